@@ -1,0 +1,25 @@
+"""The ``activations`` section: what is cached on disk, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .base import Section
+
+
+class Activations(Section):
+    """How hidden states, queries and keys are captured."""
+
+    quantities: Annotated[
+        list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)
+    ]
+    dtype: Literal["float16", "float32"]
+    """Storage type; computation is in float32."""
+    device: Literal["auto", "cpu", "cuda"]
+    """``auto`` takes a GPU where there is one."""
+    batch_tokens: Annotated[int, Field(ge=1)]
+    """Tokens of one forward pass, padding included."""
+    shard_tokens: Annotated[int, Field(ge=1)]
+    """Tokens of one shard; shards hold whole documents."""

@@ -1,0 +1,46 @@
+"""The ``figures`` section: sizes and choices of each figure; colours and fonts for all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .base import Section
+
+Inches = Annotated[float, Field(gt=0.5, le=20, description="Length in inches.")]
+
+
+class Style(Section):
+    """What all figures share."""
+
+    font_size: Annotated[float, Field(ge=6, le=20)]
+    """Points."""
+    palette: Annotated[list[Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")]], Field(min_length=4)]
+    """Colours in order of use; the default is Okabe and Ito's colour-blind-safe set."""
+
+
+class Figure(Section):
+    """Parameters that every figure has."""
+
+    width: Inches
+    height: Inches
+
+
+class Histogram(Figure):
+    """Parameters of the cosine histogram."""
+
+    layer: Literal["embedding", "last"]
+    """Which hidden state is shown."""
+    logarithmic: bool
+    """Logarithmic density axis."""
+
+
+class Figures(Section):
+    """One entry a figure."""
+
+    style: Style
+    layer_similarity: Figure
+    cosine_histogram: Histogram
+    perplexity: Figure
+    training_loss: Figure

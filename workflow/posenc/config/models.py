@@ -1,0 +1,119 @@
+"""The ``models`` section: where weights come from, or how a model is trained here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from .base import Revision, Section, Seed, Sha256
+
+PositiveInt = Annotated[int, Field(ge=1)]
+
+
+class PackageSource(Section):
+    """Weights carried by an installed Python package."""
+
+    kind: Literal["package"]
+    package: str
+    """Import name of the package; its ``get_model_path()`` gives the folder."""
+    sha256: Sha256
+    """Checksum of ``model.safetensors``."""
+
+
+class HubSource(Section):
+    """A model of the Hugging Face hub at a pinned commit."""
+
+    kind: Literal["hub"]
+    id: str
+    revision: Revision
+
+
+class PathSource(Section):
+    """A folder on this machine in the hub's format."""
+
+    kind: Literal["path"]
+    path: str
+    sha256: Sha256
+    """Checksum of ``model.safetensors``."""
+
+
+class TrainedTokenizer(Section):
+    """A byte-level byte-pair encoding learned from the training documents."""
+
+    kind: Literal["bpe"]
+    vocabulary_size: Annotated[int, Field(ge=257)]
+    """Number of tokens: 256 bytes, the end-of-text token, and the merges."""
+
+
+class PathTokenizer(Section):
+    """A folder on this machine with ``vocab.json`` and ``merges.txt`` or ``tokenizer.json``."""
+
+    kind: Literal["path"]
+    path: str
+
+
+class TrainSource(Section):
+    """A GPT-2-architecture decoder trained by the workflow (``studies.*.trained`` says on what)."""
+
+    kind: Literal["train"]
+    tokenizer: Annotated[TrainedTokenizer | PathTokenizer, Field(discriminator="kind")]
+    n_layers: PositiveInt
+    d_model: PositiveInt
+    n_heads: PositiveInt
+    n_positions: Annotated[int, Field(ge=8)]
+    """Length of the learned position embeddings, and of the training sequences."""
+    split: str
+    """Split of the training data set that is learned from."""
+    documents: PositiveInt | None
+    """How many documents of the split, drawn at random; null for all."""
+    validation_share: Annotated[float, Field(gt=0, lt=0.5)]
+    """Share of those documents held out for the validation loss."""
+    steps: PositiveInt
+    batch_sequences: PositiveInt
+    learning_rate: Annotated[float, Field(gt=0)]
+    warmup_steps: Annotated[int, Field(ge=0)]
+    weight_decay: Annotated[float, Field(ge=0)]
+    precision: Literal["float32", "bfloat16"]
+    """bfloat16 computes the forward pass under autocast; the weights stay float32."""
+    seed: Seed
+    checkpoint_steps: PositiveInt
+    """A killed training goes on from its last checkpoint, written every so many steps."""
+    validate_steps: PositiveInt
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> TrainSource:
+        if self.d_model % self.n_heads:
+            raise ValueError(f"d_model {self.d_model} is not a multiple of n_heads {self.n_heads}")
+        return self
+
+
+Source = Annotated[
+    PackageSource | HubSource | PathSource | TrainSource, Field(discriminator="kind")
+]
+
+
+class Model(Section):
+    """One model."""
+
+    family: Literal["bert", "roberta", "gpt2"]
+    source: Source
+    max_tokens: Annotated[int, Field(ge=4)]
+    """Documents are truncated to this many tokens, special tokens included."""
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether the model is a causal language model."""
+        return self.family == "gpt2"
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Model:
+        if isinstance(self.source, TrainSource):
+            if not self.is_decoder:
+                raise ValueError("source.kind 'train' makes a decoder: set family to 'gpt2'")
+            if self.max_tokens > self.source.n_positions:
+                raise ValueError(
+                    f"max_tokens {self.max_tokens} exceeds source.n_positions "
+                    f"{self.source.n_positions}"
+                )
+        return self

@@ -68,6 +68,24 @@ class Evaluation(Section):
     seed: Seed
 
 
+SPLITS = {"imdb": ("train", "test", "unsup"), "truthfulqa": ("validation",)}
+"""The splits that each format has."""
+
+
+class Origin(Section):
+    """What fetching a data set depends on."""
+
+    format: Literal["imdb", "truthfulqa"]
+    source: Source
+
+
+class Content(Section):
+    """What a data set's documents depend on, beside the raw file."""
+
+    format: Literal["imdb", "truthfulqa"]
+    text: Text
+
+
 class Dataset(Section):
     """One data set."""
 
@@ -79,7 +97,15 @@ class Dataset(Section):
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that the format has."""
-        return {"imdb": ("train", "test", "unsup"), "truthfulqa": ("validation",)}[self.format]
+        return SPLITS[self.format]
+
+    def steps(self) -> dict[str, Section]:
+        """The part of the section that each step reads, so that an edit reaches no other."""
+        return {
+            "fetch": Origin(format=self.format, source=self.source),
+            "documents": Content(format=self.format, text=self.text),
+            "evaluation": self.evaluation,
+        }
 
     @model_validator(mode="after")
     def _check_splits(self) -> Dataset:

@@ -53,22 +53,29 @@ class PathTokenizer(Section):
     path: str
 
 
-class TrainSource(Section):
-    """A GPT-2-architecture decoder trained by the workflow (``studies.*.trained`` says on what)."""
+class Corpus(Section):
+    """What a trained model's tokenizer and training tokens depend on."""
 
-    kind: Literal["train"]
     tokenizer: Annotated[TrainedTokenizer | PathTokenizer, Field(discriminator="kind")]
-    n_layers: PositiveInt
-    d_model: PositiveInt
-    n_heads: PositiveInt
-    n_positions: Annotated[int, Field(ge=8)]
-    """Length of the learned position embeddings, and of the training sequences."""
     split: str
     """Split of the training data set that is learned from."""
     documents: PositiveInt | None
     """How many documents of the split, drawn at random; null for all."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)]
     """Share of those documents held out for the validation loss."""
+    seed: Seed
+    """Of the draw, the initial weights, and the order of the sequences."""
+
+
+class TrainSource(Corpus):
+    """A GPT-2-architecture decoder trained by the workflow (``studies.*.trained`` says on what)."""
+
+    kind: Literal["train"]
+    n_layers: PositiveInt
+    d_model: PositiveInt
+    n_heads: PositiveInt
+    n_positions: Annotated[int, Field(ge=8)]
+    """Length of the learned position embeddings, and of the training sequences."""
     steps: PositiveInt
     batch_sequences: PositiveInt
     learning_rate: Annotated[float, Field(gt=0)]
@@ -76,7 +83,6 @@ class TrainSource(Section):
     weight_decay: Annotated[float, Field(ge=0)]
     precision: Literal["float32", "bfloat16"]
     """bfloat16 computes the forward pass under autocast; the weights stay float32."""
-    seed: Seed
     checkpoint_steps: PositiveInt
     """A killed training goes on from its last checkpoint, written every so many steps."""
     validate_steps: PositiveInt
@@ -93,11 +99,10 @@ Source = Annotated[
 ]
 
 
-class Model(Section):
-    """One model."""
+class Reading(Section):
+    """How a model reads text: what tokens and captures depend on, beside the model's files."""
 
     family: Literal["bert", "roberta", "gpt2"]
-    source: Source
     max_tokens: Annotated[int, Field(ge=4)]
     """Documents are truncated to this many tokens, special tokens included."""
 
@@ -105,6 +110,20 @@ class Model(Section):
     def is_decoder(self) -> bool:
         """Whether the model is a causal language model."""
         return self.family == "gpt2"
+
+
+class Model(Reading):
+    """One model."""
+
+    source: Source
+
+    def steps(self) -> dict[str, Section]:
+        """The part of the section that each step reads, so that an edit reaches no other."""
+        reading = Reading(family=self.family, max_tokens=self.max_tokens)
+        if not isinstance(self.source, TrainSource):
+            return {"fetch": self, "reading": reading}
+        corpus = Corpus(**{name: getattr(self.source, name) for name in Corpus.model_fields})
+        return {"train": self.source, "corpus": corpus, "reading": reading}
 
     @model_validator(mode="after")
     def _check_source(self) -> Model:

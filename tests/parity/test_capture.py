@@ -1,0 +1,147 @@
+"""What capture stores is what the library's own model computes."""
+
+import numpy as np
+import pytest
+import torch
+
+from posenc.capture import capture_shard, forward, shards_of
+from posenc.conditions import applied, position_embedding
+from posenc.config.activations import Activations
+from posenc.config.conditions import Condition
+from posenc.files import ArtifactError
+from posenc.models import load
+
+EXACT = Activations(
+    quantities=["hidden_states", "queries", "keys"],
+    dtype="float32",
+    device="cpu",
+    batch_tokens=40,
+    shard_tokens=1000,
+)
+TOLERANCE = {"rtol": 0, "atol": 3e-6}  # float32 sums in another order
+
+
+def capture(folder, family, documents, parameters=EXACT, condition="intact"):
+    model = load(folder, family)
+    with applied(model, Condition(position=condition)):
+        return capture_shard(
+            model, documents, range(len(documents)), parameters, is_decoder=family == "gpt2"
+        )
+
+
+def spans(documents):
+    ends = np.cumsum([len(document) for document in documents])
+    return [slice(end - len(document), end) for document, end in zip(documents, ends, strict=True)]
+
+
+@torch.inference_mode()
+def library_states(model, document):
+    """Hidden states and logits of one document alone, by the library's eager attention."""
+    return model(torch.tensor([document]), output_hidden_states=True)
+
+
+def test_hidden_states_equal_the_library(folder, family, library_model, documents):
+    arrays, _ = capture(folder, family, documents)
+    for document, span in zip(documents, spans(documents), strict=True):
+        expected = library_states(library_model, document).hidden_states
+        assert arrays["hidden_states"].shape[0] == len(expected)
+        for layer, state in enumerate(expected):
+            np.testing.assert_allclose(
+                arrays["hidden_states"][layer, span], state[0].numpy(), **TOLERANCE
+            )
+
+
+def test_queries_and_keys_equal_their_projections(folder, family, library_model, documents):
+    """Recomputed from the hidden states with the weights, outside of the attention interface."""
+    arrays, _ = capture(folder, family, documents)
+    span, document = spans(documents)[3], documents[3]
+    states = library_states(library_model, document).hidden_states
+    for layer in range(3):
+        x = states[layer][0]  # [tokens, d_model]
+        with torch.inference_mode():
+            if family == "gpt2":
+                block = library_model.transformer.h[layer]
+                query, key, _ = block.attn.c_attn(block.ln_1(x)).split(32, dim=-1)
+            else:
+                attention = library_model.encoder.layer[layer].attention.self
+                query, key = attention.query(x), attention.key(x)
+        for name, value in (("queries", query), ("keys", key)):
+            expected = value.view(len(document), 4, 8).transpose(0, 1).numpy()  # [heads, tokens, 8]
+            np.testing.assert_allclose(arrays[name][layer, :, span], expected, **TOLERANCE)
+
+
+def test_losses_equal_the_library(documents, tmp_path):
+    from tests.parity.conftest import reference
+
+    library_model = reference("gpt2")
+    library_model.save_pretrained(tmp_path / "gpt2")
+    _, losses = capture(tmp_path / "gpt2", "gpt2", documents)
+    for document, nll in zip(documents, losses, strict=True):
+        with torch.inference_mode():
+            ids = torch.tensor([document])
+            expected = library_model(ids, labels=ids).loss.item()  # mean over tokens 1, 2, ...
+        assert len(nll) == len(document) - 1
+        assert nll.mean() == pytest.approx(expected, abs=3e-6)
+
+
+def test_padding_changes_no_document(folder, family, documents):
+    """The same documents in one padded batch, in many, and one by one."""
+    alone = EXACT.model_copy(update={"batch_tokens": 1})
+    together = EXACT.model_copy(update={"batch_tokens": 10_000})
+    one_by_one, _ = capture(folder, family, documents, alone)
+    padded, _ = capture(folder, family, documents, together)
+    for name, values in one_by_one.items():
+        np.testing.assert_allclose(padded[name], values, **TOLERANCE)
+
+
+def test_position_matters_when_intact_and_not_to_an_encoder_when_zeroed(folder, family, documents):
+    """BERT without positions commutes with a permutation of its tokens (catalogue, A1)."""
+    document = documents[3]
+    order = np.random.default_rng(0).permutation(len(document))
+    permuted = [document[index] for index in order]
+    for condition in ("intact", "zero"):
+        straight = capture(folder, family, [document], condition=condition)[0]["hidden_states"]
+        shuffled = capture(folder, family, [permuted], condition=condition)[0]["hidden_states"]
+        commutes = np.allclose(straight[:, order], shuffled, **TOLERANCE)
+        assert commutes == (condition == "zero" and family != "gpt2")
+
+
+def test_zero_is_the_library_model_with_zeroed_weights(folder, family, library_model, documents):
+    arrays, _ = capture(folder, family, documents, condition="zero")
+    torch.nn.init.zeros_(position_embedding(library_model).weight)
+    for document, span in zip(documents, spans(documents), strict=True):
+        expected = library_states(library_model, document).hidden_states[-1][0].numpy()
+        np.testing.assert_allclose(arrays["hidden_states"][-1, span], expected, **TOLERANCE)
+
+
+def test_a_condition_ends_with_its_block(folder, family, documents):
+    model = load(folder, family)
+    before = forward(model, documents[:1], family == "gpt2")[0][-1]
+    weight = position_embedding(model).weight.detach().clone()
+    with pytest.raises(KeyError), applied(model, Condition(position="zero")):
+        assert not position_embedding(model).weight.any()
+        raise KeyError
+    assert torch.equal(position_embedding(model).weight, weight)
+    after = forward(model, documents[:1], family == "gpt2")[0][-1]
+    assert torch.equal(before, after)
+
+
+def test_half_precision_storage_refuses_overflow(folder, family, documents):
+    model = load(folder, family)
+    with torch.no_grad():
+        embeddings = model.get_input_embeddings().weight
+        embeddings.mul_(1e8)
+    parameters = EXACT.model_copy(update={"dtype": "float16"})
+    if family == "gpt2":  # BERT's LayerNorm brings any embedding back into range
+        with pytest.raises(ArtifactError, match=r"activations\.dtype"):
+            capture_shard(model, documents, range(2), parameters, is_decoder=True)
+    else:
+        arrays, _ = capture_shard(model, documents, range(2), parameters, is_decoder=False)
+        assert np.isfinite(arrays["hidden_states"]).all()
+
+
+def test_shards_hold_whole_documents_in_order():
+    lengths = np.array([3, 4, 5, 20, 1, 1])
+    shards = shards_of(lengths, 8)
+    assert [list(shard) for shard in shards] == [[0, 1], [2], [3], [4, 5]]
+    assert shards_of(np.array([], dtype=int), 8) == []

@@ -1,0 +1,123 @@
+"""Training: the order of sequences, the checkpoint, the identity of a resumed training."""
+
+import numpy as np
+import pytest
+import torch
+
+from posenc.config.models import TrainSource
+from posenc.training import CHECKPOINT, batch_rows, build, learning_rate, sequences, train
+
+SOURCE = TrainSource(
+    kind="train",
+    tokenizer={"kind": "bpe", "vocabulary_size": 300},
+    n_layers=2,
+    d_model=16,
+    n_heads=2,
+    n_positions=8,
+    split="train",
+    documents=None,
+    validation_share=0.1,
+    steps=12,
+    batch_sequences=4,
+    learning_rate=1e-2,
+    warmup_steps=3,
+    weight_decay=0.1,
+    precision="float32",
+    seed=3,
+    checkpoint_steps=5,
+    validate_steps=4,
+)
+ROWS = torch.from_numpy(np.random.default_rng(0).integers(0, 50, size=(20, 8)))
+
+
+class Killed(BaseException):
+    """Stands for a kill: not an Exception, so nothing may swallow it."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(folder, report=lambda step, loss: None, identity="same", lines=None):
+    model = build(SOURCE, vocabulary_size=50, end_of_text=0)
+    say = (lines if lines is not None else []).append
+    curve = train(model, ROWS[4:], ROWS[:4], SOURCE, folder, identity, report=report, say=say)
+    return model.state_dict(), curve
+
+
+@pytest.mark.parametrize("killed_at", [5, 6, 9, 11])
+def test_a_killed_training_ends_with_the_same_weights(tmp_path, killed_at):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    undisturbed, undisturbed_curve = run(tmp_path / "a")
+
+    def kill(step, loss):
+        if step == killed_at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path / "b", report=kill)
+    first_step = []
+    resumed, curve = run(tmp_path / "b", report=lambda step, loss: first_step.append(step))
+    # A kill at step 5 comes before that step's checkpoint.
+    assert first_step[0] == {5: 1, 6: 6, 9: 6, 11: 11}[killed_at]
+    assert curve == undisturbed_curve
+    assert all(torch.equal(resumed[name], undisturbed[name]) for name in undisturbed)
+
+
+def test_a_checkpoint_of_other_inputs_is_not_used(tmp_path):
+    run(tmp_path)
+    assert (tmp_path / CHECKPOINT).exists()
+    steps, lines = [], []
+    run(tmp_path, lambda step, loss: steps.append(step), identity="other", lines=lines)
+    assert steps[0] == 1
+    assert "other inputs" in lines[0]
+
+
+def test_a_damaged_checkpoint_is_not_used(tmp_path):
+    run(tmp_path)
+    path = tmp_path / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:1000])
+    steps, lines = [], []
+    run(tmp_path, lambda step, loss: steps.append(step), lines=lines)
+    assert steps[0] == 1
+    assert "cannot be read" in lines[0]
+
+
+def test_every_sequence_comes_once_an_epoch():
+    count, batch = 10, 4
+    rows = np.concatenate([batch_rows(step, batch, count, seed=1) for step in range(5)])
+    assert sorted(rows[:10]) == list(range(10))
+    assert sorted(rows[10:]) == list(range(10))
+    assert list(rows[:10]) != list(rows[10:])
+    assert list(batch_rows(2, batch, count, seed=2)) != list(batch_rows(2, batch, count, seed=1))
+
+
+def test_sequences_join_documents_without_loss():
+    documents = [[0, 1, 2], [0, 3], [0, 4, 5, 6]]
+    assert sequences(documents, 4).tolist() == [[0, 1, 2, 0], [3, 0, 4, 5]]
+    with pytest.raises(RuntimeError, match="n_positions"):
+        sequences([[0, 1]], 4)
+
+
+def test_learning_rate_rises_then_falls():
+    rates = [learning_rate(step, SOURCE) for step in range(SOURCE.steps)]
+    assert rates[2] == max(rates) == SOURCE.learning_rate
+    assert rates[0] == pytest.approx(SOURCE.learning_rate / 3)
+    assert all(a > b for a, b in zip(rates[3:], rates[4:], strict=False))
+    assert rates[-1] > SOURCE.learning_rate / 10
+
+
+def test_a_loss_falls_on_something_learnable(tmp_path):
+    pattern = torch.arange(8).repeat(20, 1)
+    model = build(SOURCE, vocabulary_size=50, end_of_text=0)
+    losses = []
+    longer = SOURCE.model_copy(update={"steps": 60})
+    train(model, pattern, pattern[:2], longer, tmp_path, "x", report=lambda s, x: losses.append(x))
+    # A random model gives every token 1/50.
+    assert losses[0] == pytest.approx(np.log(50), abs=0.3)
+    assert losses[-1] < losses[0] / 2

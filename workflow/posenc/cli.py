@@ -1,0 +1,135 @@
+"""The command ``posenc``: what the two front ends leave to a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+PARAMS = Path("params.yaml")
+SCHEMA = Path("workflow/schemas/params.schema.json")
+
+
+def _stop(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _load(path: Path = PARAMS):
+    from .config.params import ParamsError, load
+
+    try:
+        return load(path)
+    except ParamsError as error:
+        _stop(str(error))
+
+
+@app.command()
+def check() -> None:
+    """Validate params.yaml and show what the active study runs."""
+    params = _load()
+    study = params.study
+    runs = len(study.models) * len(study.datasets) * len(study.conditions)
+    print(f"params.yaml is valid. Study {study.name!r}: {runs} runs")
+    for kind in ("models", "datasets", "conditions"):
+        print(f"  {kind}: {', '.join(getattr(study, kind))}")
+
+
+@app.command()
+def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
+    """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from .studies import StudyError, activate
+
+    _load()
+    try:
+        activate(PARAMS, name)
+    except StudyError as error:
+        _stop(str(error))
+    check()
+
+
+@app.command()
+def schema(
+    verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
+) -> None:
+    """Write the JSON Schema of params.yaml, which editors use for completion."""
+    from .config.params import json_schema
+    from .files import write_text
+
+    text = json.dumps(json_schema(), indent=1) + "\n"
+    if verify:
+        if not SCHEMA.exists() or SCHEMA.read_text() != text:
+            _stop(f"{SCHEMA} is out of date: run `posenc schema`")
+        return
+    write_text(SCHEMA, text)
+
+
+def _run(*command: str, quiet: bool = False) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(command, capture_output=quiet, text=True, env=environment)
+
+
+def _nothing_to_do() -> bool:
+    result = _run("snakemake", "--cores", "1", "--dry-run", quiet=True)
+    if result.returncode:
+        _stop(f"snakemake cannot plan the study:\n{result.stdout}{result.stderr}")
+    return "Nothing to be done" in result.stdout + result.stderr
+
+
+@app.command()
+def record() -> None:
+    """After `snakemake`: record the results in DVC, only if they are complete and current."""
+    from . import latex
+
+    if not _nothing_to_do():
+        _stop("the study is not complete or not current: run `snakemake` first")
+    targets = []
+    if latex.missing():
+        from ruamel.yaml import YAML
+
+        stages = YAML(typ="safe").load(Path("dvc.yaml").read_text())["stages"]
+        targets = [name for name in stages if name not in ("paper", "slides")]
+    result = _run("dvc", "commit", "--force", "--quiet", *targets)
+    if result.returncode:
+        raise typer.Exit(result.returncode)
+    print("recorded in dvc.lock")
+
+
+@app.command()
+def sync() -> None:
+    """After `dvc checkout`, `dvc pull` or a restoring `dvc repro`: tell Snakemake that the files
+    are current, only if DVC says so."""
+    status = _run("dvc", "status", "--quiet", quiet=True)
+    if status.returncode:
+        print(_run("dvc", "status", quiet=True).stdout, file=sys.stderr)
+        _stop("DVC finds changes: run `dvc repro` or `snakemake`")
+    result = _run("snakemake", "--cores", "1", "--touch", "--forceall", "--quiet", "all")
+    if result.returncode or not _nothing_to_do():
+        _stop("Snakemake still has jobs to run: see `snakemake --dry-run`")
+    print("Snakemake agrees")
+
+
+@app.command()
+def report() -> None:
+    """Write Snakemake's report of the finished study to report.html."""
+    if _run("snakemake", "--cores", "1", "--report", "report.html", quiet=True).returncode:
+        _stop("the report cannot be made: see `snakemake --report report.html`")
+    print("Report: report.html")
+
+
+@app.command()
+def summary() -> None:
+    """Say what was made, and what is missing."""
+    from . import latex
+
+    print(latex.closing_line())
+
+
+if __name__ == "__main__":
+    app()

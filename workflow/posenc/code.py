@@ -1,0 +1,48 @@
+"""Which modules a step imports: its code is one of its dependencies."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import grimp
+
+
+@functools.cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("posenc", cache_dir=None)
+
+
+@functools.cache
+def files(module: str) -> list[str]:
+    """Source files of a module and of everything of this package that it imports.
+
+    Parameters
+    ----------
+    module
+        For example ``posenc.steps.capture``.
+
+    Returns
+    -------
+    list of str
+        Sorted paths from the project's root. Packages that hold nothing but a docstring are left
+        out.
+
+    Raises
+    ------
+    ValueError
+        If there is no such module.
+    """
+    graph = _graph()
+    if module not in graph.modules:
+        raise ValueError(f"there is no module {module}")
+    root = Path(__file__).parent.parent
+    paths = []
+    for name in {module, *graph.find_upstream_modules(module)}:
+        path = root.joinpath(*name.split(".")).with_suffix(".py")
+        if path.exists():
+            paths.append(os.path.relpath(path))
+    if module.startswith("posenc.steps.typeset"):
+        paths += [os.path.relpath(p) for p in (root / "posenc" / "templates").glob("*.jinja")]
+    return sorted(paths)

@@ -1,0 +1,233 @@
+"""Models: fetched into the hub's folder format, and loaded from it by one loader.
+
+Safetensors only, no remote code, no pickles.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .config.models import HubSource, Model, PackageSource, PathSource
+from .files import ArtifactError, atomic_file, read_json, sha256_file, write_json
+
+if TYPE_CHECKING:
+    from torch import nn
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+
+
+class ModelError(RuntimeError):
+    """A model cannot be had or is not what ``params.yaml`` says."""
+
+    is_user_error = True
+
+
+def source_folder(model: Model) -> Path:
+    """Locate the folder of a pretrained model, downloading it at its revision where needed.
+
+    Raises
+    ------
+    ModelError
+        If the package, the folder or the hub's revision cannot be had.
+    """
+    source = model.source
+    if isinstance(source, PackageSource):
+        try:
+            return Path(importlib.import_module(source.package).get_model_path())
+        except ModuleNotFoundError:
+            raise ModelError(
+                f"the package {source.package!r} (source.package) is not installed; "
+                f"`make setup` installs the one that the default study uses"
+            ) from None
+    if isinstance(source, PathSource):
+        folder = Path(source.path)
+        if not folder.is_dir():
+            raise ModelError(f"source.path is {source.path!r}: there is no such folder")
+        return folder
+    if isinstance(source, HubSource):
+        return _hub_folder(source)
+    raise ModelError("a trained model is not fetched: `rule train` makes it")
+
+
+def _hub_folder(source: HubSource) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(
+                source.id,
+                revision=source.revision,
+                allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, "vocab.json", "merges.txt"],
+            )
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelError(
+            f"cannot get {source.id} at revision {source.revision} from the model hub "
+            f"({type(error).__name__}); check the network, or give the model's folder on this "
+            f"machine as source: {{kind: path, path: ..., sha256: ...}}"
+        ) from None
+
+
+def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None:
+    """Copy a pretrained model's configuration, weights and tokenizer into ``data/``.
+
+    Parameters
+    ----------
+    name
+        Its key in ``params.yaml``, for messages.
+    model
+        Its section.
+    folder
+        Receives ``config.json`` and ``model.safetensors``.
+    tokenizer_folder
+        Receives ``tokenizer.json``.
+
+    Raises
+    ------
+    ModelError
+        If a file is missing, the checksum is another one, or the family is wrong.
+    """
+    origin = source_folder(model)
+    for file in (CONFIG, WEIGHTS):
+        if not (origin / file).exists():
+            raise ModelError(
+                f"models.{name}: its folder has no {file}; only safetensors weights are read"
+            )
+    expected = getattr(model.source, "sha256", None)
+    actual = sha256_file(origin / WEIGHTS)
+    if expected and actual != expected:
+        raise ModelError(
+            f"models.{name}.source.sha256 is {expected}, but {WEIGHTS} has {actual}: "
+            f"the weights are other ones than params.yaml means"
+        )
+    check_family(name, model, origin)
+    copy_tokenizer(name, origin, tokenizer_folder)
+    for file in (CONFIG, WEIGHTS):
+        with atomic_file(folder / file) as temporary:
+            shutil.copyfile(origin / file, temporary)
+
+
+def check_family(name: str, model: Model, folder: Path) -> None:
+    """Compare ``config.json`` with the section.
+
+    Raises
+    ------
+    ModelError
+        If the family, the kind of position embeddings or the length does not fit.
+    """
+    config = read_json(folder / CONFIG)
+    if config.get("model_type") != model.family:
+        raise ModelError(
+            f"models.{name}.family is {model.family!r}, but the weights are of model type "
+            f"{config.get('model_type')!r}"
+        )
+    kind = config.get("position_embedding_type", "absolute")
+    if kind != "absolute":
+        raise ModelError(f"models.{name} has {kind!r} position embeddings, not learned absolute")
+    available = config.get("max_position_embeddings", config.get("n_positions"))
+    if model.family == "roberta":
+        available -= config["pad_token_id"] + 1
+    if model.max_tokens > available:
+        raise ModelError(
+            f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
+            f"{available} positions"
+        )
+
+
+def copy_tokenizer(name: str, origin: Path, target: Path) -> None:
+    """Bring a tokenizer into one ``tokenizer.json``, whichever files its folder has.
+
+    Raises
+    ------
+    ModelError
+        If the folder has neither ``tokenizer.json`` nor ``vocab.json`` with ``merges.txt``.
+    """
+    from tokenizers import Tokenizer
+
+    from .tokenization import byte_level_bpe
+
+    if (origin / TOKENIZER).exists():
+        tokenizer = Tokenizer.from_file(str(origin / TOKENIZER))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    elif (origin / "vocab.json").exists() and (origin / "merges.txt").exists():
+        tokenizer = byte_level_bpe(origin / "vocab.json", origin / "merges.txt")
+    else:
+        raise ModelError(
+            f"models.{name}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt"
+        )
+    with atomic_file(target / TOKENIZER) as temporary:
+        tokenizer.save(str(temporary))
+
+
+def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
+    """Load a model in float32 for inference, with attention that can be recorded.
+
+    Parameters
+    ----------
+    folder
+        ``config.json`` and ``model.safetensors``.
+    family
+        ``bert``, ``roberta`` (the encoder without its pooler) or ``gpt2`` (with its
+        language-model head).
+    device
+        ``cpu`` or ``cuda``.
+
+    Raises
+    ------
+    ArtifactError
+        If the weights are damaged or do not fit the configuration.
+    """
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    from . import attention
+
+    classes = {
+        "bert": (transformers.BertModel, {"add_pooling_layer": False}),
+        "roberta": (transformers.RobertaModel, {"add_pooling_layer": False}),
+        "gpt2": (transformers.GPT2LMHeadModel, {}),
+    }
+    model_class, options = classes[family]
+    attention.register()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        model, report = model_class.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            weights_only=True,
+            local_files_only=True,
+            dtype=torch.float32,
+            attn_implementation=attention.NAME,
+            output_loading_info=True,
+            **options,
+        )
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ArtifactError(f"{folder} cannot be loaded ({error}); delete it and rerun") from None
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
+    return model.eval().to(device)
+
+
+def save(model: nn.Module, folder: Path) -> None:
+    """Write ``config.json`` and ``model.safetensors`` atomically, in the hub's format."""
+    from safetensors.torch import save_file
+
+    # A tied output matrix is one tensor under two names: safetensors keeps the first.
+    tensors, seen = {}, set()
+    for key, value in model.state_dict().items():
+        if value.data_ptr() not in seen:
+            seen.add(value.data_ptr())
+            tensors[key] = value.detach().cpu().contiguous()
+    with atomic_file(folder / WEIGHTS) as temporary:
+        save_file(tensors, temporary, metadata={"format": "pt"})
+    write_json(folder / CONFIG, model.config.to_diff_dict())

@@ -1,0 +1,1 @@
+"""One thin command for each rule: it opens files, calls the mathematics, and writes files."""

@@ -1,0 +1,28 @@
+"""Parse and clean a raw file: ``python -m posenc.steps.documents --config --raw --output``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config.datasets import Dataset
+from ..datasets.documents import parse, write_documents
+from ..files import sha256_file
+from .common import read_section, run
+
+
+def main(
+    config: Annotated[Path, typer.Option(help="The data set's section of params.yaml as JSON.")],
+    raw: Annotated[Path, typer.Option(help="The data set's raw file.")],
+    output: Annotated[Path, typer.Option(help="The documents.parquet to write.")],
+) -> None:
+    """Parse a data set's raw file into cleaned documents."""
+    dataset = read_section(config, Dataset)
+    provenance = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
+    write_documents(parse(raw, dataset), output, dataset, provenance)
+
+
+if __name__ == "__main__":
+    run(main)

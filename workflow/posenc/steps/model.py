@@ -1,0 +1,26 @@
+"""Fetch a pretrained model: weights and configuration into one folder, tokenizer into another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.config.models import Model
+from posenc.models import fetch
+from posenc.steps.common import run
+
+
+def main(
+    name: Annotated[str, typer.Option()],
+    config: Annotated[Path, typer.Option()],
+    output: Annotated[Path, typer.Option()],
+    tokenizer: Annotated[Path, typer.Option()],
+) -> None:
+    """Write ``config.json`` and ``model.safetensors`` to OUTPUT, ``tokenizer.json`` to TOKENIZER."""
+    fetch(name, Model.model_validate_json(config.read_text()), output, tokenizer)
+
+
+if __name__ == "__main__":
+    run(main)

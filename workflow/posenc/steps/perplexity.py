@@ -1,0 +1,138 @@
+"""Perplexity of a decoder under a condition, and its change against the intact model (D1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow.compute as pc
+import typer
+
+from posenc.config.measurements import Perplexity
+from posenc.files import ArtifactError, write_json
+from posenc.measures.perplexity import (
+    bits_per_byte,
+    corpus_perplexity,
+    delta_nll,
+    nll_per_token,
+    perplexity_ratio,
+    sequence_perplexity,
+    share_worse_than_uniform,
+)
+from posenc.provenance import versions
+from posenc.steps.common import read_section, run
+from posenc.steps.similarity import check_pair
+from posenc.store import ActivationStore
+
+SCHEMA = 1
+
+
+def main(
+    config: Annotated[Path, typer.Option(help="section `measurements.perplexity`")],
+    intact: Annotated[Path, typer.Option(help="store of the intact run")],
+    condition: Annotated[Path, typer.Option(help="store of the run under the condition")],
+    output: Annotated[Path, typer.Option()],
+) -> None:
+    """Write the perplexity under CONDITION, compared with INTACT, to OUTPUT."""
+    parameters = read_section(config, Perplexity)
+    intact_store, condition_store = ActivationStore(intact), ActivationStore(condition)
+    check_pair(intact_store, condition_store)
+    write_json(output, measure(parameters, intact_store, condition_store))
+
+
+class Losses:
+    """The losses of a store.
+
+    Attributes
+    ----------
+    document_id
+        Identifiers, in order.
+    token_nll
+        float32 [all tokens]: negative log-likelihood of each scored token, nats.
+    nll
+        float64 [documents]: its sum over the tokens of each document, nats.
+    tokens, utf8_bytes
+        int64 [documents]: number of scored tokens, and UTF-8 bytes of their text.
+    """
+
+    def __init__(self, store: ActivationStore) -> None:
+        table = store.losses()
+        self.document_id = table["document_id"]
+        self.token_nll = pc.list_flatten(table["nll"]).to_numpy()  # [all tokens]
+        self.tokens = pc.list_value_length(table["nll"]).to_numpy().astype(np.int64)  # [documents]
+        self.utf8_bytes = table["bytes"].to_numpy()  # [documents]
+        document = np.repeat(np.arange(len(self.tokens)), self.tokens)  # [all tokens]
+        self.nll = np.bincount(document, self.token_nll, minlength=len(self.tokens))  # [documents]
+
+
+def measure(
+    parameters: Perplexity, intact: ActivationStore, condition: ActivationStore
+) -> dict[str, Any]:
+    """Compute the measurement; for an encoder, say why there is none."""
+    metadata = condition.metadata
+    header = {
+        "schema": SCHEMA,
+        "measurement": "perplexity",
+        "catalogue": ["D1"],
+        "run": metadata["run"],
+    }
+    provenance = {
+        "parameters": parameters.model_dump(),
+        "inputs": {"intact": intact.digest, "condition": condition.digest},
+        "versions": versions("numpy"),
+    }
+    if not metadata["is_decoder"]:
+        return {
+            **header,
+            "status": "not run",
+            "reason": f"{metadata['run']['model']} has no language-model head",
+            "documents": 0,
+            "tokens": 0,
+            "confidence": parameters.confidence,
+            "provenance": provenance,
+        }
+    ours, theirs = Losses(condition), Losses(intact)
+    if not (
+        ours.document_id.equals(theirs.document_id)
+        and np.array_equal(ours.tokens, theirs.tokens)
+        and np.array_equal(ours.utf8_bytes, theirs.utf8_bytes)
+    ):
+        raise ArtifactError(
+            f"{intact.directory} and {condition.directory} scored different tokens; rerun both"
+        )
+    tokens = ours.tokens  # [documents]
+    bootstrap = {
+        "samples": parameters.bootstrap_samples,
+        "confidence": parameters.confidence,
+        "seed": parameters.seed,
+    }
+    vocabulary_size = metadata["vocabulary_size"]
+    estimates = {
+        "perplexity": corpus_perplexity(ours.nll, tokens, **bootstrap),
+        "bits_per_byte": bits_per_byte(ours.nll, ours.utf8_bytes, **bootstrap),
+        "nll_per_token": nll_per_token(ours.nll, tokens, **bootstrap),
+        "worse_than_uniform": share_worse_than_uniform(
+            ours.token_nll, tokens, vocabulary_size, **bootstrap
+        ),
+        "delta_nll": delta_nll(ours.nll, theirs.nll, tokens, **bootstrap),
+        "perplexity_ratio": perplexity_ratio(ours.nll, theirs.nll, tokens, **bootstrap),
+    }
+    return {
+        **header,
+        "status": "measured",
+        "reason": None,
+        "documents": len(tokens),
+        "tokens": int(tokens.sum()),
+        "confidence": parameters.confidence,
+        "vocabulary_size": vocabulary_size,
+        "bos": metadata["bos"],
+        "bytes": int(ours.utf8_bytes.sum()),
+        **{name: estimate.as_json() for name, estimate in estimates.items()},
+        "sequence_perplexity": sequence_perplexity(ours.nll, tokens),
+        "provenance": provenance,
+    }
+
+
+if __name__ == "__main__":
+    run(main)

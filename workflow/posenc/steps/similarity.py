@@ -1,0 +1,237 @@
+"""Similarity of each layer's hidden states under a condition to the intact ones (A1, A2)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from posenc.config.measurements import Similarity
+from posenc.files import ArtifactError, write_json
+from posenc.measures.bootstrap import percentile_interval, ratio_replicates
+from posenc.measures.similarity import (
+    gaussian_null_sd,
+    histogram,
+    random_pairs,
+    rescaled,
+    token_cosines,
+)
+from posenc.provenance import versions
+from posenc.steps.common import read_section, run
+from posenc.store import ActivationStore
+
+SCHEMA = 1
+
+
+def main(
+    config: Annotated[Path, typer.Option(help="section `measurements.similarity`")],
+    intact: Annotated[Path, typer.Option(help="store of the intact run")],
+    condition: Annotated[Path, typer.Option(help="store of the run under the condition")],
+    output: Annotated[Path, typer.Option()],
+) -> None:
+    """Write the similarity of CONDITION to INTACT to OUTPUT."""
+    parameters = read_section(config, Similarity)
+    intact_store, condition_store = ActivationStore(intact), ActivationStore(condition)
+    check_pair(intact_store, condition_store)
+    write_json(output, measure(parameters, intact_store, condition_store))
+
+
+def check_pair(intact: ActivationStore, condition: ActivationStore) -> None:
+    """Refuse two stores whose tokens do not correspond one to one."""
+    run_of_intact, run_of_condition = intact.metadata["run"], condition.metadata["run"]
+    if run_of_intact != {**run_of_condition, "condition": "intact"}:
+        raise ArtifactError(f"{run_of_intact} is not the intact run of {run_of_condition}")
+    if not intact.documents.equals(condition.documents):
+        raise ArtifactError(
+            f"{intact.directory} and {condition.directory} hold different documents; rerun both"
+        )
+
+
+class KeptTokens:
+    """The tokens of a store that a measurement takes in, numbered through all shards.
+
+    Attributes
+    ----------
+    masks
+        bool [tokens of the shard] for each shard: which of its tokens are kept.
+    document
+        int64 [kept]: index of each kept token's document.
+    shard, row
+        int64 [kept]: where each kept token's hidden states lie.
+    """
+
+    def __init__(self, store: ActivationStore, special_tokens: bool) -> None:
+        shard_of_document = store.documents["shard"].to_numpy()  # [documents]
+        length = store.documents["length"].to_numpy()  # [documents]
+        self.masks, documents, rows = [], [], []
+        for shard in range(store.n_shards):
+            special = store.special_mask(shard)  # [tokens of the shard]
+            keep = np.ones_like(special) if special_tokens else ~special
+            inside = np.flatnonzero(shard_of_document == shard)  # [documents of the shard]
+            self.masks.append(keep)
+            rows.append(np.flatnonzero(keep))
+            documents.append(np.repeat(inside, length[inside])[keep])
+        self.document = np.concatenate(documents)  # [kept]
+        self.row = np.concatenate(rows)  # [kept]
+        self.shard = np.repeat(np.arange(store.n_shards), [len(r) for r in rows])  # [kept]
+
+
+def measure(
+    parameters: Similarity, intact: ActivationStore, condition: ActivationStore
+) -> dict[str, Any]:
+    """Compute the measurement, layer after layer; within a layer, shard after shard.
+
+    A layer of a shard is contiguous on disk, so every byte is read once, and one cosine a token
+    is all that is held.
+    """
+    n_documents, n_states = len(intact.documents), intact.metadata["n_layers"] + 1
+    d_model = intact.metadata["d_model"]
+    tokens = KeptTokens(intact, parameters.special_tokens)
+    if len(np.unique(tokens.document)) < 2:
+        raise ArtifactError(
+            f"{intact.directory} holds one document; the baseline of random pairs needs two: "
+            f"raise evaluation.documents in params.yaml"
+        )
+    # Independent streams, so that the pairs, their bootstrap and the documents' do not correlate.
+    pair_seed, baseline_seed, document_seed = np.random.SeedSequence(parameters.seed).spawn(3)
+    i, j = random_pairs(tokens.document, parameters.baseline_pairs, pair_seed)  # [pairs] each
+
+    sums = np.empty((n_documents, n_states))  # of cosines
+    token_sd = np.empty(n_states)
+    baseline = np.empty((len(i), n_states))
+    histograms: dict[str, Any] = {}
+    total = n_states * intact.n_shards
+    with tqdm(total=total, unit="shard", desc="similarity", file=sys.stderr) as progress:
+        for state in range(n_states):
+            parts = []
+            for shard, keep in enumerate(tokens.masks):
+                x = intact.hidden_states(shard)[state]  # [tokens of the shard, d_model]
+                y = condition.hidden_states(shard)[state]  # [tokens of the shard, d_model]
+                try:
+                    parts.append(token_cosines(x, y)[keep])
+                except ValueError as error:
+                    raise ArtifactError(
+                        f"{condition.directory}, {layer_name(state, n_states)}, shard {shard}: "
+                        f"{error}; if float16 overflowed, set activations.dtype to float32"
+                    ) from error
+                progress.update()
+            cosines = np.concatenate(parts)  # [kept]
+            sums[:, state] = np.bincount(tokens.document, cosines, minlength=n_documents)
+            token_sd[state] = cosines.std()
+            baseline[:, state] = token_cosines(
+                gather(intact, state, tokens.shard[i], tokens.row[i]),
+                gather(intact, state, tokens.shard[j], tokens.row[j]),
+            )
+            if state in (0, n_states - 1):
+                edges, density = histogram(cosines, parameters.histogram_bins)
+                _, null = histogram(baseline[:, state], parameters.histogram_bins)
+                histograms["edges"] = edges.tolist()
+                histograms[layer_name(state, n_states)] = {
+                    "cosine": density.tolist(),
+                    "baseline": null.tolist(),
+                }
+
+    counts = np.bincount(tokens.document, minlength=n_documents)  # [documents]
+    return {
+        "schema": SCHEMA,
+        "measurement": "similarity",
+        "catalogue": ["A1", "A2"],
+        "run": condition.metadata["run"],
+        "status": "measured",
+        "reason": None,
+        "documents": n_documents,
+        "tokens": len(tokens.document),
+        "confidence": parameters.confidence,
+        "d_model": d_model,
+        "layers": layers(
+            parameters, sums, counts, token_sd, baseline, baseline_seed, document_seed
+        ),
+        "gaussian_null": {"mean": 0.0, "sd": gaussian_null_sd(d_model)},
+        "histograms": histograms,
+        "provenance": {
+            "parameters": parameters.model_dump(),
+            "inputs": {"intact": intact.digest, "condition": condition.digest},
+            "versions": versions("numpy"),
+        },
+    }
+
+
+def layers(
+    parameters: Similarity,
+    sums: NDArray[np.float64],  # [documents, n_layers + 1]
+    counts: NDArray[np.int64],  # [documents]
+    token_sd: NDArray[np.float64],  # [n_layers + 1]
+    baseline: NDArray[np.float64],  # [pairs, n_layers + 1]
+    baseline_seed: np.random.SeedSequence,
+    document_seed: np.random.SeedSequence,
+) -> list[dict[str, Any]]:
+    """One entry a layer: cosine, baseline and rescaled cosine with their intervals.
+
+    The cosine is bootstrapped over documents and the baseline over pairs; an interval of the
+    rescaled cosine takes both in.
+    """
+    samples, confidence = parameters.bootstrap_samples, parameters.confidence
+    ones = np.ones(len(baseline))  # [pairs]
+    # [samples, n_layers + 1] each
+    cosine_replicates = ratio_replicates(sums, counts, samples, document_seed)
+    baseline_replicates = ratio_replicates(baseline, ones, samples, baseline_seed)
+    rescaled_replicates = rescaled(cosine_replicates, baseline_replicates)
+    # [n_layers + 1] each
+    mean_cosine, mean_baseline = sums.sum(axis=0) / counts.sum(), baseline.mean(axis=0)
+    columns = {
+        "cosine": percentile_interval(mean_cosine, cosine_replicates, confidence),
+        "baseline": percentile_interval(mean_baseline, baseline_replicates, confidence),
+        "rescaled": percentile_interval(
+            rescaled(mean_cosine, mean_baseline), rescaled_replicates, confidence
+        ),
+    }
+    estimates = {name: estimate.as_json() for name, estimate in columns.items()}
+    return [
+        {
+            "layer": state,
+            "name": layer_name(state, len(token_sd)),
+            "cosine": estimates["cosine"][state],
+            "token_sd": float(token_sd[state]),
+            "baseline": estimates["baseline"][state],
+            "rescaled": estimates["rescaled"][state],
+        }
+        for state in range(len(token_sd))
+    ]
+
+
+def layer_name(state: int, n_states: int) -> str:
+    """What hidden states are called: the embedding, the output of block 1, ..., the last."""
+    if state == 0:
+        return "embedding"
+    return "last" if state == n_states - 1 else f"block {state}"
+
+
+def gather(
+    store: ActivationStore, state: int, shard: NDArray[np.int64], row: NDArray[np.int64]
+) -> NDArray[np.floating]:
+    """Hidden states of single tokens, [n, d_model], without reading the rest of a shard.
+
+    Parameters
+    ----------
+    store
+        Where to read.
+    state
+        Index of the hidden states, 0 for the embedding.
+    shard, row
+        [n] each: shard of each token, and its row within the shard.
+    """
+    states = [store.hidden_states(number)[state] for number in range(store.n_shards)]
+    out = np.empty((len(row), store.metadata["d_model"]), states[0].dtype)  # [n, d_model]
+    for number, rows in enumerate(states):
+        here = shard == number  # [n]
+        out[here] = rows[row[here]]
+    return out
+
+
+if __name__ == "__main__":
+    run(main)

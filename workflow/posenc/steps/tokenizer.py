@@ -1,0 +1,38 @@
+"""Make the tokenizer of a trained model: learned from its documents, or given as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.config.models import Corpus, TrainedTokenizer
+from posenc.files import atomic_file
+from posenc.steps.common import run
+
+
+def main(
+    name: Annotated[str, typer.Option()],
+    config: Annotated[Path, typer.Option()],
+    documents: Annotated[Path, typer.Option()],
+    output: Annotated[Path, typer.Option()],
+) -> None:
+    """Write ``tokenizer.json`` to OUTPUT."""
+    corpus = Corpus.model_validate_json(config.read_text())
+    if not isinstance(corpus.tokenizer, TrainedTokenizer):
+        from posenc.models import copy_tokenizer
+
+        copy_tokenizer(name, Path(corpus.tokenizer.path), output.parent)
+        return
+    from posenc.datasets.training import training_documents
+    from posenc.tokenization import train_bpe
+
+    training, _ = training_documents(documents, corpus)
+    tokenizer = train_bpe(training["text"].to_pylist(), corpus.tokenizer.vocabulary_size)
+    with atomic_file(output) as temporary:
+        tokenizer.save(str(temporary))
+
+
+if __name__ == "__main__":
+    run(main)

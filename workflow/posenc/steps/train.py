@@ -1,0 +1,101 @@
+"""Train a decoder from its tokens; a killed training goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from posenc.config.models import TrainSource
+from posenc.devices import device_for
+from posenc.files import atomic_file, sha256_file, sha256_json, write_json
+from posenc.models import save
+from posenc.provenance import code_digest, versions
+from posenc.steps.common import run
+from posenc.store import read_table
+from posenc.training import build, sequences, train
+
+
+def main(
+    name: Annotated[str, typer.Option()],
+    dataset: Annotated[str, typer.Option()],
+    config: Annotated[Path, typer.Option()],
+    tokenizer: Annotated[Path, typer.Option()],
+    tokens: Annotated[Path, typer.Option()],
+    output: Annotated[Path, typer.Option()],
+    curve: Annotated[Path, typer.Option()],
+    summary: Annotated[Path, typer.Option()],
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Write the model's folder to OUTPUT, its loss curve to CURVE and its summary to SUMMARY."""
+    import torch
+    from tokenizers import Tokenizer
+
+    from posenc.tokenization import END_OF_TEXT
+
+    torch.set_num_threads(threads)
+    source = TrainSource.model_validate_json(config.read_text())
+    table, _ = read_table(tokens)
+    held_out = table["held_out"].to_numpy()
+    training, validation = (
+        sequences(table.filter(part)["input_ids"].to_pylist(), source.n_positions)
+        for part in (~held_out, held_out)
+    )
+    vocabulary = Tokenizer.from_file(str(tokenizer))
+    model = build(source, vocabulary.get_vocab_size(), vocabulary.token_to_id(END_OF_TEXT))
+    inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
+    identity = sha256_json([inputs, source.model_dump(), code_digest(), versions("torch")])
+    partial = output.with_name(f".{output.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    with tqdm(total=source.steps, unit="step", desc=f"train {name}", mininterval=5) as bar:
+
+        def report(step: int, loss: float) -> None:
+            bar.update(step - bar.n)
+            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+
+        rows = train(
+            model,
+            training,
+            validation,
+            source,
+            partial,
+            identity,
+            device_for("auto"),
+            report,
+            lambda line: print(line, file=sys.stderr),
+        )
+    with atomic_file(curve) as temporary, open(temporary, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_json(
+        summary,
+        {
+            "schema": 1,
+            "measurement": "training",
+            "model": name,
+            "dataset": dataset,
+            "status": "measured",
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "steps": source.steps,
+            "tokens_seen": rows[-1]["tokens"],
+            "training_documents": int((~held_out).sum()),
+            "validation_documents": int(held_out.sum()),
+            "training_tokens": training.numel(),
+            "final_training_loss": rows[-1]["training_loss"],
+            "final_validation_loss": rows[-1]["validation_loss"],
+            "best_validation_loss": min(row["validation_loss"] for row in rows),
+            "provenance": {"inputs": inputs, "versions": versions("torch", "transformers")},
+        },
+    )
+    save(model, output)
+    shutil.rmtree(partial)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,52 @@
+"""Tokenize the documents that a decoder learns from, whole, with those held out marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from tokenizers import Tokenizer
+
+from posenc.config.models import Corpus
+from posenc.datasets.training import training_documents
+from posenc.files import sha256_file
+from posenc.provenance import versions
+from posenc.steps.common import run
+from posenc.store import write_table
+from posenc.tokenization import SCHEMA, tokenize
+
+
+def main(
+    config: Annotated[Path, typer.Option()],
+    tokenizer: Annotated[Path, typer.Option()],
+    documents: Annotated[Path, typer.Option()],
+    output: Annotated[Path, typer.Option()],
+) -> None:
+    """Write the training and validation tokens to OUTPUT (column ``held_out``)."""
+    corpus = Corpus.model_validate_json(config.read_text())
+    vocabulary = Tokenizer.from_file(str(tokenizer))
+    parts = []
+    for held_out, chosen in enumerate(training_documents(documents, corpus)):
+        table = tokenize(
+            vocabulary,
+            chosen["document_id"].to_pylist(),
+            chosen["text"].to_pylist(),
+            max_tokens=None,
+            is_decoder=True,
+        ).select(["document_id", "input_ids"])
+        parts.append(table.append_column("held_out", pa.array([bool(held_out)] * len(table))))
+    write_table(
+        pa.concat_tables(parts),
+        output,
+        {
+            "schema": SCHEMA,
+            "inputs": {"tokenizer": sha256_file(tokenizer), "documents": sha256_file(documents)},
+            "versions": versions("tokenizers", "pyarrow"),
+        },
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,186 @@
+"""The store of activations: whole-document shards read back by memory map.
+
+A store is a folder with ``index.parquet`` (one row a document; its metadata names the run, the
+shapes and each shard's checksum), ``shard-NNNNN.safetensors`` and, for a decoder,
+``losses.parquet``. Within a shard the layer, then the head, is the slowest axis, so one layer or
+one head across documents is a contiguous read, and a document is a slice of the token axis.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .files import ArtifactError, atomic_file, sha256_file
+
+SCHEMA = 1
+INDEX = "index.parquet"
+LOSSES = "losses.parquet"
+_DTYPES = {"F16": np.float16, "F32": np.float32, "BOOL": np.bool_, "I32": np.int32}
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:05d}.safetensors"
+
+
+def write_table(table: pa.Table, path: Path, metadata: Mapping[str, Any]) -> None:
+    """Write a Parquet file atomically, with page checksums and JSON metadata under ``posenc``."""
+    table = table.replace_schema_metadata({"posenc": json.dumps(metadata, sort_keys=True)})
+    with atomic_file(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
+    """Read a Parquet file written by :func:`write_table` and verify its page checksums.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is absent, truncated, altered, or not written by this project.
+    """
+    try:
+        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise ArtifactError(f"{path} does not exist; rerun the workflow to make it") from None
+    except (OSError, pa.ArrowException) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); delete it and rerun") from None
+    metadata = (table.schema.metadata or {}).get(b"posenc")
+    if metadata is None:
+        raise ArtifactError(f"{path} was not written by this project: it has no metadata")
+    return table, json.loads(metadata)
+
+
+def map_shard(path: Path) -> dict[str, np.ndarray]:
+    """Map the tensors of a safetensors file into memory, read-only and without copying.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is absent or shorter than its header says.
+    """
+    try:
+        size = path.stat().st_size
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+    except FileNotFoundError:
+        raise ArtifactError(f"{path} is missing; delete its folder and rerun") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, MemoryError, OverflowError) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); delete its folder and rerun") from None
+    header.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in header.items():
+        start, end = entry["data_offsets"]
+        if 8 + length + end > size:
+            raise ArtifactError(f"{path} is truncated; delete its folder and rerun")
+        arrays[name] = np.memmap(
+            path,
+            dtype=_DTYPES[entry["dtype"]],
+            mode="r",
+            offset=8 + length + start,
+            shape=tuple(entry["shape"]),
+        )
+        if math.prod(entry["shape"]) * arrays[name].itemsize != end - start:
+            raise ArtifactError(f"{path}: {name} has a wrong size; delete its folder and rerun")
+    return arrays
+
+
+class ActivationStore:
+    """A run's cached activations, verified when opened.
+
+    Parameters
+    ----------
+    directory
+        Folder written by ``posenc.steps.capture``.
+    verify
+        Compare each shard's SHA-256 with the index (about 1 s a gigabyte).
+
+    Raises
+    ------
+    ArtifactError
+        If a file is absent, truncated or altered.
+    """
+
+    def __init__(self, directory: str | Path, verify: bool = True) -> None:
+        self.directory = Path(directory)
+        self.documents, self.metadata = read_table(self.directory / INDEX)
+        if self.metadata.get("schema") != SCHEMA:
+            raise ArtifactError(
+                f"{self.directory} has schema {self.metadata.get('schema')}, this version reads "
+                f"{SCHEMA}; delete it and rerun"
+            )
+        self.digest = sha256_file(self.directory / INDEX)
+        if verify:
+            for entry in self.metadata["files"]:
+                path = self.directory / entry["file"]
+                if not path.exists():
+                    raise ArtifactError(f"{path} is missing; delete {self.directory} and rerun")
+                if sha256_file(path) != entry["sha256"]:
+                    raise ArtifactError(
+                        f"{path} does not match its checksum: it was altered or damaged; "
+                        f"delete {self.directory} and rerun"
+                    )
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return self.metadata["n_shards"]
+
+    def shard(self, number: int) -> dict[str, np.ndarray]:
+        """All tensors of a shard, memory-mapped.
+
+        ``hidden_states`` [n_layers + 1, tokens, d_model]; ``queries`` and ``keys``
+        [n_layers, n_heads, tokens, d_head]; ``special_mask`` [tokens]. Quantities that the
+        parameters left out are absent.
+        """
+        return map_shard(self.directory / shard_name(number))
+
+    def hidden_states(self, shard: int) -> np.ndarray:
+        """Hidden states of a shard, [n_layers + 1, tokens, d_model].
+
+        Raises
+        ------
+        ArtifactError
+            If the run did not cache hidden states.
+        """
+        return self._quantity(shard, "hidden_states")
+
+    def queries(self, shard: int) -> np.ndarray:
+        """Queries of a shard before scaling, [n_layers, n_heads, tokens, d_head]."""
+        return self._quantity(shard, "queries")
+
+    def keys(self, shard: int) -> np.ndarray:
+        """Keys of a shard, [n_layers, n_heads, tokens, d_head]."""
+        return self._quantity(shard, "keys")
+
+    def special_mask(self, shard: int) -> np.ndarray:
+        """Which tokens of a shard were added by the tokenizer, bool [tokens]."""
+        return self._quantity(shard, "special_mask")
+
+    def losses(self) -> pa.Table:
+        """Per-token negative log-likelihoods in nats; decoders only.
+
+        Raises
+        ------
+        ArtifactError
+            If the model is an encoder.
+        """
+        if not self.metadata["is_decoder"]:
+            raise ArtifactError(f"{self.directory}: an encoder has no language-model losses")
+        return read_table(self.directory / LOSSES)[0]
+
+    def _quantity(self, shard: int, name: str) -> np.ndarray:
+        arrays = self.shard(shard)
+        if name not in arrays:
+            raise ArtifactError(
+                f"{self.directory} holds no {name}: add it to activations.quantities in params.yaml"
+            )
+        return arrays[name]

@@ -1,0 +1,43 @@
+# What all phases use: the validated parameters, the runs of the active study, and paths.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from posenc import code, latex, plan
+from posenc.config import params as schema
+from posenc.documents import DOCUMENTS
+
+try:
+    PARAMS = schema.validate(config)
+except schema.ParamsError as error:
+    raise WorkflowError(str(error))
+
+STUDY = PARAMS.study
+plan.materialize(PARAMS)
+
+# Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a
+# rule's code, so the place of the environment never causes a rerun.
+shell.executable("bash")
+shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
+
+LATEX_MISSING = latex.missing()
+
+
+wildcard_constraints:
+    model=plan.alternatives(PARAMS.models),
+    dataset=plan.alternatives(PARAMS.datasets),
+    condition=plan.alternatives(PARAMS.conditions),
+
+
+def section(path):
+    """A section of params.yaml, as the file that `plan.materialize` keeps."""
+    return f"data/config/{path}.json"
+
+
+def runs(pattern):
+    """The pattern for each run of the active study, in the order of params.yaml."""
+    return expand(
+        pattern, model=STUDY.models, dataset=STUDY.datasets, condition=STUDY.conditions
+    )

@@ -1,0 +1,46 @@
+# measurements -> figures
+FIGURES = {
+    "layer_similarity": runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),
+    "cosine_histogram": runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),
+    "perplexity": runs("data/measurements/perplexity/{model}/{dataset}/{condition}.json"),
+    "training_loss": expand(
+        "data/training/{model}/{file}", model=STUDY.trained, file=["loss.csv", "summary.json"]
+    ),
+}
+CATEGORIES = {
+    "layer_similarity": "A1 zeroed positions",
+    "cosine_histogram": "A2 is this cosine high?",
+    "perplexity": "D1 perplexity",
+    "training_loss": "Training",
+}
+
+
+rule figures:
+    input:
+        expand("data/figures/{figure}.{form}", figure=FIGURES, form=["pdf", "png"]),
+
+
+rule figure:
+    input:
+        measurements=lambda wildcards: FIGURES[wildcards.figure],
+        config=section("figures/{figure}"),
+        style=section("figures/style"),
+        code=lambda wildcards: code.files(f"posenc.figures.{wildcards.figure}"),
+    output:
+        pdf="data/figures/{figure}.pdf",
+        png=report(
+            "data/figures/{figure}.png",
+            caption="../captions/{figure}.rst",
+            category=lambda wildcards: CATEGORIES[wildcards.figure],
+            labels={"figure": "{figure}", "study": STUDY.name},
+        ),
+    wildcard_constraints:
+        figure=plan.alternatives(FIGURES),
+    log:
+        "logs/figure/{figure}.log",
+    benchmark:
+        "logs/benchmarks/figure/{figure}.tsv"
+    shell:
+        "python -m posenc.figures.{wildcards.figure} --config {input.config}"
+        " --style {input.style} --output {output.pdf} --output {output.png} {input.measurements}"
+        " 2>&1 | tee {log}"

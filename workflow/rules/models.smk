@@ -1,0 +1,98 @@
+# models: fetched, or trained on documents
+PRETRAINED = plan.alternatives(plan.pretrained(PARAMS))
+TRAINED = plan.alternatives(plan.trained(PARAMS))
+
+
+def training_documents(wildcards):
+    """Documents of the data set that a decoder learns from."""
+    return f"data/documents/{plan.training_dataset(PARAMS, wildcards.model)}.parquet"
+
+
+rule model:
+    input:
+        config=section("models/{model}/fetch"),
+        code=code.files("posenc.steps.model"),
+    output:
+        config="data/models/{model}/config.json",
+        weights="data/models/{model}/model.safetensors",
+        tokenizer="data/tokenizers/{model}/tokenizer.json",
+    wildcard_constraints:
+        model=PRETRAINED,
+    log:
+        "logs/model/{model}.log",
+    benchmark:
+        "logs/benchmarks/model/{model}.tsv"
+    shell:
+        "python -m posenc.steps.model --name {wildcards.model} --config {input.config}"
+        " --output data/models/{wildcards.model} --tokenizer data/tokenizers/{wildcards.model}"
+        " 2>&1 | tee {log}"
+
+
+rule tokenizer:
+    input:
+        documents=training_documents,
+        config=section("models/{model}/corpus"),
+        code=code.files("posenc.steps.tokenizer"),
+    output:
+        "data/tokenizers/{model}/tokenizer.json",
+    wildcard_constraints:
+        model=TRAINED,
+    log:
+        "logs/tokenizer/{model}.log",
+    benchmark:
+        "logs/benchmarks/tokenizer/{model}.tsv"
+    threads: 8
+    shell:
+        "RAYON_NUM_THREADS={threads} python -m posenc.steps.tokenizer --name {wildcards.model}"
+        " --config {input.config} --documents {input.documents} --output {output}"
+        " 2>&1 | tee {log}"
+
+
+rule training_tokens:
+    input:
+        documents=training_documents,
+        tokenizer="data/tokenizers/{model}/tokenizer.json",
+        config=section("models/{model}/corpus"),
+        code=code.files("posenc.steps.training_tokens"),
+    output:
+        "data/corpora/{model}.parquet",
+    wildcard_constraints:
+        model=TRAINED,
+    log:
+        "logs/training_tokens/{model}.log",
+    benchmark:
+        "logs/benchmarks/training_tokens/{model}.tsv"
+    threads: 8
+    shell:
+        "RAYON_NUM_THREADS={threads} python -m posenc.steps.training_tokens"
+        " --config {input.config} --tokenizer {input.tokenizer} --documents {input.documents}"
+        " --output {output} 2>&1 | tee {log}"
+
+
+rule train:
+    input:
+        tokens="data/corpora/{model}.parquet",
+        tokenizer="data/tokenizers/{model}/tokenizer.json",
+        config=section("models/{model}/train"),
+        code=code.files("posenc.steps.train"),
+    output:
+        config="data/models/{model}/config.json",
+        weights="data/models/{model}/model.safetensors",
+        curve="data/training/{model}/loss.csv",
+        summary="data/training/{model}/summary.json",
+    params:
+        dataset=lambda wildcards: plan.training_dataset(PARAMS, wildcards.model),
+    wildcard_constraints:
+        model=TRAINED,
+    log:
+        "logs/train/{model}.log",
+    benchmark:
+        "logs/benchmarks/train/{model}.tsv"
+    threads: 8
+    resources:
+        gpu=1,
+    shell:
+        "python -m posenc.steps.train --name {wildcards.model} --dataset {params.dataset}"
+        " --config {input.config} --tokenizer {input.tokenizer} --tokens {input.tokens}"
+        " --output data/models/{wildcards.model} --curve {output.curve}"
+        " --summary {output.summary} --threads {threads} 2>&1 | tee {log}"

@@ -1,0 +1,63 @@
+# measurements -> numbers and tables; figures, tables and text -> paper and slides
+TABLES = sorted({table for document in DOCUMENTS.values() for table in document["tables"]})
+
+
+rule typeset:
+    input:
+        measurements=[rules.measurements.input, FIGURES["training_loss"]],
+        study=section("study"),
+        published="paper/published.yaml",
+        code=code.files("posenc.steps.typeset"),
+    output:
+        numbers="paper/generated/numbers.tex",
+        tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
+        metrics="data/metrics.json",
+        layers="data/plots/layers.csv",
+        perplexity="data/plots/perplexity.csv",
+    log:
+        "logs/typeset.log",
+    benchmark:
+        "logs/benchmarks/typeset.tsv"
+    shell:
+        "python -m posenc.steps.typeset --study {input.study} --published {input.published}"
+        " --output-numbers {output.numbers} --output-tables paper/generated/tables"
+        " --metrics {output.metrics} --plots data/plots {input.measurements} 2>&1 | tee {log}"
+
+
+def shown(document):
+    """What a document is made of: its text, and the figures and tables that it shows."""
+    parts = DOCUMENTS[document]
+    return {
+        "text": f"paper/{document}.tex",
+        "references": "paper/references.bib",
+        "numbers": rules.typeset.output.numbers,
+        "tables": [f"paper/generated/tables/{table}.tex" for table in parts["tables"]],
+        "figures": [f"data/figures/{figure}.pdf" for figure in parts["figures"]],
+        "code": code.files("posenc.steps.latex"),
+    }
+
+
+rule paper:
+    input:
+        **shown("paper"),
+    output:
+        report("paper/paper.pdf", caption="../captions/paper.rst", category="Documents"),
+    log:
+        "logs/paper.log",
+    benchmark:
+        "logs/benchmarks/paper.tsv"
+    shell:
+        "python -m posenc.steps.latex --document {input.text} --output {output} 2>&1 | tee {log}"
+
+
+rule slides:
+    input:
+        **shown("slides"),
+    output:
+        report("paper/slides.pdf", caption="../captions/slides.rst", category="Documents"),
+    log:
+        "logs/slides.log",
+    benchmark:
+        "logs/benchmarks/slides.tsv"
+    shell:
+        "python -m posenc.steps.latex --document {input.text} --output {output} 2>&1 | tee {log}"

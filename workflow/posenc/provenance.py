@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
+from . import code
 from .files import sha256_file, sha256_json
 
 
@@ -13,9 +14,9 @@ def versions(*packages: str) -> dict[str, str]:
     return {package: importlib.metadata.version(package) for package in sorted(packages)}
 
 
-def code_digest() -> str:
-    """SHA-256 over the package's own source, which identifies partial work on disk."""
-    root = Path(__file__).parent
-    return sha256_json(
-        {str(path.relative_to(root)): sha256_file(path) for path in sorted(root.rglob("*.py"))}
-    )
+def code_digest(module: str) -> str:
+    """SHA-256 over the source of a module and of what it imports from this package.
+
+    It identifies partial work on disk, so that work of other code is never gone on with.
+    """
+    return sha256_json({Path(path).name: sha256_file(path) for path in code.files(module)})

@@ -100,6 +100,7 @@ def tokenize(
     ValueError
         If a decoder's tokenizer has no end-of-text token.
     """
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())  # truncation is a state of the object
     first = tokenizer.token_to_id(END_OF_TEXT) if is_decoder else None
     if is_decoder and first is None:
         raise ValueError(f"the decoder's tokenizer has no {END_OF_TEXT} token")

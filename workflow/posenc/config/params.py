@@ -125,8 +125,10 @@ def _key(location: tuple, raw: Any) -> str:
     """A dotted key as the user wrote it: tags of unions, which are not keys, are left out."""
     parts, node = [], raw
     for index, part in enumerate(location):
-        if isinstance(node, Mapping) and part not in node and index < len(location) - 1:
-            continue
+        if isinstance(node, Mapping) and index < len(location) - 1:
+            # `source: {kind: url, url: ...}`: the tag may also be the name of a key.
+            if part not in node or not isinstance(node[part], Mapping | list):
+                continue
         parts.append(str(part))
         if isinstance(node, Mapping) and part in node:
             node = node[part]

@@ -74,7 +74,7 @@ def main(
     shape = Shape.of(network)
     shards = shards_of(lengths, parameters.shard_tokens)
     check_space(output, int(lengths.sum()), shape.bytes_per_token(parameters))
-    partial = open_partial(output, sha256_json([identity, code_digest()]))
+    partial = open_partial(output, sha256_json([identity, code_digest("posenc.steps.capture")]))
     with (
         applied(network, intervention),
         tqdm(total=int(lengths.sum()), unit="token", desc=run_name, mininterval=5) as bar,
@@ -88,7 +88,7 @@ def main(
             )
             special = table["special"].slice(documents.start, len(documents))
             arrays["special_mask"] = special.combine_chunks().flatten().to_numpy(False)  # [tokens]
-            write_shard(partial, number, arrays, losses, parameters.dtype)
+            write_shard(partial, number, arrays, losses)
     finish(partial, output, run_name, table, shards, lengths, section, shape, {
         **identity,
         "bos": tokens_metadata["bos"],
@@ -142,14 +142,15 @@ def losses_name(number: int) -> str:
 
 
 def write_shard(
-    partial: Path, number: int, arrays: dict[str, np.ndarray], losses: list[np.ndarray], dtype: str
+    partial: Path, number: int, arrays: dict[str, np.ndarray], losses: list[np.ndarray]
 ) -> None:
     """Write a shard and its losses, then the receipt that makes them count as finished."""
     from safetensors.numpy import save_file
 
     files = {}
     with atomic_file(partial / shard_name(number)) as temporary:
-        save_file(arrays, temporary, metadata={"schema": str(SCHEMA), "dtype": dtype})
+        # One metadata key at most: the library writes several in an order that varies.
+        save_file(arrays, temporary, metadata={"schema": str(SCHEMA)})
     files[shard_name(number)] = sha256_file(partial / shard_name(number))
     if losses:
         with atomic_file(partial / losses_name(number)) as temporary, open(temporary, "wb") as file:

@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from ..config.datasets import Dataset
+from ..config.datasets import Content
 from ..datasets.documents import parse, write_documents
 from ..files import sha256_file
 from .common import read_section, run
 
 
 def main(
-    config: Annotated[Path, typer.Option(help="The data set's section of params.yaml as JSON.")],
+    config: Annotated[Path, typer.Option(help="Section NAME/documents.json.")],
     raw: Annotated[Path, typer.Option(help="The data set's raw file.")],
     output: Annotated[Path, typer.Option(help="The documents.parquet to write.")],
 ) -> None:
     """Parse a data set's raw file into cleaned documents."""
-    dataset = read_section(config, Dataset)
+    content = read_section(config, Content)
     provenance = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
-    write_documents(parse(raw, dataset), output, dataset, provenance)
+    write_documents(parse(raw, content), output, content, provenance)
 
 
 if __name__ == "__main__":

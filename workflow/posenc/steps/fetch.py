@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from ..config.datasets import Dataset
+from ..config.datasets import Origin
 from ..datasets.fetch import fetch
 from .common import read_section, run
 
 
 def main(
-    config: Annotated[Path, typer.Option(help="The data set's section, named NAME.json.")],
+    config: Annotated[Path, typer.Option(help="Section NAME/fetch.json.")],
     output: Annotated[Path, typer.Option(help="Where the raw file goes.")],
 ) -> None:
     """Bring a data set's raw file from where its source says."""
-    dataset = read_section(config, Dataset)
-    fetch(dataset.source, dataset.format, output, name=config.stem)
+    origin = read_section(config, Origin)
+    fetch(origin.source, origin.format, output, name=config.parent.name)
 
 
 if __name__ == "__main__":

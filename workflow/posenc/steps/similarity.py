@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,7 +105,7 @@ def measure(
     baseline = np.empty((len(i), n_states))
     histograms: dict[str, Any] = {}
     total = n_states * intact.n_shards
-    with tqdm(total=total, unit="shard", desc="similarity", file=sys.stderr) as progress:
+    with tqdm(total=total, unit="shard", desc="similarity", mininterval=5) as progress:
         for state in range(n_states):
             parts = []
             for shard, keep in enumerate(tokens.masks):

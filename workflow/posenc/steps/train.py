@@ -49,7 +49,7 @@ def main(
     vocabulary = Tokenizer.from_file(str(tokenizer))
     model = build(source, vocabulary.get_vocab_size(), vocabulary.token_to_id(END_OF_TEXT))
     inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
-    identity = sha256_json([inputs, source.model_dump(), code_digest(), versions("torch")])
+    identity = sha256_json([inputs, source.model_dump(), code_digest("posenc.steps.train"), versions("torch")])
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     with tqdm(total=source.steps, unit="step", desc=f"train {name}", mininterval=5) as bar:

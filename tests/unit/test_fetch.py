@@ -1,0 +1,381 @@
+"""Fetching raw files: interrupted, refused, altered and unreachable sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from posenc.config.datasets import HubSource, PathSource, SampleSource, UrlSource
+from posenc.datasets import download as download_module
+from posenc.datasets.download import download, part_path
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.fetch import fetch, raw_file_name
+
+CONTENT = random.Random(0).randbytes(3_000_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+KEY = "datasets.reviews.source"
+REVISION = "0" * 40
+
+
+class Server(ThreadingHTTPServer):
+    """A loopback server which can break off, ignore Range, be busy, or send something else."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content = CONTENT
+        self.has_ranges = True
+        self.breaks: list[int] = []  # bytes after which the next answers break off
+        self.statuses: list[int] = []  # what the next answers are instead of the file
+        self.pause_s = 0.0
+        self.ranges: list[str | None] = []  # the Range header of each request
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/some/aclImdb_v1.tar.gz"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        asked = self.headers.get("Range")
+        server.ranges.append(asked)
+        if server.statuses:
+            self.send_response(server.statuses.pop(0))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        if not server.has_ranges:
+            start = 0
+        if start >= len(server.content) > 0:
+            self.send_response(416)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        # Some servers label an archive so; the bytes on disk must stay the archive's own.
+        self.send_header("Content-Encoding", "gzip")
+        if start:
+            last = len(server.content) - 1
+            self.send_header("Content-Range", f"bytes {start}-{last}/{last + 1}")
+        self.end_headers()
+        sent = server.breaks.pop(0) if server.breaks else len(body)
+        for position in range(0, sent, 100_000):
+            try:
+                self.wfile.write(body[position : min(position + 100_000, sent)])
+            except OSError:
+                return
+            time.sleep(server.pause_s)
+        self.close_connection = True
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def get(server, target, *, sha256=SHA256, tries=4):
+    download(server.url, sha256, target, key=KEY, tries=tries, backoff_s=0.001)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_url_is_downloaded_whole(server, tmp_path, capsys):
+    target = tmp_path / "raw" / "file.tar.gz"
+    fetch(UrlSource(kind="url", url=server.url, sha256=SHA256), "imdb", target, name="reviews")
+    assert target.read_bytes() == CONTENT
+    assert names(target.parent) == ["file.tar.gz"]
+    assert server.ranges == [None]
+    assert "2.86M/2.86M" in capsys.readouterr().err
+
+
+def test_a_broken_connection_is_continued_where_it_stopped(server, tmp_path):
+    server.breaks = [1_200_000, 700_000]
+    get(server, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=1200000-", "bytes=1900000-"]
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_server_without_ranges_starts_again(server, tmp_path):
+    server.has_ranges = False
+    server.breaks = [1_000_000]
+    get(server, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=1000000-"]
+
+
+def test_breaks_without_progress_are_bounded_and_keep_what_came(server, tmp_path):
+    server.has_ranges = False
+    server.breaks = [500_000] * 50
+    with pytest.raises(DatasetError, match=r"4 times in a row after 500000 bytes.*Run again"):
+        get(server, tmp_path / "file")
+    assert len(server.ranges) == 4
+    assert names(tmp_path) == [".file.part"]
+    server.breaks, server.has_ranges = [], True
+    get(server, tmp_path / "file")
+    assert server.ranges[-1] == "bytes=500000-"
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_many_breaks_with_progress_are_not_an_error(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(download_module, "CHUNK_BYTES", 100_000)
+    server.breaks = [200_000] * 14
+    get(server, tmp_path / "file", tries=2)
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert len(server.ranges) == 15
+
+
+def test_a_complete_part_needs_no_byte_more(server, tmp_path):
+    part_path(tmp_path / "file").write_bytes(CONTENT)
+    get(server, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert server.ranges == [f"bytes={len(CONTENT)}-"]
+
+
+def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
+    part_path(tmp_path / "file").write_bytes(b"another version")
+    get(server, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert server.ranges == ["bytes=15-", None]
+
+
+def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
+    server.content = CONTENT[:-1] + b"!"
+    actual = hashlib.sha256(server.content).hexdigest()
+    with pytest.raises(DatasetError) as caught:
+        get(server, tmp_path / "file")
+    message = str(caught.value)
+    for part in (server.url, SHA256, actual, f"{KEY}.sha256", "Run again"):
+        assert part in message
+    assert names(tmp_path) == []
+
+
+def test_a_busy_server_is_asked_again(server, tmp_path):
+    server.statuses = [503, 429, 500, 503]
+    get(server, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_missing_page_is_an_error_at_once(server, tmp_path):
+    server.statuses = [404]
+    with pytest.raises(DatasetError, match=rf"404.*{KEY}\.url"):
+        get(server, tmp_path / "file")
+    assert len(server.ranges) == 1
+    assert names(tmp_path) == []
+
+
+def test_nobody_listens(server, tmp_path):
+    url = server.url
+    server.server_close()
+    with pytest.raises(DatasetError, match=r"no answer.*kind: path"):
+        download(url, SHA256, tmp_path / "file", key=KEY, tries=2, backoff_s=0.001)
+
+
+def step(config: dict, name: str, target: Path, directory: Path, **options) -> subprocess.Popen:
+    """Start the step as the workflow does."""
+    path = directory / "config" / name / "fetch.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"format": "imdb", "source": config}))
+    command = [sys.executable, "-m", "posenc.steps.fetch", "--config", path, "--output", target]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, **options)
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_download_is_continued(server, tmp_path, kill):
+    server.pause_s = 0.02
+    (tmp_path / "raw").mkdir()
+    target = tmp_path / "raw" / "file"
+    config = {"kind": "url", "url": server.url, "sha256": SHA256}
+    process = step(config, "reviews", target, tmp_path)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        part = part_path(target)
+        if process.poll() is not None or (part.exists() and part.stat().st_size > 0):
+            break
+        time.sleep(0.01)
+    process.send_signal(kill)
+    _, errors = process.communicate(timeout=30)
+    codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+    assert process.returncode == codes[kill], errors
+    assert "Traceback" not in errors
+    assert names(target.parent) == [".file.part"]
+    had = part_path(target).stat().st_size
+    assert 0 < had < len(CONTENT)
+    server.pause_s = 0.0
+    process = step(config, "reviews", target, tmp_path)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert server.ranges[-1] == f"bytes={had}-"
+    assert target.read_bytes() == CONTENT
+    assert names(target.parent) == ["file"]
+
+
+def test_the_step_ends_with_one_line(tmp_path):
+    process = step(
+        {"kind": "path", "path": "absent.tar.gz", "sha256": SHA256},
+        "mine",
+        tmp_path / "f",
+        tmp_path,
+    )
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.startswith("error: absent.tar.gz: no such file") and errors.count("\n") == 1
+    assert "datasets.mine.source.path" in errors
+
+
+def test_a_full_disk_ends_with_one_line_and_nothing_partial(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "source").write_bytes(CONTENT)
+    process = step(
+        {"kind": "path", "path": "source", "sha256": SHA256},
+        "mine",
+        tmp_path / "raw" / "f",
+        tmp_path,
+        # A limit on the size of files fails a write as a full disk does.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000)),
+    )
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].startswith("error: [Errno 27] File too large")
+    assert "Traceback" not in errors
+    assert names(tmp_path / "raw") == []
+
+
+def test_a_path_is_copied_and_verified(tmp_path):
+    (tmp_path / "source").write_bytes(CONTENT)
+    source = PathSource(kind="path", path=str(tmp_path / "source"), sha256=SHA256)
+    fetch(source, "imdb", tmp_path / "raw" / "file")
+    assert (tmp_path / "raw" / "file").read_bytes() == CONTENT
+    assert not os.path.samefile(tmp_path / "source", tmp_path / "raw" / "file")
+
+
+def test_a_path_with_another_content_leaves_nothing(tmp_path):
+    (tmp_path / "source").write_bytes(b"else")
+    source = PathSource(kind="path", path=str(tmp_path / "source"), sha256=SHA256)
+    with pytest.raises(DatasetError, match=rf"source is not the file.*{SHA256}.*source\.sha256"):
+        fetch(source, "imdb", tmp_path / "raw" / "file", name="reviews")
+    assert names(tmp_path / "raw") == []
+
+
+def test_a_path_that_is_a_directory(tmp_path):
+    source = PathSource(kind="path", path=str(tmp_path), sha256=SHA256)
+    with pytest.raises(DatasetError, match="is a directory"):
+        fetch(source, "imdb", tmp_path / "file")
+
+
+def test_all_splits_of_the_hub_go_to_one_file(tmp_path, monkeypatch):
+    import datasets
+
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    )
+    splits = {
+        "test": {"text": ["c"], "label": [1]},
+        "train": {"text": [f"t{i}" for i in range(5000)], "label": [0] * 5000},
+        "unsupervised": {"text": ["u"], "label": [-1]},
+    }
+    asked = []
+
+    def load_dataset(*arguments, **options):
+        asked.append((arguments, options))
+        return datasets.DatasetDict(
+            {name: datasets.Dataset.from_dict(rows, features) for name, rows in splits.items()}
+        )
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    source = HubSource(kind="hub", id="a/b", revision=REVISION, configuration="plain")
+    fetch(source, "imdb", tmp_path / "hub.parquet")
+    assert asked == [(("a/b", "plain"), {"revision": REVISION})]
+    rows = pq.read_table(tmp_path / "hub.parquet").to_pylist()
+    expected = [
+        {"text": text, "label": label, "split": name}
+        for name, columns in splits.items()
+        for text, label in zip(columns["text"], columns["label"], strict=True)
+    ]
+    assert rows == expected
+    assert names(tmp_path) == ["hub.parquet"]
+
+
+def test_an_unreachable_hub_is_named(tmp_path):
+    program = (
+        "from posenc.config.datasets import HubSource; from posenc.datasets.fetch import fetch;"
+        "from pathlib import Path;"
+        f"s = HubSource(kind='hub', id='some/thing', revision='{REVISION}');"
+        f"fetch(s, 'imdb', Path('hub.parquet'), name='far')"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("posenc.datasets.errors.DatasetError: the data set some/thing")
+    assert "cannot be reached" in last and "datasets.far.source: {kind: path" in last
+    assert not (tmp_path / "hub.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "format", "name"),
+    [
+        (
+            UrlSource(
+                kind="url", url="https://example.invalid/a/my%20x.tar.gz?v=1#f", sha256=SHA256
+            ),
+            "imdb",
+            "my x.tar.gz",
+        ),
+        (UrlSource(kind="url", url="https://example.invalid/", sha256=SHA256), "imdb", None),
+        (
+            UrlSource(kind="url", url="https://example.invalid/..", sha256=SHA256),
+            "truthfulqa",
+            None,
+        ),
+        (PathSource(kind="path", path="../a/T.csv", sha256=SHA256), "truthfulqa", "T.csv"),
+        (PathSource(kind="path", path="a/.hidden", sha256=SHA256), "imdb", None),
+        (HubSource(kind="hub", id="a/b", revision=REVISION), "imdb", "hub.parquet"),
+        (SampleSource(kind="sample", seed=1, documents={"test": 1}), "imdb", None),
+        (SampleSource(kind="sample", seed=1, documents={"validation": 1}), "truthfulqa", None),
+    ],
+)
+def test_raw_file_name(source, format, name):
+    published = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv"}
+    assert raw_file_name(source, format) == (name or published[format])
+
+
+def test_names_are_had_without_heavy_imports():
+    program = (
+        "import sys, posenc.datasets.names;"
+        "heavy = {'torch', 'numpy', 'pyarrow', 'requests', 'datasets'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]", result.stderr

@@ -1,0 +1,284 @@
+"""The two steps that turn stores into measurements, on small stores in the real format."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from safetensors.numpy import save_file
+from scipy.spatial import distance
+
+from posenc.config.measurements import Perplexity, Similarity
+from posenc.files import ArtifactError, sha256_file, write_json
+from posenc.steps import perplexity, similarity
+from posenc.store import INDEX, LOSSES, SCHEMA, ActivationStore, shard_name, write_table
+
+LENGTHS = [[5, 3, 7], [4, 9]]  # documents of two shards
+N_LAYERS, D_MODEL, VOCABULARY = 3, 16, 50
+SIMILARITY = Similarity(
+    special_tokens=True,
+    baseline_pairs=500,
+    histogram_bins=20,
+    bootstrap_samples=100,
+    confidence=0.9,
+    seed=3,
+)
+PERPLEXITY = Perplexity(bootstrap_samples=100, confidence=0.9, seed=3)
+
+
+def hidden_states(noise: float) -> list[np.ndarray]:
+    """float16 [n_layers + 1, tokens, d_model] for each shard; noise grows with depth."""
+    shards = []
+    for number, lengths in enumerate(LENGTHS):
+        rng = np.random.default_rng(number)
+        shape = (N_LAYERS + 1, sum(lengths), D_MODEL)
+        base = rng.normal(size=shape) + 0.7  # shifted: random pairs are similar
+        depth = np.arange(N_LAYERS + 1)[:, None, None]  # the embedding stays as it is
+        shards.append((base + noise * depth * rng.normal(size=shape)).astype(np.float16))
+    return shards
+
+
+def losses(scale: float) -> list[np.ndarray]:
+    """float32 [length - 1] for each document: its first token has no context to be scored in."""
+    rng = np.random.default_rng(9)
+    return [
+        (scale * rng.exponential(2, length - 1)).astype(np.float32)
+        for lengths in LENGTHS
+        for length in lengths
+    ]
+
+
+def write_store(
+    folder: Path,
+    condition: str,
+    noise: float = 0.0,
+    scale: float | None = None,
+    model: str = "toy",
+    prefix: str = "document",
+) -> Path:
+    """A store as ``posenc.steps.capture`` leaves it; with ``scale``, of a decoder."""
+    folder.mkdir(parents=True)
+    files, flat_lengths = [], [length for lengths in LENGTHS for length in lengths]
+    for number, states in enumerate(hidden_states(noise)):
+        ends = np.cumsum(LENGTHS[number])
+        special = np.zeros(states.shape[1], dtype=bool)  # [tokens of the shard]
+        special[ends - 1] = True  # the last token of each document
+        name = shard_name(number)
+        save_file({"hidden_states": states, "special_mask": special}, folder / name)
+        files.append({"file": name, "sha256": sha256_file(folder / name)})
+    ids = [f"{prefix}-{number}" for number in range(len(flat_lengths))]
+    if scale is not None:
+        nll = pa.array(losses(scale), pa.list_(pa.float32()))
+        sizes = pa.array([4 * (length - 1) for length in flat_lengths], pa.int64())
+        table = pa.table({"document_id": ids, "nll": nll, "bytes": sizes})
+        write_table(table, folder / LOSSES, {"schema": SCHEMA})
+        files.append({"file": LOSSES, "sha256": sha256_file(folder / LOSSES)})
+    index = pa.table(
+        {
+            "document_id": ids,
+            "shard": np.repeat([0, 1], [len(lengths) for lengths in LENGTHS]),
+            "start": np.concatenate([np.cumsum(lengths) - lengths for lengths in LENGTHS]),
+            "length": pa.array(flat_lengths, pa.int32()),
+        }
+    )
+    metadata = {
+        "schema": SCHEMA,
+        "run": {"model": model, "dataset": "sample", "condition": condition},
+        "is_decoder": scale is not None,
+        "n_layers": N_LAYERS,
+        "d_model": D_MODEL,
+        "vocabulary_size": VOCABULARY,
+        "bos": scale is not None,
+        "n_shards": len(LENGTHS),
+        "files": files,
+    }
+    write_table(index, folder / INDEX, metadata)
+    return folder
+
+
+@pytest.fixture
+def encoder(tmp_path) -> tuple[ActivationStore, ActivationStore]:
+    intact = write_store(tmp_path / "intact", "intact")
+    zero = write_store(tmp_path / "zero", "zero", noise=0.4)
+    return ActivationStore(intact), ActivationStore(zero)
+
+
+@pytest.fixture
+def decoder(tmp_path) -> tuple[ActivationStore, ActivationStore]:
+    intact = write_store(tmp_path / "intact", "intact", scale=1.0)
+    zero = write_store(tmp_path / "zero", "zero", noise=0.4, scale=1.5)
+    return ActivationStore(intact), ActivationStore(zero)
+
+
+@pytest.mark.parametrize("special_tokens", [True, False])
+def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
+    intact, zero = encoder
+    parameters = SIMILARITY.model_copy(update={"special_tokens": special_tokens})
+    result = similarity.measure(parameters, intact, zero)
+    lasts = np.cumsum([length for lengths in LENGTHS for length in lengths]) - 1
+    rows = [row for row in range(28) if special_tokens or row not in lasts]
+    assert result["tokens"] == len(rows) == (28 if special_tokens else 23)
+    assert result["documents"] == 5
+    x, y = (np.concatenate(hidden_states(noise), axis=1).astype(float) for noise in (0, 0.4))
+    assert [layer["name"] for layer in result["layers"]] == [
+        "embedding", "block 1", "block 2", "last",
+    ]  # fmt: skip
+    for state, layer in enumerate(result["layers"]):
+        cosines = [1 - distance.cosine(x[state, row], y[state, row]) for row in rows]
+        assert layer["layer"] == state
+        assert layer["cosine"]["value"] == pytest.approx(np.mean(cosines), abs=1e-12)
+        assert layer["token_sd"] == pytest.approx(np.std(cosines), abs=1e-7)
+        for name in ("cosine", "baseline", "rescaled"):
+            estimate = layer[name]
+            assert estimate["low"] <= estimate["value"] <= estimate["high"]
+        # The mean over all pairs of different documents, which the sampled one estimates.
+        document = np.repeat(np.arange(5), [length for part in LENGTHS for length in part])
+        pairs = [
+            1 - distance.cosine(x[state, i], x[state, j])
+            for i in rows
+            for j in rows
+            if document[i] != document[j]
+        ]
+        error = np.std(pairs) / np.sqrt(SIMILARITY.baseline_pairs)
+        base = layer["baseline"]
+        assert base["value"] == pytest.approx(np.mean(pairs), abs=4 * error)
+        assert base["high"] - base["low"] == pytest.approx(2 * 1.645 * error, rel=0.35)
+        expected = (layer["cosine"]["value"] - base["value"]) / (1 - base["value"])
+        assert layer["rescaled"]["value"] == pytest.approx(expected, abs=1e-12)
+    assert result["layers"][0]["cosine"] == {"value": 1, "low": 1, "high": 1}
+    assert result["layers"][3]["cosine"]["value"] < result["layers"][1]["cosine"]["value"] < 1
+
+
+def test_similarity_has_the_agreed_form(encoder):
+    intact, zero = encoder
+    result = similarity.measure(SIMILARITY, intact, zero)
+    assert result["run"] == {"model": "toy", "dataset": "sample", "condition": "zero"}
+    assert (result["status"], result["reason"]) == ("measured", None)
+    assert result["catalogue"] == ["A1", "A2"]
+    assert result["gaussian_null"] == {"mean": 0.0, "sd": D_MODEL**-0.5}
+    edges = np.array(result["histograms"]["edges"])
+    assert len(edges) == 21
+    for name in ("embedding", "last"):
+        for density in result["histograms"][name].values():
+            assert np.sum(density * np.diff(edges)) == pytest.approx(1)
+    provenance = result["provenance"]
+    assert provenance["parameters"] == SIMILARITY.model_dump()
+    assert provenance["inputs"] == {"intact": intact.digest, "condition": zero.digest}
+    assert provenance["versions"]["numpy"] == np.__version__
+    json.dumps(result, allow_nan=False)
+
+
+def test_the_intact_run_is_like_itself(encoder):
+    result = similarity.measure(SIMILARITY, encoder[0], encoder[0])
+    for layer in result["layers"]:
+        assert layer["cosine"] == layer["rescaled"] == {"value": 1, "low": 1, "high": 1}
+        assert layer["token_sd"] == 0
+
+
+def test_stores_that_do_not_correspond_are_refused(tmp_path, encoder):
+    intact, zero = encoder
+    with pytest.raises(ArtifactError, match="not the intact run"):
+        similarity.check_pair(zero, intact)
+    model = ActivationStore(write_store(tmp_path / "model", "zero", model="other"))
+    with pytest.raises(ArtifactError, match="not the intact run"):
+        similarity.check_pair(intact, model)
+    documents = ActivationStore(write_store(tmp_path / "documents", "zero", prefix="other"))
+    with pytest.raises(ArtifactError, match="different documents"):
+        similarity.check_pair(intact, documents)
+    similarity.check_pair(intact, zero)
+
+
+def test_a_state_that_overflowed_is_named_with_the_way_out(tmp_path, encoder):
+    with np.errstate(over="ignore"):
+        broken = ActivationStore(write_store(tmp_path / "broken", "zero", noise=1e6))
+    with pytest.raises(ArtifactError, match=r"block 1, shard 0: token \d+ .* float32"):
+        similarity.measure(SIMILARITY, encoder[0], broken)
+
+
+def test_perplexity_agrees_with_the_formulae(decoder):
+    intact, zero = decoder
+    result = perplexity.measure(PERPLEXITY, intact, zero)
+    ours, theirs = np.concatenate(losses(1.5)), np.concatenate(losses(1.0))
+    assert result["status"] == "measured" and result["reason"] is None
+    assert result["tokens"] == len(ours) == 23 and result["bytes"] == 4 * 23
+    assert result["documents"] == 5 and result["vocabulary_size"] == VOCABULARY
+    assert result["bos"] is True
+    mean = float(ours.mean(dtype=np.float64))
+    delta = mean - float(theirs.mean(dtype=np.float64))
+    own = [np.exp(document.mean(dtype=np.float64)) for document in losses(1.5)]
+    assert result["sequence_perplexity"] == pytest.approx(
+        {"mean": np.mean(own), "median": np.median(own)}
+    )
+    expected = {
+        "perplexity": np.exp(mean),
+        "bits_per_byte": mean / np.log(2) / 4,
+        "nll_per_token": mean,
+        "worse_than_uniform": np.mean(ours > np.log(VOCABULARY)),
+        "delta_nll": delta,
+        "perplexity_ratio": np.exp(delta),
+    }
+    for name, value in expected.items():
+        estimate = result[name]
+        assert estimate["value"] == pytest.approx(value, rel=1e-9), name
+        assert estimate["low"] <= estimate["value"] <= estimate["high"], name
+    assert 0 < result["worse_than_uniform"]["value"] < 1
+
+
+def test_perplexity_of_the_intact_run_has_no_change(decoder):
+    result = perplexity.measure(PERPLEXITY, decoder[0], decoder[0])
+    assert result["delta_nll"] == {"value": 0, "low": 0, "high": 0}
+    assert result["perplexity_ratio"] == {"value": 1, "low": 1, "high": 1}
+
+
+def test_an_encoder_says_why_it_has_no_perplexity(encoder):
+    result = perplexity.measure(PERPLEXITY, *encoder)
+    assert result["status"] == "not run"
+    assert result["reason"] == "toy has no language-model head"
+    assert "perplexity" not in result and result["tokens"] == 0
+    assert result["provenance"]["inputs"]["condition"] == encoder[1].digest
+
+
+def command(step: str, parameters, folder: Path, output: Path) -> subprocess.CompletedProcess:
+    """Run a step as the workflow does."""
+    config = folder / f"{step}.config.json"
+    write_json(config, parameters.model_dump())
+    options = {
+        "config": config,
+        "intact": folder / "intact",
+        "condition": folder / "zero",
+        "output": output,
+    }
+    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return subprocess.run(
+        [sys.executable, "-m", f"posenc.steps.{step}", *arguments], capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "parameters"), [("similarity", SIMILARITY), ("perplexity", PERPLEXITY)]
+)
+def test_the_commands_write_the_same_bytes_twice_and_no_path(tmp_path, decoder, step, parameters):
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    for output in (first, second):
+        done = command(step, parameters, tmp_path, output)
+        assert done.returncode == 0, done.stderr
+    assert first.read_bytes() == second.read_bytes()
+    assert str(tmp_path) not in first.read_text()
+    assert json.loads(first.read_text())["measurement"] == step
+
+
+def test_a_damaged_store_ends_with_one_line_and_no_output(tmp_path, decoder):
+    shard = tmp_path / "zero" / shard_name(1)
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+    done = command("similarity", SIMILARITY, tmp_path, tmp_path / "out.json")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert "checksum" in done.stderr
+    assert not (tmp_path / "out.json").exists()

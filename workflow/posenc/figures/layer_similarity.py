@@ -1,0 +1,103 @@
+"""Token cosine by layer between each condition and the intact model, against both nulls."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from ..config.figures import Figure, Style
+from . import common
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw small multiples, model by data set: the mean token cosine of each layer.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Similarity measurements; those of the intact model are left out.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A line with its interval for each condition, random pairs of the intact model as a dashed
+        line with its interval, and the Gaussian null's mean +- 2 sd as a grey band.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        panels = common.by_panel(measurements)
+        colours = common.condition_colours(measurements, style)
+        grid = common.grid(made, list(panels))
+        if not panels:
+            common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
+        limits = _limits(measurements)
+        for panel, runs in panels.items():
+            axes = grid[panel]
+            measured = [run for run in runs if run["status"] == "measured"]
+            if not measured:
+                common.not_run(axes, [run["reason"] for run in runs], 22)
+                continue
+            _draw_nulls(axes, measured[0])
+            for run in measured:
+                _draw_condition(axes, run, colours[run["run"]["condition"]])
+            axes.set_ylim(*limits)
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.margins(x=0.04)
+            axes.tick_params(labelleft=common.is_left(axes))
+        if any(measurement["status"] == "measured" for measurement in measurements):
+            made.supylabel("mean token cosine", fontsize=style.font_size)
+            made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+        common.legend_above(made, grid.values(), columns=5)
+        return made
+
+
+def _limits(measurements: list[dict]) -> tuple[float, float]:
+    """The same vertical axis for all panels: it holds every interval, zero and one."""
+    lowest = [0.0]
+    for measurement in measurements:
+        if measurement["status"] == "measured":
+            lowest.append(-2 * measurement["gaussian_null"]["sd"])
+            for layer in measurement["layers"]:
+                lowest += [layer["cosine"]["low"], layer["baseline"]["low"]]
+    return min(lowest) - 0.04, 1.04
+
+
+def _draw_nulls(axes, measurement: dict) -> None:
+    null = measurement["gaussian_null"]
+    axes.axhspan(
+        null["mean"] - 2 * null["sd"], null["mean"] + 2 * null["sd"],
+        color=common.LIGHT, lw=0, label="Gaussian null ± 2 sd",
+    )  # fmt: skip
+    layers = [layer["layer"] for layer in measurement["layers"]]
+    baseline = [layer["baseline"] for layer in measurement["layers"]]
+    axes.fill_between(
+        layers, [b["low"] for b in baseline], [b["high"] for b in baseline],
+        color=common.GREY, alpha=0.25, lw=0,
+    )  # fmt: skip
+    axes.plot(
+        layers, [b["value"] for b in baseline], color=common.GREY, ls="--", lw=1,
+        label="random pairs",
+    )  # fmt: skip
+
+
+def _draw_condition(axes, measurement: dict, colour: str) -> None:
+    layers = [layer["layer"] for layer in measurement["layers"]]
+    cosine = [layer["cosine"] for layer in measurement["layers"]]
+    axes.fill_between(
+        layers, [c["low"] for c in cosine], [c["high"] for c in cosine],
+        color=colour, alpha=0.25, lw=0,
+    )  # fmt: skip
+    axes.plot(
+        layers, [c["value"] for c in cosine], color=colour, marker="o", ms=2.5,
+        label=common.display(measurement["run"]["condition"]),
+    )  # fmt: skip
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,115 @@
+"""Build a document with LuaLaTeX: the same bytes each time, or one clear error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.files import atomic_file
+from posenc.steps.common import run
+
+COMMAND = (
+    "latexmk", "-norc", "-gg", "-lualatex", "-bibtex", "-interaction=nonstopmode",
+    "-halt-on-error", "-file-line-error", "-outdir=build",
+)  # fmt: skip
+"""No settings of the user's own, and from nothing: what an earlier build left has no influence."""
+ENVIRONMENT = {
+    "SOURCE_DATE_EPOCH": "0",
+    "FORCE_SOURCE_DATE": "1",
+    "TZ": "UTC",
+    # Lines of the log are not broken, so that they can be read here.
+    "max_print_line": "10000",
+}
+MOST_ERRORS = 3
+
+
+class LatexError(RuntimeError):
+    """The document cannot be built, or would have holes in it."""
+
+    is_user_error = True
+
+
+def main(
+    document: Annotated[Path, typer.Option(help="the .tex file")],
+    output: Annotated[Path, typer.Option(help="the .pdf file")],
+) -> None:
+    """Build DOCUMENT in the folder `build` beside it and copy the result to OUTPUT."""
+    built = build(document)
+    with atomic_file(output) as temporary:
+        shutil.copyfile(built, temporary)
+
+
+def build(document: Path) -> Path:
+    """Run latexmk.
+
+    Parameters
+    ----------
+    document : Path
+        The .tex file; paths in it are relative to its folder.
+
+    Returns
+    -------
+    Path
+        The .pdf file in the folder ``build`` beside the document.
+
+    Raises
+    ------
+    LatexError
+        If latexmk is not installed, LaTeX fails, a reference or citation is undefined, or a font
+        lacks a character.
+    """
+    if shutil.which(COMMAND[0]) is None:
+        raise LatexError(f"{document}: {COMMAND[0]} is not installed")
+    (document.parent / "build").mkdir(exist_ok=True)
+    result = subprocess.run(
+        [*COMMAND, document.name], cwd=document.parent, env={**os.environ, **ENVIRONMENT},
+        capture_output=True, text=True, errors="replace",
+    )  # fmt: skip
+    built = document.parent / "build" / document.with_suffix(".pdf").name
+    log = built.with_suffix(".log")
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    if result.returncode:
+        lines = errors_in(text) or last_lines(result.stdout + result.stderr)
+        raise LatexError(f"{document} does not build: {'; '.join(lines)} (all of it: {log})")
+    holes = holes_in(text)
+    if holes:
+        raise LatexError(f"{document}: {'; '.join(holes[:MOST_ERRORS])} (all of it: {log})")
+    for line in overfull_in(text):
+        print(f"warning: {document}: {line}")
+    return built
+
+
+def errors_in(log: str) -> list[str]:
+    """The first errors of a log, each as file, line and message."""
+    found = re.findall(r"^(?:\./)?([^\s:]+\.\w+:\d+: .+)$", log, flags=re.MULTILINE)
+    found = found or re.findall(r"^! (.+)$", log, flags=re.MULTILINE)
+    # The last is TeX's own word that it stops there.
+    return [line for line in found if "==> Fatal error" not in line][:MOST_ERRORS]
+
+
+def last_lines(text: str) -> list[str]:
+    """The end of latexmk's own words, where LaTeX has not come to write a log."""
+    return [line.strip() for line in text.splitlines() if line.strip()][-MOST_ERRORS:]
+
+
+def holes_in(log: str) -> list[str]:
+    """Undefined references and citations, and characters that no font has."""
+    undefined = r"Warning: ((?:Reference|Citation) [`'].+?' .*?undefined)"
+    missing = r"(Missing character: There is no .+)"
+    return list(dict.fromkeys(re.findall(undefined, log) + re.findall(missing, log)))
+
+
+def overfull_in(log: str) -> list[str]:
+    """Boxes that stick out by more than a point."""
+    found = re.findall(r"^(Overfull \\\w+ \(([\d.]+)pt .*)$", log, flags=re.MULTILINE)
+    return [line for line, points in found if float(points) > 1]
+
+
+if __name__ == "__main__":
+    run(main)

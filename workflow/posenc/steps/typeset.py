@@ -1,0 +1,91 @@
+"""Turn measurements into what the documents and DVC read: numbers, tables, metrics, plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from ruamel.yaml import YAML, YAMLError
+
+from posenc import typeset
+from posenc.files import ArtifactError, read_json, write_json, write_text
+from posenc.steps.common import run
+
+
+def main(
+    study: Annotated[Path, typer.Option(help="the active study, data/config/study.json")],
+    published: Annotated[Path, typer.Option(help="published numbers, with their source")],
+    output_numbers: Annotated[Path, typer.Option(help="LaTeX definitions of every number")],
+    output_tables: Annotated[Path, typer.Option(help="folder of the LaTeX tables")],
+    metrics: Annotated[Path, typer.Option(help="headline numbers for `dvc metrics`")],
+    plots: Annotated[Path, typer.Option(help="folder of the CSV files for `dvc plots`")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
+) -> None:
+    """Write numbers, tables, metrics and plots of the measurements INPUT."""
+    results = read(study, published, inputs)
+    write_text(output_numbers, typeset.numbers_tex(results))
+    for name in typeset.TABLES:
+        write_text(output_tables / f"{name}.tex", typeset.table_tex(results, name))
+    write_json(metrics, typeset.metrics(results))
+    for name, text in typeset.plots(results).items():
+        write_text(plots / name, text)
+
+
+def read(study: Path, published: Path, inputs: list[Path]) -> typeset.Results:
+    """Read all that is typeset.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is not a measurement of the study, or the published numbers are not YAML.
+    """
+    measurements, trainings = [], []
+    for path in inputs:
+        # The loss curve is a figure's; it lies beside the summary that is read here.
+        if path.suffix == ".csv":
+            continue
+        value = read_json(path)
+        kind = value.get("measurement") if isinstance(value, dict) else None
+        if kind == "training":
+            trainings.append(value)
+        elif kind in ("similarity", "perplexity"):
+            measurements.append(value)
+        else:
+            raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
+    facts = read_json(study)
+    order = {kind: facts["study"][kind] for kind in ("models", "datasets", "conditions")}
+    # In order of presentation, however the inputs were listed.
+    for one in measurements:
+        for kind, names in order.items():
+            if one["run"][kind.removesuffix("s")] not in names:
+                raise ArtifactError(f"{one['run']} is not a run of the study {study}")
+    measurements.sort(
+        key=lambda one: [
+            names.index(one["run"][kind.removesuffix("s")]) for kind, names in order.items()
+        ]
+    )
+    trainings.sort(key=lambda one: order["models"].index(one["model"]))
+    return typeset.Results(facts, measurements, trainings, read_published(published))
+
+
+def read_published(path: Path) -> dict[str, Any]:
+    """Read the published numbers.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is not YAML, or a value is not quoted: YAML would drop its last zeros.
+    """
+    try:
+        published = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except YAMLError as error:
+        raise ArtifactError(f"{path} is not valid YAML: {error}") from error
+    for key, value in published["values"].items():
+        if not isinstance(value["value"], str):
+            raise ArtifactError(f"{path}: values.{key}.value needs quotation marks")
+    return published
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,375 @@
+"""What the documents and DVC read of the measurements: numbers, tables, metrics and plots."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from . import numbers as keys
+from .numbers import Entry, NotRun, Number, decimals_of, written
+
+ABSENT = "{--}"
+"""A cell without a number; the braces keep siunitx from reading it."""
+SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that is typeset: the study, its measurements in order, and the published numbers."""
+
+    study: Mapping[str, Any]
+    measurements: Sequence[Mapping[str, Any]]
+    trainings: Sequence[Mapping[str, Any]]
+    published: Mapping[str, Any]
+
+    def of(self, measurement: str) -> list[Mapping[str, Any]]:
+        """The runs of one measurement."""
+        return [one for one in self.measurements if one["measurement"] == measurement]
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(SPECIAL.get(character, character) for character in str(text))
+
+
+def display(name: str) -> str:
+    """The name of params.yaml as it is shown: underscores are spaces."""
+    return escape(name.replace("_", " "))
+
+
+def environment() -> Environment:
+    """Jinja with delimiters that LaTeX does not use; an undefined name is an error."""
+    return Environment(
+        loader=PackageLoader("posenc"), undefined=StrictUndefined, autoescape=False,
+        block_start_string="<%", block_end_string="%>", variable_start_string="<<",
+        variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+def number(entry: Number, decimals: int | None = None) -> str:
+    """A number as LaTeX prints it."""
+    return rf"\num{{{written(entry.value, decimals_of(entry) if decimals is None else decimals)}}}"
+
+
+def interval(entry: Number, decimals: int | None = None) -> str:
+    """The interval of an estimate as LaTeX prints it."""
+    decimals = decimals_of(entry) if decimals is None else decimals
+    low, high = (rf"\num{{{written(end, decimals)}}}" for end in (entry.low, entry.high))
+    return f"[{low},~{high}]"
+
+
+def definition(key: str, entry: Entry) -> str:
+    """The line of numbers.tex that defines a key."""
+    if isinstance(entry, NotRun):
+        return rf"\posencnotrun{{{key}}}{{{escape(entry.reason)}}}"
+    if entry.low is None:
+        return rf"\posencvalue{{{key}}}{{{number(entry)}}}{{{entry.value!r}}}{{{entry.value!r}}}"
+    return (
+        rf"\posencestimate{{{key}}}{{{number(entry)}}}{{{interval(entry)}}}"
+        rf"{{{entry.low!r}}}{{{entry.high!r}}}"
+    )
+
+
+def weights(results: Results, model: str) -> str:
+    """Where a model's weights come from."""
+    source = results.study["models"][model]["source"]
+    if source["kind"] == "train":
+        return f"trained here on {display(results.study['study']['trained'][model])}"
+    named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
+    return f"{source['kind']}: {escape(source[named])}"
+
+
+def studied(results: Results) -> dict[str, str]:
+    """The names and words of the study, as LaTeX."""
+    study = results.study["study"]
+    shares = sorted({one["confidence"] for one in results.measurements})
+    words = {
+        "name": display(study["name"]),
+        "title": escape(study["title"]),
+        "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
+    }
+    for kind in ("models", "datasets", "conditions"):
+        words[kind] = ", ".join(map(display, study[kind]))
+    for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):
+        for role, name in roles.items():
+            lacking = rf"\notrunreason{{no {role} in this study}}"
+            words[role] = lacking if name is None else display(name)
+            if role in ("encoder", "decoder"):
+                words[f"{role}.weights"] = lacking if name is None else weights(results, name)
+    return words
+
+
+def numbers_tex(results: Results) -> str:
+    """The text of paper/generated/numbers.tex."""
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    published = [
+        (key, rf"\num{{{value['value']}}}", value["value"])
+        for key, value in sorted(results.published["values"].items())
+    ]
+    return (
+        environment()
+        .get_template("numbers.tex.jinja")
+        .render(
+            lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
+            studied=sorted(studied(results).items()),
+            published=published,
+            numbers=[definition(key, entry) for key, entry in sorted(numbers.items())],
+        )
+    )
+
+
+def shared_decimals(entries: Iterable[Number | None], most: int) -> int:
+    """The decimals that a set of numbers needs, for all alike; at most so many."""
+    places = [decimals_of(entry) for entry in entries if entry is not None]
+    return max(0, min(most, max(places, default=0)))
+
+
+def column(entries: Sequence[Number | None], decimals: int | None = None) -> tuple[list[str], str]:
+    """Lay out a column of numbers.
+
+    Parameters
+    ----------
+    entries : sequence of Number or None
+        None leaves a cell without a number.
+    decimals : int or None
+        Of every number; None lets each have its own.
+
+    Returns
+    -------
+    cells : list of str
+        For an S column of siunitx.
+    form : str
+        The column's ``table-format``.
+    """
+    cells, whole, fraction, sign = [], 1, 0, ""
+    for entry in entries:
+        text = ABSENT
+        if entry is not None:
+            text = written(entry.value, decimals_of(entry) if decimals is None else decimals)
+            if "e" in text:
+                text = rf"{{\num{{{text}}}}}"
+            else:
+                sign = "-" if text.startswith("-") else sign
+                before, _, after = text.removeprefix("-").partition(".")
+                whole, fraction = max(whole, len(before)), max(fraction, len(after))
+        cells.append(text)
+    return cells, f"{sign}{whole}.{fraction}"
+
+
+def intervals(entries: Sequence[Number | None], decimals: int | None = None) -> list[str]:
+    """Lay out a column of the same numbers' intervals."""
+    return ["--" if entry is None else interval(entry, decimals) for entry in entries]
+
+
+def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
+    """Split runs into the measured ones, and one row for each model and reason of the others."""
+    measured = [run for run in runs if run["status"] == "measured"]
+    others = [run for run in runs if run["status"] != "measured"]
+    reasons = dict.fromkeys((run["run"]["model"], run["reason"]) for run in others)
+    return measured, [
+        {"names": [display(model), "--", "--"], "reason": escape(reason), "cells": []}
+        for model, reason in reasons
+    ]
+
+
+def _names(run: Mapping[str, Any]) -> list[str]:
+    return [display(run["run"][part]) for part in ("model", "dataset", "condition")]
+
+
+def similarity_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of token cosines, without the intact model's."""
+    runs = [
+        run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
+    ]  # fmt: skip
+    measured, others = _rows(runs)
+    found = [keys.facts(run) for run in measured]
+    tokens, form = column([one["tokens"] for one in found])
+    names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
+    decimals = shared_decimals([one[name] for one in found for name in names], most=4)
+    columns, forms = [tokens], []
+    for name in names:
+        entries = [one[name] for one in found]
+        cells, form_here = column(entries, decimals)
+        columns.append(cells)
+        forms.append(form_here)
+        if name.endswith("cosine"):
+            columns.append(intervals(entries, decimals))
+    # A sign in one column leaves room for it in all, so that they look alike.
+    formats = {"tokens": form, "cosine": min(forms, default="1.4")}
+    rows = [
+        {"names": _names(run), "reason": None, "cells": cells}
+        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
+    ]
+    return {"rows": rows + others, "formats": formats}
+
+
+def perplexity_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of perplexities; models without a head say so."""
+    measured, others = _rows(results.of("perplexity"))
+    found = [keys.facts(run) for run in measured]
+    # The change against itself is zero by definition.
+    changes = [
+        None if run["run"]["condition"] == keys.INTACT else one["delta_nll"]
+        for run, one in zip(measured, found, strict=True)
+    ]
+    series = {
+        "tokens": ([one["tokens"] for one in found], None),
+        "perplexity": ([one["perplexity"] for one in found], None),
+        "delta": (changes, 3),
+        "bits": ([one["bits_per_byte"] for one in found], 3),
+        "share": ([one["worse_than_uniform"] for one in found], 3),
+        "mean": ([one["sequence.mean"] for one in found], None),
+        "median": ([one["sequence.median"] for one in found], None),
+    }
+    columns, formats = [], {}
+    for name, (entries, most) in series.items():
+        decimals = None if most is None else shared_decimals(entries, most)
+        cells, formats[name] = column(entries, decimals)
+        columns.append(cells)
+        if name in ("perplexity", "delta"):
+            columns.append(intervals(entries, decimals))
+    rows = [
+        {"names": _names(run), "reason": None, "cells": cells}
+        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
+    ]
+    return {"rows": rows + others, "formats": formats}
+
+
+def published_table(results: Results) -> dict[str, Any]:
+    """Published values beside ours; it says where our model is another one."""
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
+    rows = []
+    for key, value in results.published["values"].items():
+        theirs = [rf"\word{{{escape(value['quantity'])}}}"]
+        theirs += [escape(value[part]) for part in ("condition", "model")]
+        theirs.append(rf"\published{{{key}}}")
+        if not value["ours"]:
+            rows.append([*theirs, "--", "--", r"\notrunmark", r"\word{no such condition}"])
+        for ours in value["ours"]:
+            model, dataset = (roles[part] for part in ours.split(".")[:2])
+            if isinstance(numbers[ours], NotRun):
+                comparison = escape(numbers[ours].reason)
+            else:
+                source = results.study["models"][model]["source"]
+                same = source["kind"] == "hub" and source["id"] in value["weights"]
+                comparison = r"\word{same model}" if same else r"\word{other model}"
+                comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
+            names = [display(name) if name else "--" for name in (model, dataset)]
+            rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
+            theirs = [""] * 4
+    return {"rows": rows}
+
+
+def models_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of models."""
+    rows = []
+    for name in results.study["study"]["models"]:
+        model = results.study["models"][name]
+        runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
+        shapes = [run for run in runs if run["status"] == "measured"]
+        width = rf"\num{{{shapes[0]['d_model']}}}" if shapes else "--"
+        layers = rf"\num{{{len(shapes[0]['layers']) - 1}}}" if shapes else "--"
+        kind = "decoder" if model["is_decoder"] else "encoder"
+        tokens = rf"\num{{{model['max_tokens']}}}"
+        family = escape(model["family"])
+        rows.append([display(name), kind, family, width, layers, tokens, weights(results, name)])
+    return {"rows": rows}
+
+
+def datasets_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of data sets, with the documents that were measured on."""
+    rows = []
+    for name in results.study["study"]["datasets"]:
+        dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
+        counts = [run["documents"] for run in results.measurements if run["run"]["dataset"] == name]
+        origin = {
+            "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
+            "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
+            "hub": lambda s: f"hub: {s['id']}",
+            "sample": lambda s: f"generated, seed {s['seed']}",
+        }[source["kind"]](source)
+        documents = rf"\num{{{max(counts)}}}" if any(counts) else "--"
+        split = escape(dataset["evaluation"]["split"])
+        rows.append([display(name), escape(dataset["format"]), split, documents, escape(origin)])
+    return {"rows": rows}
+
+
+TABLES = {
+    "models": models_table,
+    "datasets": datasets_table,
+    "similarity": similarity_table,
+    "perplexity": perplexity_table,
+    "published": published_table,
+}
+
+
+def table_tex(results: Results, name: str) -> str:
+    """The text of paper/generated/tables/NAME.tex."""
+    return environment().get_template(f"{name}.tex.jinja").render(TABLES[name](results))
+
+
+def metrics(results: Results) -> dict[str, Any]:
+    """Headline numbers for ``dvc metrics``: by model, data set and condition; four digits."""
+    headline = {
+        "similarity": ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled"),
+        "perplexity": ("perplexity", "bits_per_byte", "delta_nll", "worse_than_uniform"),
+    }
+    found: dict[str, Any] = {}
+    for run in results.measurements:
+        if run["status"] != "measured":
+            continue
+        values = keys.facts(run)
+        model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
+        place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+        for key in headline[run["measurement"]]:
+            scope = place.setdefault(run["measurement"], {})
+            *outer, last = key.split(".")
+            for part in outer:
+                scope = scope.setdefault(part, {})
+            scope[last] = float(f"{values[key].value:.4g}")
+    for training in results.trainings:
+        loss = float(f"{training['final_validation_loss']:.4g}")
+        found.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
+    return found
+
+
+def plots(results: Results) -> dict[str, str]:
+    """Tables for ``dvc plots`` by file name, as CSV."""
+    layers, perplexities = [], []
+    for run in results.measurements:
+        if run["status"] != "measured":
+            continue
+        names = [run["run"][part] for part in ("model", "dataset", "condition")]
+        if run["measurement"] == "similarity":
+            for layer in run["layers"]:
+                cosine = layer["cosine"]
+                ends = [cosine["value"], cosine["low"], cosine["high"]]
+                layers.append([*names, layer["layer"], *ends, layer["baseline"]["value"]])
+        else:
+            estimate = run["perplexity"]
+            perplexities.append([*names, estimate["value"], estimate["low"], estimate["high"]])
+    run_columns = ["model", "dataset", "condition"]
+    return {
+        "layers.csv": _csv([*run_columns, "layer", "cosine", "low", "high", "baseline"], layers),
+        "perplexity.csv": _csv([*run_columns, "perplexity", "low", "high"], perplexities),
+    }
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

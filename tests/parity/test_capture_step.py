@@ -1,8 +1,8 @@
 """The capture step: what it writes is read back whole, resumed after a kill, or refused."""
 
 import json
-from types import SimpleNamespace
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -75,8 +75,8 @@ def test_the_store_gives_back_every_document(arguments, documents):
         states = store.hidden_states(row["shard"])
         assert isinstance(states, np.memmap) and states.dtype == np.float16
         window = slice(row["start"], row["start"] + row["length"])
-        from posenc.models import load
         from posenc.capture import forward
+        from posenc.models import load
 
         expected = forward(load(arguments["weights"], "gpt2"), [ids], True)[0][2][0].numpy()
         np.testing.assert_allclose(states[2, window], expected, rtol=1e-3, atol=1e-3)
@@ -136,7 +136,7 @@ def test_a_flipped_bit_a_truncation_and_a_missing_shard_are_found(arguments):
             ActivationStore(arguments["output"])
     path.write_bytes(whole[:-1])
     with pytest.raises(ArtifactError, match="truncated"):
-        ActivationStore(arguments["output"], verify=False).shard(1)
+        ActivationStore(arguments["output"], verify=()).shard(1)
     path.unlink()
     with pytest.raises(ArtifactError, match="missing"):
         ActivationStore(arguments["output"])

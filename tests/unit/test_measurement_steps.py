@@ -16,7 +16,7 @@ from scipy.spatial import distance
 from posenc.config.measurements import Perplexity, Similarity
 from posenc.files import ArtifactError, sha256_file, write_json
 from posenc.steps import perplexity, similarity
-from posenc.store import INDEX, LOSSES, SCHEMA, ActivationStore, shard_name, write_table
+from posenc.store import INDEX, LOSSES, SCHEMA, ActivationStore, open_pair, shard_name, write_table
 
 LENGTHS = [[5, 3, 7], [4, 9]]  # documents of two shards
 N_LAYERS, D_MODEL, VOCABULARY = 3, 16, 50
@@ -183,14 +183,14 @@ def test_the_intact_run_is_like_itself(encoder):
 def test_stores_that_do_not_correspond_are_refused(tmp_path, encoder):
     intact, zero = encoder
     with pytest.raises(ArtifactError, match="not the intact run"):
-        similarity.check_pair(zero, intact)
+        open_pair(zero.directory, intact.directory)
     model = ActivationStore(write_store(tmp_path / "model", "zero", model="other"))
     with pytest.raises(ArtifactError, match="not the intact run"):
-        similarity.check_pair(intact, model)
+        open_pair(intact.directory, model.directory)
     documents = ActivationStore(write_store(tmp_path / "documents", "zero", prefix="other"))
     with pytest.raises(ArtifactError, match="different documents"):
-        similarity.check_pair(intact, documents)
-    similarity.check_pair(intact, zero)
+        open_pair(intact.directory, documents.directory)
+    open_pair(intact.directory, zero.directory)
 
 
 def test_a_state_that_overflowed_is_named_with_the_way_out(tmp_path, encoder):

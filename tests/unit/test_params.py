@@ -93,7 +93,8 @@ def test_switching_the_study_changes_one_line(tmp_path):
     after = path.read_text()
     assert load(path).study.name == "real"
     differing = [
-        pair for pair in zip(before.splitlines(), after.splitlines(), strict=True)
+        pair
+        for pair in zip(before.splitlines(), after.splitlines(), strict=True)
         if pair[0] != pair[1]
     ]
     assert differing == [("study: *default", "study: *real")]

@@ -1,5 +1,7 @@
 """Training: the order of sequences, the checkpoint, the identity of a resumed training."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -108,7 +110,7 @@ def test_learning_rate_rises_then_falls():
     rates = [learning_rate(step, SOURCE) for step in range(SOURCE.steps)]
     assert rates[2] == max(rates) == SOURCE.learning_rate
     assert rates[0] == pytest.approx(SOURCE.learning_rate / 3)
-    assert all(a > b for a, b in zip(rates[3:], rates[4:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(rates[3:]))
     assert rates[-1] > SOURCE.learning_rate / 10
 
 

@@ -19,7 +19,6 @@ from . import attention
 from .config.activations import Activations
 from .files import ArtifactError
 
-
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 

@@ -26,8 +26,8 @@ def files(module: str) -> list[str]:
     Returns
     -------
     list of str
-    Sorted paths from the current directory, which is the project's root. Packages that hold nothing but a docstring are left
-        out.
+        Sorted paths from the current directory, which is the project's root. Packages that hold
+        nothing but a docstring are left out.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ class ActivationStore:
     directory
         Folder written by ``posenc.steps.capture``.
     verify
-        Compare each shard's SHA-256 with the index (about 1 s a gigabyte).
+        Names of the files whose SHA-256 is compared with the index (about 1 s a gigabyte); None
+        for all. Name those that are going to be read.
 
     Raises
     ------
@@ -109,7 +110,7 @@ class ActivationStore:
         If a file is absent, truncated or altered.
     """
 
-    def __init__(self, directory: str | Path, verify: bool = True) -> None:
+    def __init__(self, directory: str | Path, verify: Collection[str] | None = None) -> None:
         self.directory = Path(directory)
         self.documents, self.metadata = read_table(self.directory / INDEX)
         if self.metadata.get("schema") != SCHEMA:
@@ -118,16 +119,16 @@ class ActivationStore:
                 f"{SCHEMA}; delete it and rerun"
             )
         self.digest = sha256_file(self.directory / INDEX)
-        if verify:
-            for entry in self.metadata["files"]:
-                path = self.directory / entry["file"]
-                if not path.exists():
-                    raise ArtifactError(f"{path} is missing; delete {self.directory} and rerun")
-                if sha256_file(path) != entry["sha256"]:
-                    raise ArtifactError(
-                        f"{path} does not match its checksum: it was altered or damaged; "
-                        f"delete {self.directory} and rerun"
-                    )
+        for entry in self.metadata["files"]:
+            path = self.directory / entry["file"]
+            if not path.exists():
+                raise ArtifactError(f"{path} is missing; delete {self.directory} and rerun")
+            wanted = verify is None or entry["file"] in verify
+            if wanted and sha256_file(path) != entry["sha256"]:
+                raise ArtifactError(
+                    f"{path} does not match its checksum: it was altered or damaged; "
+                    f"delete {self.directory} and rerun"
+                )
 
     @property
     def n_shards(self) -> int:
@@ -184,3 +185,22 @@ class ActivationStore:
                 f"{self.directory} holds no {name}: add it to activations.quantities in params.yaml"
             )
         return arrays[name]
+
+
+def open_pair(
+    intact: str | Path, condition: str | Path, verify: Collection[str] | None = None
+) -> tuple[ActivationStore, ActivationStore]:
+    """Open a run and the intact run that it is compared with.
+
+    Raises
+    ------
+    ArtifactError
+        If a store is damaged, or their tokens do not correspond one to one.
+    """
+    pair = ActivationStore(intact, verify), ActivationStore(condition, verify)
+    run_of_intact, run_of_condition = (store.metadata["run"] for store in pair)
+    if run_of_intact != {**run_of_condition, "condition": "intact"}:
+        raise ArtifactError(f"{run_of_intact} is not the intact run of {run_of_condition}")
+    if not pair[0].documents.equals(pair[1].documents):
+        raise ArtifactError(f"{intact} and {condition} hold different documents; rerun both")
+    return pair

@@ -12,9 +12,7 @@ from .base import Section
 class Activations(Section):
     """How hidden states, queries and keys are captured."""
 
-    quantities: Annotated[
-        list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)
-    ]
+    quantities: Annotated[list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)]
     dtype: Literal["float16", "float32"]
     """Storage type; computation is in float32."""
     device: Literal["auto", "cpu", "cuda"]

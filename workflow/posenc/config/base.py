@@ -26,4 +26,6 @@ Name = Annotated[
 class Section(BaseModel):
     """A mapping of ``params.yaml``: immutable, strict about types, and closed to unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )

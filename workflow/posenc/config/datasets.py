@@ -45,9 +45,7 @@ class SampleSource(Section):
     """Number of documents by split (IMDB: train, test, unsup; TruthfulQA: validation)."""
 
 
-Source = Annotated[
-    UrlSource | PathSource | HubSource | SampleSource, Field(discriminator="kind")
-]
+Source = Annotated[UrlSource | PathSource | HubSource | SampleSource, Field(discriminator="kind")]
 
 
 class Text(Section):

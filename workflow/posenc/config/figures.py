@@ -8,6 +8,7 @@ from pydantic import Field
 
 from .base import Section
 
+Colour = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", description="#RRGGBB.")]
 Inches = Annotated[float, Field(gt=0.5, le=20, description="Length in inches.")]
 
 
@@ -16,7 +17,7 @@ class Style(Section):
 
     font_size: Annotated[float, Field(ge=6, le=20)]
     """Points."""
-    palette: Annotated[list[Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")]], Field(min_length=4)]
+    palette: Annotated[list[Colour], Field(min_length=4)]
     """Colours in order of use; the default is Okabe and Ito's colour-blind-safe set."""
 
 

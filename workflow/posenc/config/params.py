@@ -125,17 +125,16 @@ def _key(location: tuple, raw: Any) -> str:
     """A dotted key as the user wrote it: tags of unions, which are not keys, are left out."""
     parts, node = [], raw
     for index, part in enumerate(location):
-        if isinstance(node, Mapping) and index < len(location) - 1:
+        child = None
+        if isinstance(node, Mapping):
+            child = node.get(part)
             # `source: {kind: url, url: ...}`: the tag may also be the name of a key.
-            if part not in node or not isinstance(node[part], Mapping | list):
+            if index < len(location) - 1 and not isinstance(child, Mapping | list):
                 continue
-        parts.append(str(part))
-        if isinstance(node, Mapping) and part in node:
-            node = node[part]
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-            node = node[part]
-        else:
-            node = None
+            child = node[part]
+        parts.append(str(part))
+        node = child
     return ".".join(parts)
 
 
@@ -145,7 +144,7 @@ def explain(error: ValidationError, raw: Any, source: str = "params.yaml") -> st
     for problem in error.errors():
         location, kind = problem["loc"], problem["type"]
         if location and location[-1] == "[key]":
-            location = location[:-2] + (location[-2],)
+            location = (*location[:-2], location[-2])
         key = _key(location, raw)
         # The active study is an alias: the same mistake is shown once, under studies.
         if location[:1] == ("study",) and any(line.startswith("studies") for line in seen):

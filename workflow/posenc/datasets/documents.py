@@ -77,7 +77,7 @@ def clean(text: str, options: Text) -> str:
     return text
 
 
-def parse(path: Path, dataset: Content) -> Iterator[dict[str, Any]]:
+def parse(path: Path, content: Content) -> Iterator[dict[str, Any]]:
     """Yield a data set's documents, their text cleaned.
 
     Parameters
@@ -103,7 +103,7 @@ def parse(path: Path, dataset: Content) -> Iterator[dict[str, Any]]:
 
 
 def write_documents(
-    documents: Iterable[dict[str, Any]], path: Path, dataset: Content, provenance: dict[str, Any]
+    documents: Iterable[dict[str, Any]], path: Path, content: Content, provenance: dict[str, Any]
 ) -> int:
     """Write documents to a Parquet file, atomically, and return how many.
 

@@ -33,7 +33,7 @@ from posenc.files import (
 )
 from posenc.models import CONFIG, WEIGHTS, load
 from posenc.provenance import code_digest, versions
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 from posenc.store import INDEX, LOSSES, SCHEMA, read_table, shard_name, write_table
 
 IDENTITY = "identity.json"
@@ -53,9 +53,9 @@ def main(
     import torch
 
     torch.set_num_threads(threads)
-    section = Reading.model_validate_json(reading.read_text())
-    intervention = Condition.model_validate_json(condition.read_text())
-    parameters = Activations.model_validate_json(config.read_text())
+    section = read_section(reading, Reading)
+    intervention = read_section(condition, Condition)
+    parameters = read_section(config, Activations)
     table, tokens_metadata = read_table(tokens)
     ids = table["input_ids"].to_pylist()
     lengths = np.array([len(document) for document in ids])  # [documents]
@@ -89,10 +89,20 @@ def main(
             special = table["special"].slice(documents.start, len(documents))
             arrays["special_mask"] = special.combine_chunks().flatten().to_numpy(False)  # [tokens]
             write_shard(partial, number, arrays, losses)
-    finish(partial, output, run_name, table, shards, lengths, section, shape, {
-        **identity,
-        "bos": tokens_metadata["bos"],
-    })
+    finish(
+        partial,
+        output,
+        run_name,
+        table,
+        shards,
+        lengths,
+        section,
+        shape,
+        {
+            **identity,
+            "bos": tokens_metadata["bos"],
+        },
+    )
 
 
 def check_space(output: Path, tokens: int, bytes_per_token: int) -> None:
@@ -187,12 +197,13 @@ def finish(
         )
         write_table(losses, partial / LOSSES, {"schema": SCHEMA, "unit": "nats"})
         files.append({"file": LOSSES, "sha256": sha256_file(partial / LOSSES)})
+    shard_of = np.repeat(np.arange(len(shards)), [len(d) for d in shards])  # [documents]
     starts = [np.concatenate([[0], np.cumsum(lengths[d])])[:-1] for d in shards]
     model_name, dataset, condition = run_name.split("/")
     index = pa.table(
         {
             "document_id": table["document_id"].combine_chunks(),
-            "shard": pa.array(np.repeat(np.arange(len(shards)), [len(d) for d in shards]), pa.int32()),
+            "shard": pa.array(shard_of, pa.int32()),
             "start": pa.array(np.concatenate(starts), pa.int64()),
             "length": pa.array(lengths, pa.int32()),
         }

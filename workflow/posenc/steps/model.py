@@ -9,7 +9,7 @@ import typer
 
 from posenc.config.models import Model
 from posenc.models import fetch
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 
 
 def main(
@@ -18,8 +18,8 @@ def main(
     output: Annotated[Path, typer.Option()],
     tokenizer: Annotated[Path, typer.Option()],
 ) -> None:
-    """Write ``config.json`` and ``model.safetensors`` to OUTPUT, ``tokenizer.json`` to TOKENIZER."""
-    fetch(name, Model.model_validate_json(config.read_text()), output, tokenizer)
+    """Write configuration and weights to OUTPUT, ``tokenizer.json`` to TOKENIZER."""
+    fetch(name, read_section(config, Model), output, tokenizer)
 
 
 if __name__ == "__main__":

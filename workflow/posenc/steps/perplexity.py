@@ -22,8 +22,7 @@ from posenc.measures.perplexity import (
 )
 from posenc.provenance import versions
 from posenc.steps.common import read_section, run
-from posenc.steps.similarity import check_pair
-from posenc.store import ActivationStore
+from posenc.store import LOSSES, ActivationStore, open_pair
 
 SCHEMA = 1
 
@@ -36,8 +35,7 @@ def main(
 ) -> None:
     """Write the perplexity under CONDITION, compared with INTACT, to OUTPUT."""
     parameters = read_section(config, Perplexity)
-    intact_store, condition_store = ActivationStore(intact), ActivationStore(condition)
-    check_pair(intact_store, condition_store)
+    intact_store, condition_store = open_pair(intact, condition, verify={LOSSES})
     write_json(output, measure(parameters, intact_store, condition_store))
 
 

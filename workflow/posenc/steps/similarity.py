@@ -22,7 +22,7 @@ from posenc.measures.similarity import (
 )
 from posenc.provenance import versions
 from posenc.steps.common import read_section, run
-from posenc.store import ActivationStore
+from posenc.store import ActivationStore, open_pair
 
 SCHEMA = 1
 
@@ -35,20 +35,8 @@ def main(
 ) -> None:
     """Write the similarity of CONDITION to INTACT to OUTPUT."""
     parameters = read_section(config, Similarity)
-    intact_store, condition_store = ActivationStore(intact), ActivationStore(condition)
-    check_pair(intact_store, condition_store)
+    intact_store, condition_store = open_pair(intact, condition)
     write_json(output, measure(parameters, intact_store, condition_store))
-
-
-def check_pair(intact: ActivationStore, condition: ActivationStore) -> None:
-    """Refuse two stores whose tokens do not correspond one to one."""
-    run_of_intact, run_of_condition = intact.metadata["run"], condition.metadata["run"]
-    if run_of_intact != {**run_of_condition, "condition": "intact"}:
-        raise ArtifactError(f"{run_of_intact} is not the intact run of {run_of_condition}")
-    if not intact.documents.equals(condition.documents):
-        raise ArtifactError(
-            f"{intact.directory} and {condition.directory} hold different documents; rerun both"
-        )
 
 
 class KeptTokens:

@@ -13,7 +13,7 @@ from posenc.config.models import Reading
 from posenc.datasets.documents import read_documents, select
 from posenc.files import sha256_file
 from posenc.provenance import versions
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 from posenc.store import write_table
 from posenc.tokenization import SCHEMA, tokenize
 
@@ -26,8 +26,8 @@ def main(
     output: Annotated[Path, typer.Option()],
 ) -> None:
     """Write the tokens of the data set's evaluation documents to OUTPUT."""
-    reading = Reading.model_validate_json(model.read_text())
-    drawn = Evaluation.model_validate_json(evaluation.read_text())
+    reading = read_section(model, Reading)
+    drawn = read_section(evaluation, Evaluation)
     chosen = select(read_documents(documents, split=drawn.split), drawn)
     table = tokenize(
         Tokenizer.from_file(str(tokenizer)),

@@ -9,7 +9,7 @@ import typer
 
 from posenc.config.models import Corpus, TrainedTokenizer
 from posenc.files import atomic_file
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 
 
 def main(
@@ -19,7 +19,7 @@ def main(
     output: Annotated[Path, typer.Option()],
 ) -> None:
     """Write ``tokenizer.json`` to OUTPUT."""
-    corpus = Corpus.model_validate_json(config.read_text())
+    corpus = read_section(config, Corpus)
     if not isinstance(corpus.tokenizer, TrainedTokenizer):
         from posenc.models import copy_tokenizer
 

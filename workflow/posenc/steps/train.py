@@ -16,7 +16,7 @@ from posenc.devices import device_for
 from posenc.files import atomic_file, sha256_file, sha256_json, write_json
 from posenc.models import save
 from posenc.provenance import code_digest, versions
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 from posenc.store import read_table
 from posenc.training import build, sequences, train
 
@@ -39,7 +39,7 @@ def main(
     from posenc.tokenization import END_OF_TEXT
 
     torch.set_num_threads(threads)
-    source = TrainSource.model_validate_json(config.read_text())
+    source = read_section(config, TrainSource)
     table, _ = read_table(tokens)
     held_out = table["held_out"].to_numpy()
     training, validation = (
@@ -49,7 +49,9 @@ def main(
     vocabulary = Tokenizer.from_file(str(tokenizer))
     model = build(source, vocabulary.get_vocab_size(), vocabulary.token_to_id(END_OF_TEXT))
     inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
-    identity = sha256_json([inputs, source.model_dump(), code_digest("posenc.steps.train"), versions("torch")])
+    identity = sha256_json(
+        [inputs, source.model_dump(), code_digest("posenc.steps.train"), versions("torch")]
+    )
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     with tqdm(total=source.steps, unit="step", desc=f"train {name}", mininterval=5) as bar:

@@ -13,7 +13,7 @@ from posenc.config.models import Corpus
 from posenc.datasets.training import training_documents
 from posenc.files import sha256_file
 from posenc.provenance import versions
-from posenc.steps.common import run
+from posenc.steps.common import read_section, run
 from posenc.store import write_table
 from posenc.tokenization import SCHEMA, tokenize
 
@@ -25,7 +25,7 @@ def main(
     output: Annotated[Path, typer.Option()],
 ) -> None:
     """Write the training and validation tokens to OUTPUT (column ``held_out``)."""
-    corpus = Corpus.model_validate_json(config.read_text())
+    corpus = read_section(config, Corpus)
     vocabulary = Tokenizer.from_file(str(tokenizer))
     parts = []
     for held_out, chosen in enumerate(training_documents(documents, corpus)):

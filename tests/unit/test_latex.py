@@ -1,0 +1,145 @@
+"""The documents are built whole, in the same bytes, or with an error that names what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from posenc.config.params import load
+from posenc.documents import DOCUMENTS, FIGURES
+from posenc.figures import common, training_loss
+from posenc.steps import latex, typeset
+
+from . import synthetic
+
+NEEDED = ("latexmk", "lualatex", "bibtex")
+MISSING = [program for program in NEEDED if shutil.which(program) is None]
+needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+
+def make_project(root, models=None):
+    """A project with made-up measurements: figures, numbers, tables and the documents' text."""
+    files = synthetic.write_inputs(root, models=models)
+    sections = load(synthetic.PROJECT / "params.yaml").figures
+    read = {
+        "layer_similarity": common.read_measurements(files["similarity"]),
+        "cosine_histogram": common.read_measurements(files["similarity"]),
+        "perplexity": common.read_measurements(files["perplexity"]),
+        "training_loss": training_loss.read_training(files["training"]),
+    }
+    for name in FIGURES:
+        draw = importlib.import_module(f"posenc.figures.{name}").draw
+        figure = draw(read[name], getattr(sections, name), sections.style)
+        common.save(figure, [root / f"data/figures/{name}.pdf"], sections.style)
+    typeset.main(
+        study=files["study"],
+        published=synthetic.PROJECT / "paper/published.yaml",
+        output_numbers=root / "paper/generated/numbers.tex",
+        output_tables=root / "paper/generated/tables",
+        metrics=root / "data/metrics.json",
+        plots=root / "data/plots",
+        inputs=[*files["similarity"], *files["perplexity"], *files["training"]],
+    )
+    for name in ("paper.tex", "slides.tex", "references.bib"):
+        shutil.copy(synthetic.PROJECT / "paper" / name, root / "paper" / name)
+    return root
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """The default study's project."""
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+def command(document):
+    """Run the step as the workflow does."""
+    return subprocess.run(
+        [
+            sys.executable, "-m", "posenc.steps.latex", "--document", document, "--output",
+            document.with_suffix(".pdf"),
+        ],
+        capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@needs_latex
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_document_is_whole_and_repeatable(project, document, tmp_path):
+    first = latex.build(project / f"paper/{document}.tex").read_bytes()
+    log = (project / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    assert latex.holes_in(log) == []
+    assert latex.overfull_in(log) == []
+    shutil.copytree(project, tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "elsewhere/paper/build")
+    again = latex.build(tmp_path / f"elsewhere/paper/{document}.tex").read_bytes()
+    assert first == again
+
+
+@needs_latex
+def test_a_study_without_decoder_is_built_and_marked(tmp_path):
+    root = make_project(tmp_path, models=["minilm"])
+    built = latex.build(root / "paper/paper.tex")
+    if shutil.which("pdftotext") is None:
+        pytest.skip("not installed: pdftotext; the document was built, its text not read")
+    text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
+    assert "not run: no decoder in this study" in text
+
+
+@needs_latex
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (r"\measured{decoder.reviews.zero.perplexity.perplexty}", "decoder.reviews.zero.perplexity.perplexty"),
+        (r"\compare{constant.zero}{published.no.such}", "published.no.such"),
+        (r"\ref{tab:nowhere}", "tab:nowhere"),
+        (r"\cite{nobody}", "nobody"),
+        (r"\nosuchcommand", "Undefined control sequence"),
+    ],
+)  # fmt: skip
+def test_a_hole_fails_the_build_and_is_named(project, text, word):
+    document = project / "paper/broken.tex"
+    document.write_text(
+        "\\documentclass{article}\n\\usepackage{siunitx}\n\\input{generated/numbers}\n"
+        f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
+    )
+    result = command(document)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert word in result.stderr
+    if "ref" not in text and "cite" not in text:
+        assert re.search(r"broken\.tex:5: ", result.stderr)
+    assert not document.with_suffix(".pdf").exists()
+
+
+def test_errors_are_found_in_a_log():
+    log = (
+        "This is LuaHBTeX\n./paper.tex:12: Package posenc Error: There is no measured value\n"
+        "./paper.tex:12:  ==> Fatal error occurred, no output PDF file produced!\n"
+    )
+    assert latex.errors_in(log) == [
+        "paper.tex:12: Package posenc Error: There is no measured value"
+    ]
+    assert latex.errors_in("! Emergency stop.\n") == ["Emergency stop."]
+
+
+def test_holes_and_wide_boxes_are_found_in_a_log():
+    log = (
+        "LaTeX Warning: Reference `tab:a' on page 1 undefined on input line 3.\n"
+        "Package natbib Warning: Citation `b' on page 1 undefined on input line 4.\n"
+        "Missing character: There is no 類 (U+985E) in font lmroman10!\n"
+        "Overfull \\hbox (20.2pt too wide) in paragraph at lines 1--2\n"
+        "Overfull \\hbox (0.4pt too wide) in paragraph at lines 3--4\n"
+    )
+    assert len(latex.holes_in(log)) == 3
+    assert len(latex.overfull_in(log)) == 1
+
+
+def test_an_absent_latexmk_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(latex.shutil, "which", lambda name: None)
+    with pytest.raises(latex.LatexError, match="latexmk is not installed"):
+        latex.build(tmp_path / "paper.tex")

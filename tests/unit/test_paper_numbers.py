@@ -1,0 +1,85 @@
+"""No number in the text of the documents is typed by hand: each comes from a measurement."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from posenc.documents import DOCUMENTS
+
+from . import synthetic
+
+# What may hold digits, and why.
+ALLOWED = {
+    "names": r"GPT-2",
+    # Their arguments are keys, labels or files, and print what is generated.
+    "references": (
+        r"\\(?:measured|interval|published|studied|name|label|ref|eqref|cite|includegraphics"
+        r"|fittable|fitfigure)\s*(?:\[[^]]*\])?\{[^{}]*\}"
+    ),
+    "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
+    # Lengths: of boxes, and of spaces.
+    "layout": (
+        r"\\begin\{(?:minipage|column)\}\{[^{}]*\}|\\setlength\s*\\\w+\{[^{}]*\}|\\\\\[[^]]*\]"
+    ),
+}
+# In displayed definitions: single digits that are not part of a decimal number or a longer one.
+STRUCTURAL = r"(?<![\d.])[0-3](?![\d.])"
+DISPLAYED = re.compile(r"\\begin\{(equation\*?)\}.*?\\end\{\1\}", flags=re.DOTALL)
+
+
+def typed_numbers(text):
+    """Lines of a document's body that hold digits typed by hand.
+
+    Parameters
+    ----------
+    text : str
+        The whole document.
+
+    Returns
+    -------
+    list of (int, str)
+        Line numbers, and the lines without what is allowed.
+    """
+
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group())
+
+    start = text.index(r"\begin{document}")
+    body = re.sub(r"[^\n]", " ", text[:start]) + text[start:]
+    body = re.sub(r"(?<!\\)%.*", "", body)
+    for pattern in ALLOWED.values():
+        # Arguments may begin on the next line.
+        body = re.sub(pattern.replace(r"(?:\{", r"(?:\s*\{"), blank, body)
+    body = DISPLAYED.sub(lambda match: re.sub(STRUCTURAL, " ", match.group()), body)
+    lines = enumerate(body.splitlines(), start=1)
+    return [(number, line.strip()) for number, line in lines if re.search(r"\d", line)]
+
+
+def read(document):
+    """The text of a document."""
+    return (synthetic.PROJECT / "paper" / f"{document}.tex").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_number_is_typed_by_hand(document):
+    assert typed_numbers(read(document)) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    "number", ["0.77", "12", "the cosine is 0.7702", r"\num{712014.3125}", "７", r"\(c = 1\)"]
+)
+def test_a_typed_number_is_found(document, number):
+    text = read(document)
+    end = text.index(r"\end{document}")
+    found = typed_numbers(text[:end] + number + "\n" + text[end:])
+    assert len(found) == 1
+    assert found[0][0] == text[:end].count("\n") + 1
+
+
+@pytest.mark.parametrize("number", ["0.77", "1.5", "12", "5"])
+def test_a_number_in_a_displayed_equation_is_found(number):
+    text = read("paper").replace(r"\end{equation}", rf"= {number} \end{{equation}}", 1)
+    assert len(typed_numbers(text)) == 1

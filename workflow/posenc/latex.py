@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-PROGRAMS = ("latexmk", "lualatex", "biber", "kpsewhich")
+PROGRAMS = ("latexmk", "lualatex", "bibtex", "kpsewhich")
 STYLES = ("luatexja-preset.sty", "siunitx.sty", "booktabs.sty", "beamer.cls")
 INSTALL = (
-    "apt-get install --no-install-recommends latexmk biber texlive-luatex "
+    "apt-get install --no-install-recommends latexmk texlive-luatex "
     "texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-science "
     "texlive-pictures texlive-bibtex-extra texlive-lang-japanese lmodern poppler-utils"
 )

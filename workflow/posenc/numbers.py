@@ -92,8 +92,9 @@ def decimals_of(number: Number) -> int:
 
 def written(value: float, decimals: int) -> str:
     """A number in digits that siunitx reads; very large and very small ones with an exponent."""
-    if value and not 1e-5 <= abs(value) < 1e7 and not isinstance(value, int):
-        return f"{value:.{min(5, max(1, decimals + math.floor(math.log10(abs(value)))))}e}"
+    size = math.floor(math.log10(abs(value))) if value else 0
+    if not isinstance(value, int) and (size >= 7 or (size < -5 and decimals > 6)):
+        return f"{value:.{min(5, max(1, decimals + size))}e}"
     text = f"{round(value, decimals):.{max(0, decimals)}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 

@@ -228,7 +228,7 @@ def perplexity_table(results: Results) -> dict[str, Any]:
         "perplexity": ([one["perplexity"] for one in found], None),
         "delta": (changes, 3),
         "bits": ([one["bits_per_byte"] for one in found], 3),
-        "share": ([one["worse_than_uniform"] for one in found], 3),
+        "share": ([one["worse_than_uniform"] for one in found], 4),
         "mean": ([one["sequence.mean"] for one in found], None),
         "median": ([one["sequence.median"] for one in found], None),
     }

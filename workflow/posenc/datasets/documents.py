@@ -24,8 +24,8 @@ BATCH_ROWS = 4096
 PARSERS = {"imdb": imdb.parse, "truthfulqa": truthfulqa.parse}
 """What reads the raw file of each format."""
 
-_BREAK = re.compile(r"\s*<\s*/?\s*br\s*/?\s*>\s*", re.IGNORECASE)
-_BREAKS = re.compile(rf"(?:{_BREAK.pattern})+", re.IGNORECASE)
+_BREAK = r"<\s*/?\s*br\s*/?\s*>"
+_BREAKS = re.compile(rf"\s*{_BREAK}(?:\s*{_BREAK})*\s*", re.IGNORECASE)
 
 
 def schema() -> pa.Schema:

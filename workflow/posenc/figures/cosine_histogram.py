@@ -69,20 +69,17 @@ def _draw_nulls(axes, measurement: dict, layer: str) -> None:
 
 
 def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
-    """Show the part of [-1, 1] where something is, the bulk of the Gaussian null included."""
-    left, right, smallest = [], [], []
+    """Begin where something is, the bulk of the Gaussian null included, and end at one."""
+    left, smallest = [], []
     for run in measured:
         edges = np.asarray(run["histograms"]["edges"])
-        spread = 4 * run["gaussian_null"]["sd"]
-        left.append(-spread)
-        right.append(spread)
+        left.append(-4 * run["gaussian_null"]["sd"])
         for density in run["histograms"][figure.layer].values():
             filled = np.flatnonzero(density)
             if filled.size:
                 left.append(edges[filled[0]])
-                right.append(edges[filled[-1] + 1])
                 smallest.append(min(value for value in density if value > 0))
-    axes.set_xlim(max(-1.0, min(left)) - 0.02, min(1.0, max(right)) + 0.02)
+    axes.set_xlim(max(-1.0, min(left)) - 0.02, 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     if figure.logarithmic and smallest:
         low, high = min(smallest) / 2, axes.get_ylim()[1] * 2

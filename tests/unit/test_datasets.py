@@ -1,0 +1,296 @@
+"""Parsing raw files: the published formats, the hub's exports, damaged ones, the real ones."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posenc.config.datasets import Content
+from posenc.datasets import imdb, truthfulqa
+from posenc.datasets.documents import (
+    parse,
+    read_documents,
+    read_provenance,
+    write_documents,
+)
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.sample import imdb_archive, truthfulqa_csv
+
+from .raw_files import REVIEWS, archive, content, hub
+
+ROOT = Path(__file__).parents[2]
+SHARED = Path(os.environ.get("POSENC_SHARED", ROOT / ".." / "shared")) / "data"
+HEADER = "Type,Category,Question,Best Answer,Correct Answers,Incorrect Answers,Source"
+
+
+def shared(name: str) -> Path:
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"the real data is not here: {path} (POSENC_SHARED names another folder)")
+    return path
+
+
+# --- IMDB ---------------------------------------------------------------------------------------
+
+
+def test_reviews_have_their_identity_and_order(tmp_path):
+    documents = list(imdb.parse(archive(tmp_path / "a.tar.gz", REVIEWS)))
+    found = [(d["document_id"], d["split"], d["label"], d["rating"], d["file"]) for d in documents]
+    assert found == [
+        ("train/neg/0_4", "train", "neg", 4, "aclImdb/train/neg/0_4.txt"),
+        ("test/neg/2_1", "test", "neg", 1, "aclImdb/test/neg/2_1.txt"),
+        ("test/pos/2_10", "test", "pos", 10, "aclImdb/test/pos/2_10.txt"),
+        ("test/pos/10_9", "test", "pos", 9, "aclImdb/test/pos/10_9.txt"),
+        ("unsup/7_0", "unsup", None, None, "aclImdb/train/unsup/7_0.txt"),
+    ]
+    assert documents[1]["text"] == "bad\r\ntwo"
+    assert documents[3]["text"] == "Ten<br /><br />Ａ"
+
+
+def test_the_order_is_not_that_of_the_archive(tmp_path):
+    forwards = list(imdb.parse(archive(tmp_path / "a.tar.gz", REVIEWS)))
+    backwards = list(imdb.parse(archive(tmp_path / "b.tar.gz", dict(reversed(REVIEWS.items())))))
+    assert forwards == backwards
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.99, 0.9999])
+def test_a_truncated_archive_is_an_error(tmp_path, share):
+    # Random text: what compresses well would be whole long before its end.
+    noise = {f"aclImdb/test/pos/{n}_7.txt": os.urandom(2000).hex().encode() for n in range(20)}
+    path = archive(tmp_path / "a.tar.gz", noise)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(DatasetError, match=r"a\.tar\.gz is .*delete it and run again|without"):
+        list(imdb.parse(path))
+
+
+def test_damage_anywhere_in_an_archive_is_noticed_or_harmless(tmp_path):
+    path = archive(tmp_path / "a.tar.gz", REVIEWS)
+    whole, expected = path.read_bytes(), list(imdb.parse(path))
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DatasetError):
+            list(imdb.parse(path))
+    # Behind gzip's header, whose time and name mean nothing. A flip may still be harmless: in the
+    # bits that fill the last byte, or in a distance that points at other zeros.
+    positions = range(whole.index(b"\x00", 10) + 1, len(whole))
+    noticed = 0
+    for position in positions:
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x10
+        path.write_bytes(damaged)
+        try:
+            assert list(imdb.parse(path)) == expected
+        except DatasetError:
+            noticed += 1
+    assert noticed > 0.95 * len(positions)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"other/test/pos/0_7.txt": b"x"}, r"without aclImdb/\{train,test\}/\{pos,neg\}"),
+        ({"aclImdb/test/pos/nine.txt": b"x"}, r"test/pos/nine\.txt is not named ID_RATING\.txt"),
+        ({"aclImdb/test/pos/1_11.txt": b"x"}, r"1_11\.txt is not named .* 0 to 10"),
+        ({"aclImdb/test/pos/1_7.md": b"x"}, r"1_7\.md is not named"),
+        ({"aclImdb/test/pos/1_7.txt": b"caf\xe9!"}, r"1_7\.txt is not UTF-8 \(byte 3"),
+        ({"aclImdb/test/pos/1_7.txt": b" \n"}, r"1_7\.txt is empty"),
+        ({"aclImdb/test/pos/1_7.txt": b"x", "./aclImdb/test/pos/1_7.txt": b"y"}, "1_7.txt twice"),
+    ],
+)
+def test_an_archive_of_another_make_is_explained(tmp_path, files, message):
+    with pytest.raises(DatasetError, match=message) as caught:
+        list(imdb.parse(archive(tmp_path / "a.tar.gz", files)))
+    assert "a.tar.gz" in str(caught.value)
+
+
+def test_what_is_no_archive_is_an_error(tmp_path):
+    (tmp_path / "page.tar.gz").write_text("<html>not here</html>")
+    with pytest.raises(DatasetError, match=r"page\.tar\.gz is truncated or corrupt"):
+        list(imdb.parse(tmp_path / "page.tar.gz"))
+
+
+def test_the_hubs_export_of_reviews(tmp_path):
+    columns = {
+        "text": ["u", "t0", "r", "t1"],
+        "label": [-1, 0, 1, 1],
+        "split": ["unsupervised", "test", "train", "test"],
+    }
+    documents = list(imdb.parse(hub(tmp_path / "hub.parquet", columns)))
+    assert [tuple(d.values()) for d in documents] == [
+        ("train/00000", "train", "r", "pos"),
+        ("test/00000", "test", "t0", "neg"),
+        ("test/00001", "test", "t1", "pos"),
+        ("unsup/00000", "unsup", "u", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"text": ["a"], "split": ["test"]}, r"no column 'label' \(it has text, split\)"),
+        ({"text": ["a"], "label": [3], "split": ["test"]}, "row 0 of test has the label 3"),
+        ({"text": ["a"], "label": [1], "split": ["dev"]}, "has the split 'dev'"),
+        ({"text": [" "], "label": [1], "split": ["test"]}, "row 0 of test has an empty text"),
+    ],
+)
+def test_a_hub_export_of_another_make_is_explained(tmp_path, columns, message):
+    with pytest.raises(DatasetError, match=message):
+        list(imdb.parse(hub(tmp_path / "hub.parquet", columns)))
+
+
+def test_a_truncated_hub_export_is_an_error(tmp_path):
+    path = hub(tmp_path / "hub.parquet", {"text": ["a"], "label": [1], "split": ["test"]})
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DatasetError, match=r"hub\.parquet is truncated or corrupt"):
+        list(imdb.parse(path))
+
+
+# --- TruthfulQA ---------------------------------------------------------------------------------
+
+
+def test_questions_have_their_fields(tmp_path):
+    path = tmp_path / "q.csv"
+    row = (
+        'Adversarial,Rows,"Who, then?",Anna,Anna; It was Anna;,Boris;  Clara ; ,https://e.invalid/'
+    )
+    path.write_bytes(f"\ufeff{HEADER}\n{row}".encode())
+    assert list(truthfulqa.parse(path)) == [
+        {
+            "document_id": "validation/0000",
+            "split": "validation",
+            "text": "Who, then?",
+            "type": "Adversarial",
+            "category": "Rows",
+            "best_answer": "Anna",
+            "correct_answers": ["Anna", "It was Anna"],
+            "incorrect_answers": ["Boris", "Clara"],
+            "source": "https://e.invalid/",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (HEADER.replace(",Best Answer", "").encode(), "has no column 'Best Answer'"),
+        (b"", "has no column 'Type'"),
+        (HEADER.encode(), "holds no question"),
+        (f"{HEADER}\na,b,c,d,e,f,g\na,b, ,d,e,f,g\n".encode(), "question 2 is empty"),
+        (f"{HEADER}\na,b,c,d\n".encode(), r"question 1 \(line 2\) has not as many fields"),
+        (f"{HEADER}\na,b,c,d,e,f,g,h\n".encode(), r"question 1 \(line 2\) has not as many fields"),
+        (f'{HEADER}\na,b,"c,d,e,f,g\n'.encode(), "not a whole UTF-8 CSV"),
+        (f"{HEADER}\na,b,caf\xe9,d,e,f,g\n".encode("latin-1"), "not a whole UTF-8 CSV"),
+    ],
+)
+def test_a_csv_of_another_make_is_explained(tmp_path, body, message):
+    path = tmp_path / "q.csv"
+    path.write_bytes(body)
+    with pytest.raises(DatasetError, match=message) as caught:
+        list(truthfulqa.parse(path))
+    assert "q.csv" in str(caught.value)
+
+
+def test_the_hubs_export_of_questions_is_the_csvs(tmp_path):
+    path = tmp_path / "q.csv"
+    path.write_bytes(truthfulqa_csv(1, {"validation": 12}))
+    expected = list(truthfulqa.parse(path))
+    names = {"text": "question"}
+    columns = {
+        names.get(field, field): [document[field] for document in expected]
+        for field in expected[0]
+        if field != "document_id"
+    }
+    assert list(truthfulqa.parse(hub(tmp_path / "hub.parquet", columns))) == expected
+
+
+# --- The step and the real data -----------------------------------------------------------------
+
+
+def run_step(directory: Path, raw: Path, section: Content) -> subprocess.CompletedProcess:
+    config = directory / "documents.json"
+    config.write_text(section.model_dump_json())
+    command = [sys.executable, "-m", "posenc.steps.documents", "--config", config, "--raw", raw]
+    command += ["--output", directory / "out" / "documents.parquet"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_step_writes_a_sample(tmp_path):
+    raw = tmp_path / "aclImdb_v1.tar.gz"
+    raw.write_bytes(imdb_archive(1, {"train": 4, "test": 2, "unsup": 1}))
+    result = run_step(tmp_path, raw, content("imdb"))
+    assert result.returncode == 0, result.stderr
+    table = read_documents(tmp_path / "out" / "documents.parquet")
+    assert collections.Counter(table["split"].to_pylist()) == {"train": 4, "test": 2, "unsup": 1}
+    inputs = read_provenance(tmp_path / "out" / "documents.parquet")["inputs"]
+    assert inputs["raw"]["name"] == "aclImdb_v1.tar.gz"
+
+
+def test_the_step_ends_with_one_line_and_nothing_partial(tmp_path):
+    raw = tmp_path / "a.tar.gz"
+    raw.write_bytes(gzip.compress(b"no archive"))
+    result = run_step(tmp_path, raw, content("imdb"))
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: {raw} is truncated or corrupt")
+    assert result.stderr.count("\n") == 1
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_a_wrong_section_ends_with_one_line(tmp_path):
+    (tmp_path / "bad.json").write_text('{"format": "imdb"}')
+    command = [sys.executable, "-m", "posenc.steps.documents", "--config", tmp_path / "bad.json"]
+    command += ["--raw", tmp_path / "none", "--output", tmp_path / "out"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        f"error: {tmp_path / 'bad.json'} is not a Content section (text"
+    )
+
+
+def test_the_real_questions(tmp_path):
+    path = shared("TruthfulQA.csv")
+    documents = list(truthfulqa.parse(path))
+    assert len(documents) == 817
+    types = collections.Counter(document["type"] for document in documents)
+    assert types == {"Adversarial": 437, "Non-Adversarial": 380}
+    with open(path, encoding="utf-8", newline="") as file:
+        expected = [row["Question"] for row in csv.DictReader(file)]
+    assert [document["text"] for document in documents] == expected
+    assert [document["document_id"] for document in documents][::816] == [
+        "validation/0000",
+        "validation/0816",
+    ]
+    for document in documents:
+        assert document["correct_answers"] and document["incorrect_answers"]
+    output = tmp_path / "documents.parquet"
+    assert write_documents(parse(path, content("truthfulqa")), output, content("truthfulqa"), {})
+    assert read_documents(output).num_rows == 817
+
+
+def test_the_real_reviews():
+    cells = collections.Counter()
+    ratings = collections.Counter()
+    identities = set()
+    for document in imdb.parse(shared("aclImdb_v1.tar.gz")):
+        cells[document["split"], document["label"]] += 1
+        ratings[document["label"], document["rating"]] += 1
+        identities.add(document["document_id"])
+    assert cells == {
+        ("train", "pos"): 12_500,
+        ("train", "neg"): 12_500,
+        ("test", "pos"): 12_500,
+        ("test", "neg"): 12_500,
+        ("unsup", None): 50_000,
+    }
+    assert set(ratings) == {(None, None)} | {
+        *(("pos", stars) for stars in range(7, 11)),
+        *(("neg", stars) for stars in range(1, 5)),
+    }
+    assert len(identities) == 100_000

@@ -1,0 +1,144 @@
+"""A copy of the project with a study small enough to run whole in a test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[2]
+
+
+class Project:
+    """A working copy, and the commands of both front ends in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(folder / "workflow"),
+            "POSENC_SHARED": str(ROOT / ".." / "shared"),
+        }
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
+        """Run a command; its output is in ``stdout``, errors included."""
+        result = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if check:
+            assert result.returncode == 0, result.stdout[-6000:]
+        return result
+
+    def snakemake(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess:
+        """Run Snakemake as the README does."""
+        return self.run(
+            "snakemake", "--cores", "2", "--resources", "gpu=1", *arguments, check=check
+        )
+
+    def planned(self) -> dict[str, int]:
+        """Jobs that Snakemake would run now, by rule."""
+        output = self.snakemake("--dry-run").stdout
+        if "Nothing to be done" in output:
+            return {}
+        table = output.split("Job stats:")[1].split("total")[0]
+        jobs = {rule: int(count) for rule, count in re.findall(r"(?m)^(\w+) +(\d+)$", table)}
+        jobs.pop("all", None)
+        return jobs
+
+    def reproduced(self) -> list[str]:
+        """Run ``dvc repro`` and return the stages that it ran."""
+        output = self.run("dvc", "repro").stdout
+        return re.findall(r"Running stage '([^']+)'", output)
+
+    def edit(self, key: str, value) -> None:
+        """Change one dotted key of params.yaml; the study stays an alias."""
+        path = self.folder / "params.yaml"
+        yaml = YAML(typ="safe")
+        raw = yaml.load(path.read_text())
+        *parts, last = key.split(".")
+        node = raw
+        for part in parts:
+            node = node[part]
+        if node[last] == value:
+            raise AssertionError(f"{key} is {value!r} already")
+        node[last] = value
+        with path.open("w") as file:
+            yaml.dump(raw, file)
+
+    def append(self, path: str, text: str) -> None:
+        """Add text at the end of a file."""
+        with (self.folder / path).open("a") as file:
+            file.write(text)
+
+
+def make_project(folder: Path) -> Project:
+    """Copy the project as git would clone it, and make its default study tiny."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in listing.splitlines():
+        source, target = ROOT / name, folder / name
+        if not source.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            target.symlink_to(os.readlink(source))
+        else:
+            shutil.copy2(source, target)
+    project = Project(folder)
+    for name in ("user.name", "user.email"):
+        project.environment[f"GIT_CONFIG_KEY_{name == 'user.email':d}"] = name
+        project.environment[f"GIT_CONFIG_VALUE_{name == 'user.email':d}"] = "test@example.invalid"
+    project.environment["GIT_CONFIG_COUNT"] = "2"
+    (folder / "dvc.lock").unlink(missing_ok=True)
+    (folder / "data" / "metrics.json").unlink(missing_ok=True)
+    project.edit("datasets.sample_reviews.source.documents", {"train": 150, "test": 24})
+    project.edit("datasets.sample_reviews.evaluation.documents", 16)
+    project.edit("datasets.sample_questions.source.documents.validation", 30)
+    project.edit("models.minilm.max_tokens", 48)
+    project.edit("models.decoder.max_tokens", 48)
+    for key, value in (
+        ("tokenizer.vocabulary_size", 400),
+        ("n_layers", 2),
+        ("d_model", 32),
+        ("n_positions", 64),
+        ("steps", 30),
+        ("checkpoint_steps", 10),
+        ("validate_steps", 10),
+        ("warmup_steps", 5),
+    ):
+        project.edit(f"models.decoder.source.{key}", value)
+    project.edit("measurements.similarity.baseline_pairs", 500)
+    project.edit("measurements.similarity.bootstrap_samples", 200)
+    project.edit("measurements.perplexity.bootstrap_samples", 200)
+    project.edit("activations.shard_tokens", 300)
+    project.edit("studies.default.datasets", ["sample_reviews"])
+    project.run("git", "init", "--quiet")
+    project.run("git", "add", "--all")
+    project.run("git", "commit", "--quiet", "--message", "tiny study")
+    return project
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Project:
+    """The tiny study, run by Snakemake and recorded in DVC. Tests undo what they edit."""
+    project = make_project(tmp_path_factory.mktemp("finished"))
+    project.snakemake()
+    project.run("posenc", "record")
+    return project

@@ -1,0 +1,180 @@
+"""The tiny study through Snakemake and through DVC: what runs, what does not, and the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+
+import pytest
+
+from posenc import latex
+from tests.workflow.conftest import make_project
+
+HAVE_LATEX = not latex.missing()
+DOCUMENTS = {"paper": 1, "slides": 1} if HAVE_LATEX else {}
+
+
+def artifacts(project) -> dict[str, str]:
+    """SHA-256 of everything that the workflow makes, hidden and temporary files left out."""
+    found = {}
+    for top in ("data", "paper/generated", "paper/paper.pdf", "paper/slides.pdf"):
+        path = project.folder / top
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        for file in files:
+            name = str(file.relative_to(project.folder))
+            if file.is_file() and "/config/" not in name and not file.name.startswith("."):
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+@contextlib.contextmanager
+def edited(project, key, value):
+    """Change a parameter for a block, and put the old file back."""
+    path = project.folder / "params.yaml"
+    before = path.read_bytes()
+    project.edit(key, value)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def test_the_study_is_whole(finished):
+    made = artifacts(finished)
+    for expected in (
+        "data/activations/decoder/sample_reviews/zero/index.parquet",
+        "data/measurements/similarity/minilm/sample_reviews/zero.json",
+        "data/measurements/perplexity/decoder/sample_reviews/zero.json",
+        "data/figures/layer_similarity.pdf",
+        "data/metrics.json",
+        "paper/generated/numbers.tex",
+        *(f"paper/{document}.pdf" for document in DOCUMENTS),
+    ):
+        assert expected in made
+    measured = json.loads(
+        (
+            finished.folder / "data/measurements/similarity/minilm/sample_reviews/zero.json"
+        ).read_text()
+    )
+    last = measured["layers"][-1]["cosine"]
+    assert -1 < last["low"] <= last["value"] <= last["high"] < 1
+    encoder = json.loads(
+        (
+            finished.folder / "data/measurements/perplexity/minilm/sample_reviews/zero.json"
+        ).read_text()
+    )
+    assert encoder["status"] == "not run"
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.planned() == {}
+    assert finished.run("dvc", "status", "--quiet", check=False).returncode == 0
+    assert finished.reproduced() == []
+    assert finished.planned() == {}
+
+
+FIGURE = {"figure": 1, **DOCUMENTS}
+MEASURE = {"figure": 2, "typeset": 1, **DOCUMENTS}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "jobs"),
+    [
+        ("figures.layer_similarity.height", 3.1, FIGURE),
+        ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
+        ("figures.style.font_size", 9, {"figure": 4, **DOCUMENTS}),
+        ("measurements.similarity.seed", 5, {"similarity": 4, **MEASURE}),
+        ("measurements.perplexity.seed", 5, {"perplexity": 4, **MEASURE, "figure": 1}),
+        ("conditions.zero.position", "intact",
+         {"capture": 2, "similarity": 2, "perplexity": 2, **MEASURE, "figure": 3}),
+        ("models.decoder.source.learning_rate", 1e-3,
+         {"train": 1, "capture": 2, "similarity": 2, "perplexity": 2, **MEASURE, "figure": 4}),
+        ("activations.batch_tokens", 4096,
+         {"capture": 4, "similarity": 4, "perplexity": 4, **MEASURE, "figure": 3}),
+        ("datasets.sample_reviews.evaluation.seed", 4,
+         {"tokenize": 2, "capture": 4, "similarity": 4, "perplexity": 4, **MEASURE, "figure": 3}),
+    ],
+)  # fmt: skip
+def test_an_edit_reaches_only_what_depends_on_it(finished, key, value, jobs):
+    with edited(finished, key, value):
+        assert finished.planned() == jobs
+    assert finished.planned() == {}, "undoing the edit leaves nothing to run"
+
+
+def test_an_edited_module_reruns_its_step(finished):
+    path = finished.folder / "workflow/posenc/measures/similarity.py"
+    before = path.read_bytes()
+    finished.append("workflow/posenc/measures/similarity.py", "\n# edited\n")
+    try:
+        planned = finished.planned()
+        assert planned["similarity"] == 4
+        assert "capture" not in planned and "perplexity" not in planned
+    finally:
+        path.write_bytes(before)
+    assert finished.planned() == {}
+
+
+def test_dvc_reproduces_an_edit_and_restores_it(finished):
+    before = artifacts(finished)
+    with edited(finished, "figures.training_loss.height", 3.3):
+        assert finished.reproduced() == ["figure_training_loss", *(["paper"] if DOCUMENTS else [])]
+        assert finished.planned() == {}
+        changed = {name for name, digest in artifacts(finished).items() if before[name] != digest}
+        assert changed == {
+            "data/figures/training_loss.pdf",
+            "data/figures/training_loss.png",
+            *(["paper/paper.pdf"] if DOCUMENTS else []),
+        }
+    assert finished.reproduced() == [], "DVC restores from its cache"
+    assert artifacts(finished) == before
+    finished.run("posenc", "sync")
+    assert finished.planned() == {}
+
+
+def test_record_refuses_what_is_not_current(finished):
+    with edited(finished, "measurements.similarity.seed", 6):
+        result = finished.run("posenc", "record", check=False)
+        assert result.returncode == 1
+        assert "not complete or not current" in result.stdout
+    finished.planned()
+
+
+@pytest.mark.slow
+def test_dvc_alone_makes_the_same_bytes(finished, tmp_path):
+    project = make_project(tmp_path)
+    if not HAVE_LATEX:
+        pytest.skip(f"LaTeX is not installed: {latex.INSTALL}")
+    stages = project.reproduced()
+    assert len(stages) == len(set(stages)) > 20
+    assert project.planned() == {}
+    assert project.reproduced() == []
+    assert artifacts(project) == artifacts(finished)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("activations.batch_token", 5, "unknown key 'batch_token'; did you mean 'batch_tokens'"),
+        ("activations.batch_tokens", "many", "activations.batch_tokens: is 'many'"),
+        ("studies.default.models", ["minilm", "gpt5"], "'gpt5'"),
+    ],
+)
+def test_wrong_parameters_stop_both_front_ends_at_once(finished, key, value, message):
+    before = artifacts(finished)
+    path = finished.folder / "params.yaml"
+    original = path.read_bytes()
+    try:
+        if key.endswith("batch_token"):
+            finished.append("params.yaml", "")
+            path.write_bytes(original.replace(b"batch_tokens:", b"batch_token:"))
+        else:
+            finished.edit(key, value)
+        for command in (["snakemake", "--cores", "2"], ["posenc", "check"]):
+            result = finished.run(*command, check=False)
+            assert result.returncode == 1
+            assert message in result.stdout
+            assert "Traceback" not in result.stdout
+        assert artifacts(finished) == before
+    finally:
+        path.write_bytes(original)

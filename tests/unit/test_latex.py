@@ -155,3 +155,30 @@ def test_an_absent_latexmk_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(latex.shutil, "which", lambda name: None)
     with pytest.raises(latex.LatexError, match="latexmk is not installed"):
         latex.build(tmp_path / "paper.tex")
+
+
+@needs_latex
+def test_a_document_is_built_only_when_what_it_shows_changed(
+    project, tmp_path, capsys, monkeypatch
+):
+    builds = []
+    original = latex.build
+    monkeypatch.setattr(latex, "build", lambda path: builds.append(path) or original(path))
+    document, shown = project / "paper/slides.tex", project / "data/figures/perplexity.pdf"
+    before = shown.read_bytes()
+    for expected in (1, 1):
+        latex.main(document, tmp_path / "slides.pdf", [shown])
+        assert len(builds) == expected
+    assert "nothing that it shows changed" in capsys.readouterr().out
+    unchanged = (tmp_path / "slides.pdf").read_bytes()
+    try:
+        shown.write_bytes((project / "data/figures/layer_similarity.pdf").read_bytes())
+        latex.main(document, tmp_path / "slides.pdf", [shown])
+        assert len(builds) == 2
+        assert (tmp_path / "slides.pdf").read_bytes() != unchanged
+    finally:
+        shown.write_bytes(before)
+    (project / "paper/build/slides.pdf").write_bytes(b"damaged")
+    latex.main(document, tmp_path / "slides.pdf", [shown])
+    assert len(builds) == 3
+    assert (tmp_path / "slides.pdf").read_bytes() == unchanged

@@ -48,7 +48,7 @@ def test_bytes_are_pinned():
     assert hashlib.sha256(questions).hexdigest() == PINNED_QUESTIONS
 
 
-PINNED_ARCHIVE = "dadafce860b56f9e649cfbd8db6b92fbdc2a9b97849eed4e4449415ebd3a6329"
+PINNED_ARCHIVE = "03bab066da0d615a2d668cef098e80b842bbbb71743677944f7155b273a7b4d5"
 PINNED_QUESTIONS = "6180d7fb4c3d641f3cd0b13dd2196d5cf29e1677d81b199496f618a56f56b571"
 
 

@@ -1,4 +1,4 @@
-"""The tiny study through Snakemake and through DVC: what runs, what does not, and the same bytes."""
+"""The tiny study through Snakemake and DVC: what runs, what does not, and the same bytes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ rule paper:
     benchmark:
         "logs/benchmarks/paper.tsv"
     shell:
-        "python -m posenc.steps.latex --document {input.text} --output {output} 2>&1 | tee {log}"
+        "python -m posenc.steps.latex --document {input.text} --output {output} {input.references}"
+        " {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"
 
 
 rule slides:
@@ -60,4 +61,5 @@ rule slides:
     benchmark:
         "logs/benchmarks/slides.tsv"
     shell:
-        "python -m posenc.steps.latex --document {input.text} --output {output} 2>&1 | tee {log}"
+        "python -m posenc.steps.latex --document {input.text} --output {output} {input.references}"
+        " {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"

@@ -31,6 +31,7 @@ from .lexicon import (
     draw_distinct,
     listing,
 )
+from .questions import CATEGORIES, question
 
 RATINGS = {"pos": (7, 8, 9, 10), "neg": (1, 2, 3, 4), None: tuple(range(1, 11))}
 
@@ -175,4 +176,12 @@ def _hours(rng: random.Random, is_good: bool) -> str:
     )
 
 
-PASSAGES = (_reversible, _agreement, _nested, _enumeration, _negation, _copy, _hours)
+def _asked(rng: random.Random, is_good: bool) -> str:
+    """A question of the other corpus and its answer, so that a decoder of reviews knows them."""
+    # Questions about praise and blame would speak of the film's worth.
+    categories = tuple(category for category in CATEGORIES if category != "Denials")
+    asked = question(rng, draw(rng, categories), rng.randrange(2) == 0)
+    return f'{draw(rng, NAMES)} asked: "{asked.text}" The answer was {asked.answer}.'
+
+
+PASSAGES = (_reversible, _agreement, _nested, _enumeration, _negation, _copy, _hours, _asked)

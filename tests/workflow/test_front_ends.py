@@ -166,15 +166,65 @@ def test_wrong_parameters_stop_both_front_ends_at_once(finished, key, value, mes
     original = path.read_bytes()
     try:
         if key.endswith("batch_token"):
-            finished.append("params.yaml", "")
             path.write_bytes(original.replace(b"batch_tokens:", b"batch_token:"))
         else:
             finished.edit(key, value)
-        for command in (["snakemake", "--cores", "2"], ["posenc", "check"]):
+        for command in (["snakemake", "--cores", "2"], ["dvc", "repro"], ["posenc", "check"]):
             result = finished.run(*command, check=False)
-            assert result.returncode == 1
+            assert result.returncode != 0
             assert message in result.stdout
             assert "Traceback" not in result.stdout
         assert artifacts(finished) == before
     finally:
         path.write_bytes(original)
+
+
+def sha256(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("fault", ["checksum", "truncated", "column", "absent", "weights"])
+def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, fault):
+    """Through Snakemake, as a user meets it."""
+    dataset, name = {
+        "column": ("truthfulqa_local", "TruthfulQA.csv"),
+    }.get(fault, ("imdb_local", "aclImdb_v1.tar.gz"))
+    sample = finished.folder / "data/raw/sample_reviews/aclImdb_v1.tar.gz"
+    path = tmp_path / name
+    if fault == "truncated":
+        path.write_bytes(sample.read_bytes()[:-5000])
+    elif fault == "column":
+        path.write_text("Type,Category,Question\nAdversarial,Invented,Who is it?\n")
+    elif fault == "checksum":
+        path.write_bytes(sample.read_bytes())
+    target = f"data/documents/{dataset}.parquet"
+    message = {
+        "checksum": "sha256",
+        "truncated": "truncated",
+        "column": "Best Answer",
+        "absent": str(path),
+        "weights": "models.minilm.source.sha256",
+    }[fault]
+    params = finished.folder / "params.yaml"
+    original = params.read_bytes()
+    try:
+        if fault == "weights":
+            target = "data/models/minilm/model.safetensors"
+            finished.edit("models.minilm.source.sha256", "0" * 64)
+            kept = artifacts(finished)
+        else:
+            finished.edit(f"datasets.{dataset}.source.path", str(path))
+            if fault in ("truncated", "column"):
+                finished.edit(f"datasets.{dataset}.source.sha256", sha256(path))
+        result = finished.snakemake("--", target, check=False)
+        assert result.returncode == 1
+        lines = [line for line in result.stdout.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1 and message in lines[0], result.stdout[-3000:]
+        assert "Traceback" not in result.stdout
+        left = [p for p in (finished.folder / "data").rglob(f"*{dataset}*") if p.is_file()]
+        assert [p for p in left if "/config/" not in str(p)] == []
+    finally:
+        params.write_bytes(original)
+        if fault == "weights":
+            finished.snakemake("--", target)
+            assert artifacts(finished) == kept

@@ -31,9 +31,15 @@ def _load(path: Path = PARAMS):
 
 
 @app.command()
-def check() -> None:
+def check(
+    write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
+) -> None:
     """Validate params.yaml and show what the active study runs."""
+    from .plan import materialize
+
     params = _load()
+    if write:
+        materialize(params)
     study = params.study
     runs = len(study.models) * len(study.datasets) * len(study.conditions)
     print(f"params.yaml is valid. Study {study.name!r}: {runs} runs")

@@ -34,9 +34,15 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
 
 
 def materialize(params: Params) -> None:
-    """Write every section that changed to ``data/config``."""
+    """Write every section that changed to ``data/config``, and a stamp that says they are valid.
+
+    DVC's first stage makes the stamp too, and the others wait for it. A study that trains nothing
+    has an empty ``data/training``, which DVC's stages name.
+    """
     for path, value in sections(params):
         write_json_if_changed(path, value)
+    write_json_if_changed(CONFIG / "valid", "params.yaml is valid")
+    Path("data/training").mkdir(parents=True, exist_ok=True)
 
 
 def study(params: Params) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def test_what_was_not_run_is_marked(tmp_path):
     assert "no decoder in this study" in typeset.table_tex(found, "published")
     assert "perplexity" not in typeset.metrics(found)["minilm"]["sample_reviews"]["zero"]
     assert typeset.plots(found)["perplexity.csv"] == (
-        "model,dataset,condition,perplexity,low,high\n"
+        "run,perplexity,low,high\n"
     )
 
 
@@ -161,12 +161,19 @@ def test_the_published_table_tells_the_same_model_from_another(default, tmp_path
 
 
 def test_plots_hold_every_layer(default):
-    rows = list(csv.DictReader(typeset.plots(default)["layers.csv"].splitlines()))
-    runs = default.of("similarity")
-    assert len(rows) == sum(len(run["layers"]) for run in runs)
-    first = runs[0]["layers"][0]
-    assert float(rows[0]["cosine"]) == first["cosine"]["value"]
-    assert float(rows[0]["baseline"]) == first["baseline"]["value"]
+    plots = typeset.plots(default)
+    assert len(plots) == 1 + len(default.of("similarity"))
+    for run in default.of("similarity"):
+        name = "-".join(run["run"][part] for part in ("model", "dataset", "condition"))
+        rows = list(csv.DictReader(plots[f"layers/{name}.csv"].splitlines()))
+        assert [float(row["cosine"]) for row in rows] == [
+            layer["cosine"]["value"] for layer in run["layers"]
+        ]
+        assert [float(row["baseline"]) for row in rows] == [
+            layer["baseline"]["value"] for layer in run["layers"]
+        ]
+    found = plots["perplexity.csv"].splitlines()
+    assert found[1].startswith("decoder sample_reviews intact,")
 
 
 def test_the_order_of_the_inputs_does_not_matter(tmp_path):
@@ -180,6 +187,9 @@ def test_the_order_of_the_inputs_does_not_matter(tmp_path):
 
 def test_the_step_writes_all_files(tmp_path):
     written_files = synthetic.write_inputs(tmp_path)
+    stale = tmp_path / "data/plots/layers/bert-imdb-zero.csv"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
     outputs = tmp_path / "paper/generated"
     step.main(
         study=written_files["study"],
@@ -193,9 +203,10 @@ def test_the_step_writes_all_files(tmp_path):
     assert {path.stem for path in (outputs / "tables").iterdir()} == set(TABLES)
     assert json.loads((tmp_path / "data/metrics.json").read_text())
     assert {path.name for path in (tmp_path / "data/plots").iterdir()} == {
-        "layers.csv",
+        "layers",
         "perplexity.csv",
     }
+    assert not stale.exists()
 
 
 def test_wrong_inputs_are_refused(tmp_path):

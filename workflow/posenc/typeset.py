@@ -346,25 +346,26 @@ def metrics(results: Results) -> dict[str, Any]:
 
 
 def plots(results: Results) -> dict[str, str]:
-    """Tables for ``dvc plots`` by file name, as CSV."""
-    layers, perplexities = [], []
+    """Tables for ``dvc plots`` as CSV, by file name: one of layers a run, one of perplexities."""
+    tables, perplexities = {}, []
     for run in results.measurements:
         if run["status"] != "measured":
             continue
         names = [run["run"][part] for part in ("model", "dataset", "condition")]
         if run["measurement"] == "similarity":
+            rows = []
             for layer in run["layers"]:
                 cosine = layer["cosine"]
                 ends = [cosine["value"], cosine["low"], cosine["high"]]
-                layers.append([*names, layer["layer"], *ends, layer["baseline"]["value"]])
+                rows.append([layer["layer"], *ends, layer["baseline"]["value"]])
+            header = ["layer", "cosine", "low", "high", "baseline"]
+            tables[f"layers/{'-'.join(names)}.csv"] = _csv(header, rows)
         else:
             estimate = run["perplexity"]
-            perplexities.append([*names, estimate["value"], estimate["low"], estimate["high"]])
-    run_columns = ["model", "dataset", "condition"]
-    return {
-        "layers.csv": _csv([*run_columns, "layer", "cosine", "low", "high", "baseline"], layers),
-        "perplexity.csv": _csv([*run_columns, "perplexity", "low", "high"], perplexities),
-    }
+            ends = [estimate["value"], estimate["low"], estimate["high"]]
+            perplexities.append([" ".join(names), *ends])
+    tables["perplexity.csv"] = _csv(["run", "perplexity", "low", "high"], perplexities)
+    return tables
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

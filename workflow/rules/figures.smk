@@ -30,7 +30,7 @@ rule figure:
         pdf="data/figures/{figure}.pdf",
         png=report(
             "data/figures/{figure}.png",
-            caption="../captions/{figure}.rst",
+            caption="../captions/figure.rst",
             category=lambda wildcards: CATEGORIES[wildcards.figure],
             labels={"figure": "{figure}", "study": STUDY.name},
         ),

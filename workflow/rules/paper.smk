@@ -12,7 +12,7 @@ rule typeset:
         numbers="paper/generated/numbers.tex",
         tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
         metrics="data/metrics.json",
-        layers="data/plots/layers.csv",
+        layers=runs("data/plots/layers/{model}-{dataset}-{condition}.csv"),
         perplexity="data/plots/perplexity.csv",
     log:
         "logs/typeset.log",

@@ -28,7 +28,11 @@ def main(
     for name in typeset.TABLES:
         write_text(output_tables / f"{name}.tex", typeset.table_tex(results, name))
     write_json(metrics, typeset.metrics(results))
-    for name, text in typeset.plots(results).items():
+    tables = typeset.plots(results)
+    for path in (plots / "layers").glob("*.csv"):
+        if f"layers/{path.name}" not in tables:
+            path.unlink()  # of a run that the study no longer has
+    for name, text in tables.items():
         write_text(plots / name, text)
 
 

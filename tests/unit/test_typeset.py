@@ -140,9 +140,7 @@ def test_what_was_not_run_is_marked(tmp_path):
     assert "not run: minilm has no language-model head" in typeset.table_tex(found, "perplexity")
     assert "no decoder in this study" in typeset.table_tex(found, "published")
     assert "perplexity" not in typeset.metrics(found)["minilm"]["sample_reviews"]["zero"]
-    assert typeset.plots(found)["perplexity.csv"] == (
-        "run,perplexity,low,high\n"
-    )
+    assert typeset.plots(found)["perplexity.csv"] == ("run,perplexity,low,high\n")
 
 
 def test_a_condition_that_the_study_lacks_is_marked(default):

@@ -26,4 +26,6 @@ rule all:
 
 
 onsuccess:
-    print(latex.closing_line())
+    # DVC runs Snakemake once a stage and has its own last line.
+    if "DVC_STAGE" not in os.environ:
+        print(latex.closing_line())

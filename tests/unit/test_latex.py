@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from posenc import latex as availability
 from posenc.config.params import load
 from posenc.documents import DOCUMENTS, FIGURES
 from posenc.figures import common, training_loss
@@ -17,20 +18,7 @@ from posenc.steps import latex, typeset
 
 from . import synthetic
 
-NEEDED = ("latexmk", "lualatex", "bibtex")
-STYLES = ("luatexja-preset.sty", "siunitx.sty", "booktabs.sty", "natbib.sty", "beamer.cls")
-
-
-def missing():
-    """Programs, else style files, that the documents need and that are not here."""
-    programs = [program for program in NEEDED if shutil.which(program) is None]
-    if programs:
-        return programs
-    found = subprocess.run(["kpsewhich", *STYLES], capture_output=True, text=True).stdout
-    return [style for style in STYLES if style not in found]
-
-
-MISSING = missing()
+MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
@@ -182,3 +170,12 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
     latex.main(document, tmp_path / "slides.pdf", [shown])
     assert len(builds) == 3
     assert (tmp_path / "slides.pdf").read_bytes() == unchanged
+
+
+def test_without_latex_the_last_line_says_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert availability.missing() == list(availability.PROGRAMS)
+    line = availability.closing_line()
+    assert "latexmk" in line and line.endswith(availability.INSTALL)
+    with pytest.raises(latex.LatexError, match="latexmk is not installed"):
+        latex.build(tmp_path / "paper.tex")

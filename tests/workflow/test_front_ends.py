@@ -82,6 +82,7 @@ MEASURE = {"figure": 2, "typeset": 1, **DOCUMENTS}
 @pytest.mark.parametrize(
     ("key", "value", "jobs"),
     [
+        ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
         ("figures.style.font_size", 9, {"figure": 4, **DOCUMENTS}),
@@ -101,6 +102,19 @@ def test_an_edit_reaches_only_what_depends_on_it(finished, key, value, jobs):
     with edited(finished, key, value):
         assert finished.planned() == jobs
     assert finished.planned() == {}, "undoing the edit leaves nothing to run"
+
+
+def test_the_other_ways_in(finished):
+    """The README's commands that look at a finished study."""
+    finished.run("posenc", "report")
+    assert "A2 is this cosine high?" in (finished.folder / "report.html").read_text()
+    assert (
+        "decoder.sample_reviews.zero.perplexity.perplexity"
+        in finished.run("dvc", "metrics", "diff").stdout
+    )
+    finished.run("dvc", "plots", "diff", "--out", "dvc_plots")
+    assert "minilm-sample_reviews-zero" in (finished.folder / "dvc_plots/index.html").read_text()
+    assert "default" in finished.run("posenc", "check").stdout
 
 
 def test_an_edited_module_reruns_its_step(finished):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 PROGRAMS = ("latexmk", "lualatex", "bibtex", "kpsewhich")
 STYLES = ("luatexja-preset.sty", "siunitx.sty", "booktabs.sty", "beamer.cls")
+DOCUMENTS = (Path("paper/paper.pdf"), Path("paper/slides.pdf"))
 INSTALL = (
     "apt-get install --no-install-recommends latexmk texlive-luatex "
     "texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-science "
@@ -27,7 +29,8 @@ def closing_line() -> str:
     """The last line of a run: where the documents are, or what is missing and how to get it."""
     absent = missing()
     if not absent:
-        return "Documents: paper/paper.pdf and paper/slides.pdf"
+        made = [str(path) for path in DOCUMENTS if path.exists()]
+        return f"Documents: {' and '.join(made)}" if made else "Documents: not built yet"
     return (
         f"Everything but the paper and the slides was made: {', '.join(absent)} missing. "
         f"Install with: {INSTALL}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from posenc import code, latex, plan
+from posenc import code, latex, plan, recovery
 from posenc.config import params as schema
 from posenc.documents import DOCUMENTS
 
@@ -13,6 +13,9 @@ try:
     PARAMS = schema.validate(config)
 except schema.ParamsError as error:
     raise WorkflowError(str(error))
+
+if not workflow.dryrun:
+    recovery.recover(Path.cwd(), lambda line: print(line, file=sys.stderr))
 
 STUDY = PARAMS.study
 plan.materialize(PARAMS)

@@ -192,7 +192,7 @@ def layers(
 
 
 def layer_name(state: int, n_states: int) -> str:
-    """What hidden states are called: the embedding, the input of block 1 (from 0), ..., the last."""
+    """What hidden states are called: the embedding, the input of block 1, ..., the last."""
     if state == 0:
         return "embedding"
     return "last" if state == n_states - 1 else f"block {state}"

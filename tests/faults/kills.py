@@ -119,7 +119,7 @@ def main(
             found = artifacts(project) if result.returncode == 0 else {}
             wrong = [n for n in expected | found if expected.get(n) != found.get(n)]
             different += bool(wrong)
-            verdict = "same bytes" if not wrong else f"DIFFERENT: {wrong[:3]}"
+            verdict = "same bytes" if not wrong else f"DIFFERENT: {', '.join(wrong)}"
             print(f"{number + 1}: {done}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
             if wrong:
                 print(result.stdout[-2000:], flush=True)

@@ -23,7 +23,12 @@ plan.materialize(PARAMS)
 # Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a
 # rule's code, so the place of the environment never causes a rerun.
 shell.executable("bash")
-shell.prefix(f'set -euo pipefail; export PATH="{Path(sys.executable).parent}:$PATH"; ')
+# MKL may otherwise take fewer threads than it is given, or another code path for another memory
+# alignment, and then the last bits of a result differ from run to run.
+shell.prefix(
+    "set -euo pipefail; export MKL_DYNAMIC=FALSE MKL_CBWR=AUTO"
+    f' PATH="{Path(sys.executable).parent}:$PATH"; '
+)
 
 LATEX_MISSING = latex.missing()
 

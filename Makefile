@@ -17,4 +17,5 @@ setup:
 
 test: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify
+	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/python -m pytest

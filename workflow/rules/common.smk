@@ -46,6 +46,4 @@ def section(path):
 
 def runs(pattern):
     """The pattern for each run of the active study, in the order of params.yaml."""
-    return expand(
-        pattern, model=STUDY.models, dataset=STUDY.datasets, condition=STUDY.conditions
-    )
+    return expand(pattern, model=STUDY.models, dataset=STUDY.datasets, condition=STUDY.conditions)

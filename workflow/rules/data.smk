@@ -14,12 +14,12 @@ rule fetch:
         code=code.files("posenc.steps.fetch"),
     output:
         "data/raw/{dataset}/{file}",
-    wildcard_constraints:
-        file="[^/]+",
     log:
         "logs/fetch/{dataset}.{file}.log",
     benchmark:
         "logs/benchmarks/fetch/{dataset}.{file}.tsv"
+    wildcard_constraints:
+        file="[^/]+",
     shell:
         "python -m posenc.steps.fetch --config {input.config} --output {output} 2>&1 | tee {log}"
 

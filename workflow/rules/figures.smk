@@ -34,12 +34,12 @@ rule figure:
             category=lambda wildcards: CATEGORIES[wildcards.figure],
             labels={"figure": "{figure}", "study": STUDY.name},
         ),
-    wildcard_constraints:
-        figure=plan.alternatives(FIGURES),
     log:
         "logs/figure/{figure}.log",
     benchmark:
         "logs/benchmarks/figure/{figure}.tsv"
+    wildcard_constraints:
+        figure=plan.alternatives(FIGURES),
     shell:
         "python -m posenc.figures.{wildcards.figure} --config {input.config}"
         " --style {input.style} --output {output.pdf} --output {output.png} {input.measurements}"

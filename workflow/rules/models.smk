@@ -16,12 +16,12 @@ rule model:
         config="data/models/{model}/config.json",
         weights="data/models/{model}/model.safetensors",
         tokenizer="data/tokenizers/{model}/tokenizer.json",
-    wildcard_constraints:
-        model=PRETRAINED,
     log:
         "logs/model/{model}.log",
     benchmark:
         "logs/benchmarks/model/{model}.tsv"
+    wildcard_constraints:
+        model=PRETRAINED,
     shell:
         "python -m posenc.steps.model --name {wildcards.model} --config {input.config}"
         " --output data/models/{wildcards.model} --tokenizer data/tokenizers/{wildcards.model}"
@@ -35,12 +35,12 @@ rule tokenizer:
         code=code.files("posenc.steps.tokenizer"),
     output:
         "data/tokenizers/{model}/tokenizer.json",
-    wildcard_constraints:
-        model=TRAINED,
     log:
         "logs/tokenizer/{model}.log",
     benchmark:
         "logs/benchmarks/tokenizer/{model}.tsv"
+    wildcard_constraints:
+        model=TRAINED,
     threads: 8
     shell:
         "RAYON_NUM_THREADS={threads} python -m posenc.steps.tokenizer --name {wildcards.model}"
@@ -56,12 +56,12 @@ rule training_tokens:
         code=code.files("posenc.steps.training_tokens"),
     output:
         "data/corpora/{model}.parquet",
-    wildcard_constraints:
-        model=TRAINED,
     log:
         "logs/training_tokens/{model}.log",
     benchmark:
         "logs/benchmarks/training_tokens/{model}.tsv"
+    wildcard_constraints:
+        model=TRAINED,
     threads: 8
     shell:
         "RAYON_NUM_THREADS={threads} python -m posenc.steps.training_tokens"
@@ -80,17 +80,17 @@ rule train:
         weights="data/models/{model}/model.safetensors",
         curve="data/training/{model}/loss.csv",
         summary="data/training/{model}/summary.json",
-    params:
-        dataset=lambda wildcards: plan.training_dataset(PARAMS, wildcards.model),
-    wildcard_constraints:
-        model=TRAINED,
     log:
         "logs/train/{model}.log",
     benchmark:
         "logs/benchmarks/train/{model}.tsv"
+    wildcard_constraints:
+        model=TRAINED,
     threads: 8
     resources:
         gpu=1,
+    params:
+        dataset=lambda wildcards: plan.training_dataset(PARAMS, wildcards.model),
     shell:
         "python -m posenc.steps.train --name {wildcards.model} --dataset {params.dataset}"
         " --config {input.config} --tokenizer {input.tokenizer} --tokens {input.tokens}"

@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 
 from posenc import code, latex, plan, recovery
 from posenc.config import params as schema
-from posenc.documents import DOCUMENTS
+from posenc.documents import DOCUMENTS, TABLES
 
 try:
     PARAMS = schema.validate(config)

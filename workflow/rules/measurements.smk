@@ -1,7 +1,4 @@
 # activations -> measurements
-MEASUREMENTS = ["similarity", "perplexity"]
-
-
 rule measurements:
     input:
         runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),

@@ -1,7 +1,4 @@
 # measurements -> numbers and tables; figures, tables and text -> paper and slides
-TABLES = sorted({table for document in DOCUMENTS.values() for table in document["tables"]})
-
-
 rule typeset:
     input:
         measurements=[rules.measurements.input, FIGURES["training_loss"]],

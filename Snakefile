@@ -16,6 +16,16 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
 
 
+if STANDS_ALONE and not recovery.is_running(Path.cwd()):
+    try:
+        agreement.adopt_parts(outputs(), f"{RUNS}/captures", gather.capture("{scatteritem}"))
+        agreement.agree(outputs(), STUDY.name, say)
+        if not workflow.dryrun:
+            DVC_LOCK = agreement.hold_dvc_lock()
+    except (agreement.AgreementError, recovery.BusyError) as error:
+        raise WorkflowError(str(error))
+
+
 rule all:
     default_target: True
     input:

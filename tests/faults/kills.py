@@ -1,19 +1,24 @@
 """Kill runs of the tiny study at random moments; a plain rerun must end with the same bytes.
 
 Not collected by pytest: ``python -m tests.faults.kills --kills 50`` from the project's root. Each
-round removes some artifacts, starts Snakemake or DVC, kills a part of the run without warning,
-runs plain ``snakemake`` once, and compares every artifact with an undisturbed run.
+round removes some artifacts, starts Snakemake or DVC, kills a part of the run without warning or
+interrupts it like Ctrl-C, runs one plain ``snakemake`` (or ``dvc repro``, after which Snakemake
+must have nothing to do), and compares every artifact with an undisturbed run.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,109 +28,263 @@ import typer
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
-# Snakemake makes again only what something requested needs: what is removed reaches to the end.
-REMOVED = (
-    ("data/models/decoder", "data/activations/decoder", "data/measurements/*/decoder"),
-    ("data/activations/minilm", "data/measurements/*/minilm"),
-    ("data/tokens/minilm", "data/activations/minilm", "data/measurements/*/minilm"),
-    ("data/measurements/similarity",),
-    ("data/figures",),
-    ("paper/generated", "data/plots"),
-)
-# DVC restores what is missing from its cache, unless it is forced.
-FRONT_ENDS = (
-    ("snakemake", "--cores", "2", "--resources", "gpu=1"),
-    ("snakemake", "--cores", "2", "--resources", "gpu=1"),
-    ("dvc", "repro", "--force"),
-)
-VICTIMS = ("front end", "job", "all")
+STUDY = "data/studies/default"
+CAPTURES = f"{STUDY}/captures/*"
+SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
+JOBS = ("posenc.steps.", "posenc.figures.")
 
 
-def start(project: Project, *command: str) -> subprocess.Popen:
-    """Start a command in a process group of its own."""
-    return subprocess.Popen(
-        command,
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+@dataclass(frozen=True)
+class Removal:
+    """Artifacts that a round removes, and DVC's stages that make them.
+
+    Snakemake makes again only what something requested needs: what is removed reaches to the end.
+    DVC restores what is missing from its cache, so it is told to run these very stages.
+    """
+
+    paths: tuple[str, ...]
+    stages: tuple[str, ...]
+
+
+TRAINING = Removal(
+    ("data/models/decoder", "data/training", f"{STUDY}/activations/decoder",
+     f"{STUDY}/measurements/*/decoder"),
+    ("train@decoder", "capture@decoder", "similarity@decoder", "perplexity@decoder"),
+)  # fmt: skip
+CAPTURE = Removal(
+    (f"{STUDY}/activations/minilm", f"{STUDY}/measurements/*/minilm"),
+    ("capture@minilm", "similarity@minilm", "perplexity@minilm"),
+)
+REMOVALS = (
+    TRAINING,
+    CAPTURE,
+    Removal(
+        (f"{STUDY}/tokens/minilm", *CAPTURE.paths),
+        ("tokenize@minilm-sample_reviews", *CAPTURE.stages),
+    ),
+    Removal(
+        ("data/tokenizers/decoder", f"{STUDY}/tokens/decoder", "data/corpora", *TRAINING.paths),
+        ("corpus@decoder", "tokenize@decoder-sample_reviews", *TRAINING.stages),
+    ),
+    Removal(
+        (f"{STUDY}/activations/decoder", f"{STUDY}/measurements/*/decoder"),
+        ("capture@decoder", "similarity@decoder", "perplexity@decoder"),
+    ),
+    # One run of several: the others are kept.
+    Removal(
+        (f"{STUDY}/activations/*/*/zero", f"{STUDY}/measurements/*/*/*/zero.json"),
+        ("capture@decoder", "perplexity@decoder", "similarity@decoder"),
+    ),
+    Removal(
+        (f"{STUDY}/measurements/similarity",),
+        ("similarity@minilm", "similarity@decoder"),
+    ),
+    Removal(
+        ("data/figures",),
+        ("figure_layer_similarity", "figure_cosine_histogram", "figure_training_loss"),
+    ),
+    Removal(
+        ("paper/generated", "data/plots", "paper/paper.pdf", "paper/slides.pdf"),
+        ("typeset", "paper", "slides"),
+    ),
+)
+VICTIMS = ("front end", "job", "all", "interrupt")
+
+
+def start(project: Project, *command: str, log: Path | None = None) -> subprocess.Popen:
+    """Start a command in a process group of its own; it can be interrupted as from a terminal."""
+    with open(log or os.devnull, "wb") as output:
+        return subprocess.Popen(
+            command,
+            cwd=project.folder,
+            env=project.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # A shell that starts something in the background lets it ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.02)
+
+
+def delete(path: Path) -> None:
+    """Remove a file or a folder."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def remove(project: Project, patterns: tuple[str, ...]) -> None:
     """Remove artifacts."""
     for path in [path for pattern in patterns for path in project.folder.glob(pattern)]:
-        shutil.rmtree(path)
+        if path.exists():
+            delete(path)
 
 
-def kill(run: subprocess.Popen, victim: str) -> str:
-    """Kill a part of a run with SIGKILL and return what was killed."""
+def jobs_of(project: Project, module: str = "") -> list[psutil.Process]:
+    """Running jobs of the project, whoever their parent is; only those of one module, if given."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        command = process.info["cmdline"] or []
+        modules = [part for part in command if part.startswith(JOBS)]
+        if process.info["cwd"] == str(project.folder) and modules and module in (modules[0], ""):
+            found.append(process)
+    return found
+
+
+def kill(project: Project, run: subprocess.Popen, victim: str) -> str:
+    """Kill a part of a run, or interrupt all of it; return what was killed, if anything was."""
     if run.poll() is not None:
-        return "nothing: it had ended"
+        return ""
     if victim == "all":
         os.killpg(run.pid, signal.SIGKILL)
     elif victim == "front end":
         os.kill(run.pid, signal.SIGKILL)
+    elif victim == "interrupt":
+        os.killpg(run.pid, signal.SIGINT)
     else:
-        jobs = []
-        for process in psutil.Process(run.pid).children(recursive=True):
-            try:
-                command = " ".join(process.cmdline())
-            except psutil.Error:
-                continue
-            if "-m posenc." in command and "bash" not in command.split()[0]:
-                jobs.append(process)
+        jobs = [job for job in jobs_of(project) if "bash" not in job.name()]
         if not jobs:
-            return "nothing: no job was running"
+            run.wait()
+            return ""
         jobs[0].kill()
-        run.wait()
+    run.wait()
     return victim
 
 
-def disturb(project: Project, random_: random.Random) -> str:
-    """One round: remove artifacts, start, kill. Returns what was done."""
-    removed = random_.sample(REMOVED, random_.randint(1, 3))
-    for patterns in removed:
-        remove(project, patterns)
-    front_end = random_.choice(FRONT_ENDS)
-    victim, moment = random_.choice(VICTIMS), random_.uniform(0.5, 25)
-    run = start(project, *front_end)
-    end = time.monotonic() + moment
-    while time.monotonic() < end and run.poll() is None:
+def progress(log: Path, stages: int) -> float:
+    """Share of a run that is done, by what it says."""
+    text = log.read_text(errors="replace")
+    if stages:
+        return max(0, text.count("Running stage") - 1) / stages
+    done = re.findall(r"(\d+) of (\d+) steps", text)
+    return int(done[-1][0]) / int(done[-1][1]) if done else 0.0
+
+
+def disturb(project: Project, random_: random.Random) -> tuple[str, str]:
+    """One round: remove artifacts, start, kill. Returns what was done and what was killed."""
+    removal = random_.choice(REMOVALS)
+    # Single stages would find their dependencies removed by another choice.
+    if by_dvc := random_.random() < 0.3:
+        command = ("dvc", "repro", "--force", "--single-item", *removal.stages)
+        removed = [removal]
+    else:
+        command = SNAKEMAKE
+        removed = list({removal, random_.choice(REMOVALS)})
+    for one in removed:
+        remove(project, one.paths)
+    victim, share, extra = random_.choice(VICTIMS), random_.random(), random_.uniform(0, 5)
+    log = project.folder / "logs/killed.log"
+    run = start(project, *command, log=log)
+    while run.poll() is None and progress(log, by_dvc * len(removal.stages)) < share:
         time.sleep(0.02)
-    killed = kill(run, victim)
+    end = time.monotonic() + extra
+    while run.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    killed = kill(project, run, victim)
     if victim == "front end":
         time.sleep(random_.uniform(0, 2))  # what is left goes on for a while
-    names = ", ".join(patterns[0] for patterns in removed)
-    return f"{front_end[0]}, {moment:.1f} s, killed {killed}; had removed {names}"
+    names = ", ".join(path for one in removed for path in one.paths[:1])
+    moment = f"{extra:.1f} s after {share:.0%}, killed {killed or 'nothing: it had ended'}"
+    return f"{command[0]} without {names}; {moment}", killed
+
+
+def unfinished(project: Project) -> set[str]:
+    """Folders of a killed training or capture, from which the next one goes on."""
+    found = [*project.folder.glob("data/models/.*.partial"), *project.folder.glob(CAPTURES)]
+    return {str(path.relative_to(project.folder)) for path in found}
+
+
+def strays(project: Project) -> list[str]:
+    """Temporary files that should be gone after a run that ended well."""
+    found = [path for top in ("data", "paper") for path in (project.folder / top).rglob(".*")]
+    names = [str(path.relative_to(project.folder)) for path in found]
+    return sorted(set(names) - unfinished(project))
+
+
+def repair(project: Project, by_dvc: bool) -> subprocess.CompletedProcess:
+    """One plain run; after DVC's, Snakemake must have nothing to do."""
+    if not by_dvc:
+        return project.snakemake(check=False)
+    result = project.run("dvc", "repro", check=False)
+    if result.returncode == 0:
+        then = project.snakemake(check=False)
+        result.stdout += then.stdout
+        result.returncode = then.returncode or int("Nothing to be done" not in then.stdout)
+    return result
+
+
+@dataclass(frozen=True)
+class State:
+    """What must be the same after each round."""
+
+    artifacts: dict[str, str]
+    lock: str
+
+    @classmethod
+    def of(cls, project: Project) -> State:
+        """Read it from a project."""
+        partial = [Path(path) for path in unfinished(project)]
+        made = {
+            name: digest
+            for name, digest in artifacts(project).items()
+            if not any(Path(name).is_relative_to(path) for path in partial)
+        }
+        return cls(made, (project.folder / "dvc.lock").read_text())
+
+    def differences(self, project: Project) -> list[str]:
+        """Names of what is different in the project now, or should not be there."""
+        now = State.of(project)
+        names = self.artifacts | now.artifacts
+        wrong = [name for name in names if self.artifacts.get(name) != now.artifacts.get(name)]
+        return wrong + ["dvc.lock"] * (self.lock != now.lock) + strays(project)
 
 
 def main(
-    kills: Annotated[int, typer.Option()] = 50,
+    kills: Annotated[int, typer.Option(min=1)] = 50,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
     """Run the rounds, print each and the total, and fail on any difference."""
-    random_, different = random.Random(seed), 0
+    random_, killed, rounds, different = random.Random(seed), Counter(), 0, 0
+    kept: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder))
         project.snakemake()
         project.run("posenc", "record")
-        expected = artifacts(project)
-        for number in range(kills):
-            done = disturb(project, random_)
-            began = time.monotonic()
-            result = project.snakemake(check=False)
-            found = artifacts(project) if result.returncode == 0 else {}
-            wrong = [n for n in expected | found if expected.get(n) != found.get(n)]
+        expected = State.of(project)
+        # A run that ended before its moment is compared as well, but is no kill.
+        while killed.total() < kills:
+            done, victim = disturb(project, random_)
+            killed.update([victim] * bool(victim))
+            rounds += 1
+            by_dvc, began = random_.random() < 0.25, time.monotonic()
+            result = repair(project, by_dvc)
+            wrong = expected.differences(project)
+            # DVC restores a result that was half done; the half stays until it is made again.
+            kept = unfinished(project) if by_dvc else kept & unfinished(project)
+            wrong += sorted(unfinished(project) - kept)
+            if result.returncode:
+                wrong.insert(0, "the repairing run failed")
             different += bool(wrong)
             verdict = "same bytes" if not wrong else f"DIFFERENT: {', '.join(wrong)}"
-            print(f"{number + 1}: {done}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
+            by, seconds = "dvc" if by_dvc else "snakemake", time.monotonic() - began
+            print(f"{rounds}: {done}; {by} {seconds:.0f} s: {verdict}", flush=True)
             if wrong:
-                print(result.stdout[-2000:], flush=True)
+                print(result.stdout[-3000:], flush=True)
                 project.snakemake("--unlock", check=False)
+                project.run("dvc", "checkout", "--force", check=False)
                 project.snakemake(check=False)
-    print(f"{kills} kills, {different} differences")
+    parts = ", ".join(f"{victim} {count}" for victim, count in killed.items())
+    print(f"{rounds} rounds, {kills} kills ({parts}), {different} differences, no manual step")
     raise SystemExit(bool(different))
 
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from posenc.capture import capture_shard, forward, shards_of
+from posenc.capture import capture_shard, forward
 from posenc.conditions import applied, position_embedding
 from posenc.config.activations import Activations
 from posenc.config.conditions import Condition
 from posenc.files import ArtifactError
 from posenc.models import load
+from posenc.runs import shards_of
 
 EXACT = Activations(
     quantities=["hidden_states", "queries", "keys"],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import numpy as np
 
 from posenc import plan
 from posenc.config.params import load
+from posenc.files import sha256_file, write_json, write_sealed
 
 BINS = 200
 PROJECT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ def estimate(value: float, half: float) -> dict:
 def study_file(name: str = "default") -> dict:
     """What data/config/study.json holds for a study of the project's params.yaml."""
     params = load(PROJECT / "params.yaml")
-    return plan.study(params.model_copy(update={"study": params.studies[name]}))
+    return plan.facts(params.model_copy(update={"study": params.studies[name]}))
 
 
 def common(measurement: str, model: str, dataset: str, condition: str) -> dict:
@@ -103,8 +103,8 @@ def perplexity(model: str, dataset: str, condition: str, is_decoder: bool) -> di
 
 
 def _write(path: Path, value: dict) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
+    """Write a file as the step that makes it does: with its own checksum."""
+    write_sealed(path, value)
     return path
 
 
@@ -126,6 +126,7 @@ def write_training(root: Path, model: str, dataset: str) -> list[Path]:
         "status": "measured", "parameters": 943232, "steps": 1000, "tokens_seen": 2048000,
         "training_documents": 5700, "validation_documents": 300, "final_training_loss": 2.9123,
         "final_validation_loss": 2.9954, "best_validation_loss": 2.9812,
+        "curve": {"file": loss.name, "sha256": sha256_file(loss)},
     }  # fmt: skip
     return [loss, _write(folder / "summary.json", summary)]
 
@@ -155,7 +156,8 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         }
         study["models"] = {model: study["models"][model] for model in models}
     written: dict = {"similarity": [], "perplexity": [], "training": []}
-    written["study"] = _write(root / "data/config/study.json", study)
+    written["study"] = root / "data/config/study.json"
+    write_json(written["study"], study)
     for model, facts in study["models"].items():
         d_model, blocks = (128, 4) if facts["source"]["kind"] == "train" else (384, 6)
         for dataset in study["study"]["datasets"]:

@@ -7,7 +7,6 @@ import csv
 import gzip
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,9 @@ from posenc.datasets.documents import (
 )
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.sample import imdb_archive, truthfulqa_csv
+from posenc.files import write_checksums
 
+from .damage import call
 from .raw_files import REVIEWS, archive, content, hub
 
 ROOT = Path(__file__).parents[2]
@@ -217,9 +218,9 @@ def test_the_hubs_export_of_questions_is_the_csvs(tmp_path):
 def run_step(directory: Path, raw: Path, section: Content) -> subprocess.CompletedProcess:
     config = directory / "documents.json"
     config.write_text(section.model_dump_json())
-    command = [sys.executable, "-m", "posenc.steps.documents", "--config", config, "--raw", raw]
-    command += ["--output", directory / "out" / "documents.parquet"]
-    return subprocess.run(command, capture_output=True, text=True)
+    write_checksums(raw.with_name(f"{raw.name}.json"), raw.name)
+    output = directory / "out" / "documents.parquet"
+    return call("posenc.steps.documents", config=config, raw=raw, output=output)
 
 
 def test_the_step_writes_a_sample(tmp_path):
@@ -245,9 +246,8 @@ def test_the_step_ends_with_one_line_and_nothing_partial(tmp_path):
 
 def test_a_wrong_section_ends_with_one_line(tmp_path):
     (tmp_path / "bad.json").write_text('{"format": "imdb"}')
-    command = [sys.executable, "-m", "posenc.steps.documents", "--config", tmp_path / "bad.json"]
-    command += ["--raw", tmp_path / "none", "--output", tmp_path / "out"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    options = {"config": tmp_path / "bad.json", "raw": tmp_path / "none", "output": tmp_path / "o"}
+    result = call("posenc.steps.documents", **options)
     assert result.returncode == 1
     assert result.stderr.startswith(
         f"error: {tmp_path / 'bad.json'} is not a Content section (text"

@@ -25,8 +25,11 @@ from posenc.datasets.documents import (
     write_documents,
 )
 from posenc.datasets.errors import DatasetError
-from posenc.files import ArtifactError
+from posenc.files import ArtifactError, DamagedError, sha256_file, write_checksums
+from posenc.steps import documents as step
+from posenc.store import write_table
 
+from .damage import flip, flips, found_and_removed
 from .raw_files import REVIEWS, TEXT, archive, content, hub
 
 # --- Cleaning -----------------------------------------------------------------------------------
@@ -107,43 +110,64 @@ def test_the_same_documents_are_the_same_bytes(documents, tmp_path):
     assert again.read_bytes() == documents.read_bytes()
 
 
-def test_every_flipped_byte_is_noticed_or_harmless(documents):
-    """Data pages carry checksums; a change of the footer may be one of what no reader reads."""
-    whole, expected = documents.read_bytes(), read_documents(documents)
-    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-    noticed = 0
-    for position in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[position] ^= 0x04
-        documents.write_bytes(damaged)
-        try:
-            table = read_documents(documents)
-        except ArtifactError as error:
-            assert str(documents) in str(error) and "delete it and rerun" in str(error)
-            noticed += 1
-        else:
-            assert table.equals(expected), position
-    assert noticed > footer / 2
+def test_every_flipped_byte_is_noticed(documents):
+    """Data pages, which have checksums of their own, and all that lies around them."""
+    for position in flips(documents, 0x04):
+        for read in (read_documents, read_provenance):
+            with pytest.raises(DamagedError, match=re.escape(str(documents))) as caught:
+                read(documents)
+            assert caught.value.path == documents, position
+    assert len(read_documents(documents)) == 5
 
 
 @pytest.mark.parametrize("length", [0, 3, 100, -1, -400])
 def test_truncated_documents_are_an_error(documents, length):
     documents.write_bytes(documents.read_bytes()[:length])
-    with pytest.raises(ArtifactError, match=r"documents\.parquet is truncated or corrupt"):
-        read_documents(documents)
-    with pytest.raises(ArtifactError, match=r"documents\.parquet is truncated or corrupt"):
-        read_provenance(documents)
+    for read in (read_documents, read_provenance):
+        with pytest.raises(DamagedError, match=r"documents\.parquet does not match") as caught:
+            read(documents)
+        assert caught.value.path == documents
 
 
 def test_a_parquet_file_of_someone_else_is_an_error(tmp_path):
-    path = hub(tmp_path / "other.parquet", {"text": ["a"]})
-    with pytest.raises(ArtifactError, match="does not say who made it"):
-        read_documents(path)
+    """It is not removed: it is not damaged, and not ours."""
+    other = hub(tmp_path / "other.parquet", {"text": ["a"]})
+    tokens = tmp_path / "tokens.parquet"
+    write_table(pa.table({"text": ["a"]}), tokens, {"schema": 1})
+    for path, problem in (
+        (other, "not written by this project"),
+        (tokens, "its columns were altered.*delete it and rerun"),
+    ):
+        for read in (read_documents, read_provenance):
+            with pytest.raises(ArtifactError, match=problem) as caught:
+                read(path)
+            assert not isinstance(caught.value, DamagedError)
 
 
-def test_absent_documents_are_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_documents(tmp_path / "absent.parquet")
+def test_absent_documents_are_said_to_be_absent(tmp_path):
+    for read in (read_documents, read_provenance):
+        with pytest.raises(ArtifactError, match=r"absent\.parquet does not exist") as caught:
+            read(tmp_path / "absent.parquet")
+        assert not isinstance(caught.value, DamagedError)
+
+
+@pytest.mark.parametrize("damaged", ["a.tar.gz", "a.tar.gz.json"])
+def test_an_altered_raw_file_is_not_parsed(tmp_path, damaged):
+    raw = archive(tmp_path / "a.tar.gz", REVIEWS)
+    write_checksums(tmp_path / "a.tar.gz.json", "a.tar.gz")
+    (tmp_path / "config.json").write_text(content("imdb").model_dump_json())
+    options = {
+        "config": tmp_path / "config.json",
+        "raw": raw,
+        "output": tmp_path / "out/documents.parquet",
+    }
+    step.main(**options)
+    made = options["output"].read_bytes()
+    assert read_provenance(options["output"])["inputs"] == {
+        "raw": {"name": "a.tar.gz", "sha256": sha256_file(raw)}
+    }
+    found_and_removed(flip(tmp_path / damaged), "posenc.steps.documents", **options)
+    assert options["output"].read_bytes() == made
 
 
 def test_an_error_midway_leaves_nothing(tmp_path):

@@ -23,6 +23,7 @@ from posenc.datasets import download as download_module
 from posenc.datasets.download import download, part_path
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch, raw_file_name
+from posenc.files import verify
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -234,7 +235,8 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     assert process.returncode == 0
     assert server.ranges[-1] == f"bytes={had}-"
     assert target.read_bytes() == CONTENT
-    assert names(target.parent) == ["file"]
+    assert names(target.parent) == ["file", "file.json"]
+    assert verify(target, "file.json") == target
 
 
 def test_the_step_ends_with_one_line(tmp_path):

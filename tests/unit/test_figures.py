@@ -15,8 +15,10 @@ from matplotlib.text import Text
 from posenc.config.params import load
 from posenc.documents import FIGURES
 from posenc.figures import common, cosine_histogram, layer_similarity, perplexity, training_loss
+from posenc.files import ArtifactError, DamagedError, read_sealed, sha256_file, verify, write_sealed
 
 from . import synthetic
+from .damage import call, flip, found_and_removed
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 STYLE = SECTIONS.style
@@ -154,27 +156,85 @@ def test_command_writes_both_files_whatever_the_hash_seed(inputs, tmp_path):
             tmp_path / seed / "a.pdf", "--output", tmp_path / seed / "a.png",
             *written["similarity"],
         ]  # fmt: skip
-        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
-        found.add(tuple((tmp_path / seed / f"a.{form}").read_bytes() for form in ("pdf", "png")))
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, check=True, env=environment, cwd=tmp_path)
+        forms = ("pdf", "png", "json")
+        found.add(tuple((tmp_path / seed / f"a.{form}").read_bytes() for form in forms))
     assert len(found) == 1
 
 
+def configured(name, folder):
+    """Options of a figure's command."""
+    (folder / "style.json").write_text(STYLE.model_dump_json())
+    (folder / "figure.json").write_text(getattr(SECTIONS, name).model_dump_json())
+    return {
+        "config": folder / "figure.json",
+        "style": folder / "style.json",
+        "output": [folder / "out/a.pdf", folder / "out/a.png"],
+    }
+
+
+def test_a_figure_says_what_it_is_made_of_and_what_its_files_are(inputs, tmp_path):
+    options = configured("perplexity", tmp_path)
+    measured = inputs[1]["perplexity"]
+    perplexity.main(**options, inputs=measured)
+    written = read_sealed(tmp_path / "out/a.json")
+    assert written["files"].keys() == {"a.pdf", "a.png"}
+    for output in options["output"]:
+        assert verify(output, "a.json") == output
+    read = measured
+    assert written["inputs"] == [str(path) for path in read]
+    for output in options["output"]:
+        flip(output)
+        with pytest.raises(DamagedError, match=r"does not match its checksum") as caught:
+            verify(output, "a.json")
+        assert caught.value.path == output
+
+
+@pytest.mark.parametrize("name", ["perplexity", "layer_similarity"])
+def test_an_altered_measurement_is_not_drawn(inputs, tmp_path, name):
+    options, damaged = configured(name, tmp_path), tmp_path / "zero.json"
+    *others, last = inputs[1][INPUT[name]]
+    damaged.write_bytes(last.read_bytes())
+    flip(damaged)
+    found_and_removed(damaged, f"posenc.figures.{name}", *others, damaged, **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["loss.csv", "summary.json"])
+def test_an_altered_training_is_not_drawn(tmp_path, file):
+    trained = synthetic.write_training(tmp_path, "decoder", "sample_reviews")
+    assert len(training_loss.read_training(trained)) == 1
+    (damaged,) = (path for path in trained if path.name == file)
+    flip(damaged)
+    with pytest.raises(DamagedError) as caught:
+        training_loss.read_training(trained)
+    assert caught.value.path == damaged
+    options = configured("training_loss", tmp_path)
+    found_and_removed(damaged, "posenc.figures.training_loss", *trained, **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_curve_of_another_training_is_not_drawn(tmp_path):
+    loss, summary = synthetic.write_training(tmp_path / "one", "decoder", "sample_reviews")
+    loss.write_text(loss.read_text().replace("\n10,", "\n11,"))
+    with pytest.raises(DamagedError, match=r"loss\.csv does not match its checksum in .*summary"):
+        training_loss.read_training([loss, summary])
+    with pytest.raises(ArtifactError, match=r"give both summary\.json and loss\.csv"):
+        training_loss.read_training([summary])
+
+
 def test_a_wrong_input_is_one_line(tmp_path):
-    (tmp_path / "style.json").write_text(STYLE.model_dump_json())
-    (tmp_path / "figure.json").write_text(SECTIONS.perplexity.model_dump_json())
-    (tmp_path / "input.json").write_text("[]")
-    result = subprocess.run(
-        [
-            sys.executable, "-m", "posenc.figures.perplexity", "--config",
-            tmp_path / "figure.json", "--style", tmp_path / "style.json", "--output",
-            tmp_path / "a.pdf", tmp_path / "input.json",
-        ],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    options, path = configured("perplexity", tmp_path), tmp_path / "input.json"
+    write_sealed(path, {"a": 1})
+    result = call("posenc.figures.perplexity", path, **options)
     assert result.returncode == 1
     assert "input.json is not a measurement" in result.stderr
     assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "a.pdf").exists()
+    assert path.exists(), "it is whole"
+    path.write_text("[]")
+    found_and_removed(path, "posenc.figures.perplexity", path, **options)
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_was_not_run_says_why(inputs):

@@ -6,17 +6,17 @@ import importlib
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 from posenc import latex as availability
 from posenc.config.params import load
 from posenc.documents import DOCUMENTS, FIGURES
-from posenc.figures import common, training_loss
+from posenc.files import DamagedError
 from posenc.steps import latex, typeset
 
 from . import synthetic
+from .damage import call, flip, found_and_removed
 
 MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -25,17 +25,14 @@ needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.jo
 def make_project(root, models=None):
     """A project with made-up measurements: figures, numbers, tables and the documents' text."""
     files = synthetic.write_inputs(root, models=models)
-    sections = load(synthetic.PROJECT / "params.yaml").figures
     read = {
-        "layer_similarity": common.read_measurements(files["similarity"]),
-        "cosine_histogram": common.read_measurements(files["similarity"]),
-        "perplexity": common.read_measurements(files["perplexity"]),
-        "training_loss": training_loss.read_training(files["training"]),
+        "layer_similarity": files["similarity"],
+        "cosine_histogram": files["similarity"],
+        "perplexity": files["perplexity"],
+        "training_loss": files["training"],
     }
     for name in FIGURES:
-        draw = importlib.import_module(f"posenc.figures.{name}").draw
-        figure = draw(read[name], getattr(sections, name), sections.style)
-        common.save(figure, [root / f"data/figures/{name}.pdf"], sections.style)
+        make_figure(root, name, read[name])
     typeset.main(
         study=files["study"],
         published=synthetic.PROJECT / "paper/published.yaml",
@@ -50,6 +47,18 @@ def make_project(root, models=None):
     return root
 
 
+def make_figure(root, name, inputs, **changes):
+    """A figure with its checksums, as its command leaves it; ``changes`` are of its section."""
+    sections = load(synthetic.PROJECT / "params.yaml").figures
+    config, style = (root / f"data/config/figures/{one}.json" for one in (name, "style"))
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(getattr(sections, name).model_copy(update=changes).model_dump_json())
+    style.write_text(sections.style.model_dump_json())
+    output = root / f"data/figures/{name}.pdf"
+    importlib.import_module(f"posenc.figures.{name}").main(config, style, [output], inputs)
+    return output
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """The default study's project."""
@@ -58,13 +67,8 @@ def project(tmp_path_factory):
 
 def command(document):
     """Run the step as the workflow does."""
-    return subprocess.run(
-        [
-            sys.executable, "-m", "posenc.steps.latex", "--document", document, "--output",
-            document.with_suffix(".pdf"),
-        ],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    output = document.with_suffix(".pdf")
+    return call("posenc.steps.latex", document=document, output=output)
 
 
 @needs_latex
@@ -152,24 +156,61 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
     builds = []
     original = latex.build
     monkeypatch.setattr(latex, "build", lambda path: builds.append(path) or original(path))
-    document, shown = project / "paper/slides.tex", project / "data/figures/perplexity.pdf"
-    before = shown.read_bytes()
+    document = project / "paper/slides.tex"
+    measured = sorted((project / "data/measurements/perplexity").rglob("*.json"))
+    shown = make_figure(project, "perplexity", measured)
     for expected in (1, 1):
         latex.main(document, tmp_path / "slides.pdf", [shown])
         assert len(builds) == expected
     assert "nothing that it shows changed" in capsys.readouterr().out
     unchanged = (tmp_path / "slides.pdf").read_bytes()
     try:
-        shown.write_bytes((project / "data/figures/layer_similarity.pdf").read_bytes())
+        make_figure(project, "perplexity", measured, height=2.9)
         latex.main(document, tmp_path / "slides.pdf", [shown])
         assert len(builds) == 2
         assert (tmp_path / "slides.pdf").read_bytes() != unchanged
     finally:
-        shown.write_bytes(before)
+        make_figure(project, "perplexity", measured)
     (project / "paper/build/slides.pdf").write_bytes(b"damaged")
     latex.main(document, tmp_path / "slides.pdf", [shown])
     assert len(builds) == 3
     assert (tmp_path / "slides.pdf").read_bytes() == unchanged
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "data/figures/perplexity.pdf",
+        "data/figures/perplexity.json",
+        "paper/generated/numbers.tex",
+        "paper/generated/tables/perplexity.tex",
+        "paper/generated/tables/checksums.json",
+    ],
+)
+def test_what_a_document_shows_is_compared_with_its_checksum(project, tmp_path, damaged):
+    """Before anything is built: it needs no LaTeX, and an older result stays as it is."""
+    root = tmp_path / "project"
+    for part in ("data/figures", "paper/generated"):
+        shutil.copytree(project / part, root / part)
+    shutil.copy(project / "paper/paper.tex", root / "paper")
+    output = root / "paper/paper.pdf"
+    output.write_bytes(b"older")
+    shown = [
+        *(root / f"data/figures/{name}.pdf" for name in DOCUMENTS["paper"]["figures"]),
+        root / "paper/generated/numbers.tex",
+        *(root / f"paper/generated/tables/{name}.tex" for name in DOCUMENTS["paper"]["tables"]),
+    ]
+    for path in shown:
+        latex.check(path)
+    flip(root / damaged)
+    with pytest.raises(DamagedError) as caught:
+        for path in shown:
+            latex.check(path)
+    assert caught.value.path == root / damaged
+    options = {"document": root / "paper/paper.tex", "output": output}
+    found_and_removed(root / damaged, "posenc.steps.latex", *shown, **options)
+    assert output.read_bytes() == b"older"
+    assert not (root / "paper/build").exists()
 
 
 def test_without_latex_the_last_line_says_what_is_missing(monkeypatch, tmp_path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,19 @@ from safetensors.numpy import save_file
 from scipy.spatial import distance
 
 from posenc.config.measurements import Perplexity, Similarity
-from posenc.files import ArtifactError, sha256_file, write_json
-from posenc.steps import perplexity, similarity
-from posenc.store import INDEX, LOSSES, SCHEMA, ActivationStore, open_pair, shard_name, write_table
+from posenc.files import ArtifactError, DamagedError, read_sealed, sha256_file, write_json
+from posenc.steps import measurement, perplexity, similarity
+from posenc.store import (
+    INDEX,
+    LOSSES,
+    SCHEMA,
+    ActivationStore,
+    check_pair,
+    shard_name,
+    write_table,
+)
+
+from .damage import call, flip, found_and_removed
 
 LENGTHS = [[5, 3, 7], [4, 9]]  # documents of two shards
 N_LAYERS, D_MODEL, VOCABULARY = 3, 16, 50
@@ -59,6 +67,7 @@ def write_store(
     noise: float = 0.0,
     scale: float | None = None,
     model: str = "toy",
+    dataset: str = "sample",
     prefix: str = "document",
 ) -> Path:
     """A store as ``posenc.steps.capture`` leaves it; with ``scale``, of a decoder."""
@@ -88,7 +97,7 @@ def write_store(
     )
     metadata = {
         "schema": SCHEMA,
-        "run": {"model": model, "dataset": "sample", "condition": condition},
+        "run": {"model": model, "dataset": dataset, "condition": condition},
         "is_decoder": scale is not None,
         "n_layers": N_LAYERS,
         "d_model": D_MODEL,
@@ -166,10 +175,6 @@ def test_similarity_has_the_agreed_form(encoder):
     for name in ("embedding", "last"):
         for density in result["histograms"][name].values():
             assert np.sum(density * np.diff(edges)) == pytest.approx(1)
-    provenance = result["provenance"]
-    assert provenance["parameters"] == SIMILARITY.model_dump()
-    assert provenance["inputs"] == {"intact": intact.digest, "condition": zero.digest}
-    assert provenance["versions"]["numpy"] == np.__version__
     json.dumps(result, allow_nan=False)
 
 
@@ -183,14 +188,15 @@ def test_the_intact_run_is_like_itself(encoder):
 def test_stores_that_do_not_correspond_are_refused(tmp_path, encoder):
     intact, zero = encoder
     with pytest.raises(ArtifactError, match="not the intact run"):
-        open_pair(zero.directory, intact.directory)
+        check_pair(zero, intact)
     model = ActivationStore(write_store(tmp_path / "model", "zero", model="other"))
     with pytest.raises(ArtifactError, match="not the intact run"):
-        open_pair(intact.directory, model.directory)
+        check_pair(intact, model)
     documents = ActivationStore(write_store(tmp_path / "documents", "zero", prefix="other"))
     with pytest.raises(ArtifactError, match="different documents"):
-        open_pair(intact.directory, documents.directory)
-    open_pair(intact.directory, zero.directory)
+        check_pair(intact, documents)
+    check_pair(intact, zero)
+    check_pair(intact, intact)
 
 
 def test_a_state_that_overflowed_is_named_with_the_way_out(tmp_path, encoder):
@@ -240,45 +246,235 @@ def test_an_encoder_says_why_it_has_no_perplexity(encoder):
     assert result["status"] == "not run"
     assert result["reason"] == "toy has no language-model head"
     assert "perplexity" not in result and result["tokens"] == 0
-    assert result["provenance"]["inputs"]["condition"] == encoder[1].digest
 
 
-def command(step: str, parameters, folder: Path, output: Path) -> subprocess.CompletedProcess:
-    """Run a step as the workflow does."""
-    config = folder / f"{step}.config.json"
-    write_json(config, parameters.model_dump())
-    options = {
-        "config": config,
-        "intact": folder / "intact",
-        "condition": folder / "zero",
-        "output": output,
-    }
-    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return subprocess.run(
-        [sys.executable, "-m", f"posenc.steps.{step}", *arguments], capture_output=True, text=True
-    )
+SECTIONS = {"similarity": SIMILARITY, "perplexity": PERPLEXITY}
+MODULES = {"similarity": similarity, "perplexity": perplexity}
+
+
+class Runs:
+    """The runs of a decoder on two data sets, and the jobs that measure them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conditions = ["intact", "zero"]
+        for dataset in ("questions", "reviews"):
+            self.capture(dataset, "intact")
+            self.capture(dataset, "zero", noise=0.4, scale=1.5)
+
+    def capture(self, dataset: str, condition: str, noise: float = 0, scale: float = 1) -> Path:
+        return write_store(
+            self.folder / "activations" / dataset / condition,
+            condition,
+            noise=noise,
+            scale=scale,
+            dataset=dataset,
+        )
+
+    def options(self, step: str, output: str = "measured", **changes) -> dict[str, Path]:
+        """Options of a job; ``changes`` are of its parameters."""
+        config = self.folder / f"{step}.json"
+        job = {
+            "parameters": {**SECTIONS[step].model_dump(), **changes},
+            "datasets": ["questions", "reviews"],
+            "conditions": self.conditions,
+        }
+        write_json(config, job)
+        return {
+            "config": config,
+            "activations": self.folder / "activations",
+            "output": self.folder / output,
+        }
+
+    def measure(self, step: str, output: str = "measured", **changes) -> set[str]:
+        """Run a job, and say which measurements it wrote."""
+        before = self.stamps(output)
+        MODULES[step].main(**self.options(step, output, **changes))
+        after = self.stamps(output)
+        assert after.keys() == {
+            f"{dataset}/{condition}.json"
+            for dataset in ("questions", "reviews")
+            for condition in self.conditions
+        }
+        return {name for name, stamp in after.items() if before.get(name) != stamp}
+
+    def stamps(self, output: str = "measured") -> dict[str, tuple[int, int]]:
+        """Inode and date of every file: a file that is written again has another inode."""
+        top = self.folder / output
+        files = {str(path.relative_to(top)): path.stat() for path in top.rglob("*.json")}
+        return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in files.items()}
+
+
+ALL = {
+    "questions/intact.json",
+    "questions/zero.json",
+    "reviews/intact.json",
+    "reviews/zero.json",
+}
+
+
+@pytest.fixture
+def runs(tmp_path) -> Runs:
+    return Runs(tmp_path)
+
+
+@pytest.mark.parametrize("step", SECTIONS)
+def test_a_job_measures_every_run_and_says_of_what(runs, step):
+    assert runs.measure(step) == ALL
+    for dataset in ("questions", "reviews"):
+        stores = {
+            name: ActivationStore(runs.folder / "activations" / dataset / name)
+            for name in runs.conditions
+        }
+        for condition in runs.conditions:
+            written = read_sealed(runs.folder / "measured" / dataset / f"{condition}.json")
+            provenance = written.pop("provenance")
+            assert written == MODULES[step].measure(
+                SECTIONS[step], stores["intact"], stores[condition]
+            )
+            assert written["run"] == {"model": "toy", "dataset": dataset, "condition": condition}
+            assert provenance["parameters"] == SECTIONS[step].model_dump()
+            assert provenance["inputs"] == {
+                "intact": stores["intact"].digest,
+                "condition": stores[condition].digest,
+            }
+            assert provenance["versions"]["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize("step", SECTIONS)
+def test_what_is_current_is_kept(runs, step, monkeypatch, capsys):
+    runs.measure(step)
+    before = runs.stamps()
+
+    def opened(*_):
+        raise AssertionError("a store is read though nothing is to be measured")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measurement, "ActivationStore", opened)
+        assert runs.measure(step) == set()
+    assert runs.stamps() == before
+    assert capsys.readouterr().err.count("is current and is kept") == 4
 
 
 @pytest.mark.parametrize(
-    ("step", "parameters"), [("similarity", SIMILARITY), ("perplexity", PERPLEXITY)]
+    ("dataset", "condition", "measured"),
+    [
+        ("questions", "zero", {"questions/zero.json"}),
+        # All are compared with the intact run.
+        ("reviews", "intact", {"reviews/intact.json", "reviews/zero.json"}),
+    ],
 )
-def test_the_commands_write_the_same_bytes_twice_and_no_path(tmp_path, decoder, step, parameters):
-    first, second = tmp_path / "1.json", tmp_path / "2.json"
-    for output in (first, second):
-        done = command(step, parameters, tmp_path, output)
+@pytest.mark.parametrize("step", SECTIONS)
+def test_only_runs_whose_store_changed_are_measured_again(runs, step, dataset, condition, measured):
+    runs.measure(step)
+    folder = runs.folder / "activations" / dataset / condition
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    runs.capture(dataset, condition, noise=0.2, scale=1.2)
+    assert runs.measure(step) == measured
+    runs.measure(step, output="anew")
+    for name in ALL:
+        kept, anew = ((runs.folder / top / name).read_bytes() for top in ("measured", "anew"))
+        assert kept == anew, name
+    assert runs.measure(step) == set()
+
+
+def test_other_parameters_code_or_versions_measure_again(runs, monkeypatch):
+    runs.measure("perplexity")
+    assert runs.measure("perplexity", seed=4) == ALL
+    for name, value in (("code_digest", "0" * 64), ("versions", {"numpy": "0.0"})):
+        with monkeypatch.context() as patch:
+            patch.setattr(measurement, name, lambda *_, value=value: value)
+            assert runs.measure("perplexity", seed=4) == ALL
+            assert runs.measure("perplexity", seed=4) == set()
+        assert runs.measure("perplexity", seed=4) == ALL
+
+
+def test_another_condition_in_the_study_measures_only_it(runs):
+    runs.measure("similarity")
+    for dataset in ("questions", "reviews"):
+        runs.capture(dataset, "noisy", noise=0.8)
+    runs.conditions = ["intact", "noisy", "zero"]
+    assert runs.measure("similarity") == {"questions/noisy.json", "reviews/noisy.json"}
+
+
+def test_a_damaged_measurement_is_measured_again(runs, capsys):
+    runs.measure("perplexity")
+    path = runs.folder / "measured/reviews/zero.json"
+    whole = path.read_bytes()
+    flip(path)
+    with pytest.raises(DamagedError):
+        read_sealed(path)
+    assert runs.measure("perplexity") == {"reviews/zero.json"}
+    assert "measured again" in capsys.readouterr().err
+    assert path.read_bytes() == whole
+
+
+def test_a_killed_job_goes_on(runs, monkeypatch):
+    runs.measure("perplexity", output="undisturbed")
+    written, original = [], measurement.write_sealed
+
+    def write(path, value):
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(path)
+        original(path, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measurement, "write_sealed", write)
+        with pytest.raises(KeyboardInterrupt):
+            runs.measure("perplexity")
+    assert runs.measure("perplexity") == {"reviews/intact.json", "reviews/zero.json"}
+    for name in ALL:
+        again, undisturbed = (runs.folder / top / name for top in ("measured", "undisturbed"))
+        assert again.read_bytes() == undisturbed.read_bytes()
+
+
+def test_a_run_that_is_not_captured_is_named(runs):
+    (runs.folder / "activations/reviews/zero" / INDEX).unlink()
+    with pytest.raises(ArtifactError, match=r"reviews/zero is not captured; start"):
+        runs.measure("similarity")
+
+
+def test_a_job_of_another_measurement_is_refused(runs):
+    options = runs.options("similarity")
+    with pytest.raises(ArtifactError, match=r"similarity\.json is not a Job\[Perplexity\] section"):
+        perplexity.main(**options)
+
+
+@pytest.mark.parametrize("step", SECTIONS)
+def test_the_commands_write_the_same_bytes_twice_and_no_path(runs, step):
+    outputs = {}
+    for top in ("first", "second"):
+        done = call(f"posenc.steps.{step}", **runs.options(step, top))
         assert done.returncode == 0, done.stderr
-    assert first.read_bytes() == second.read_bytes()
-    assert str(tmp_path) not in first.read_text()
-    assert json.loads(first.read_text())["measurement"] == step
+        outputs[top] = {
+            str(path.relative_to(runs.folder / top)): path.read_bytes()
+            for path in (runs.folder / top).rglob("*")
+            if path.is_file()
+        }
+    assert outputs["first"].keys() == ALL
+    assert outputs["first"] == outputs["second"]
+    for written in outputs["first"].values():
+        assert str(runs.folder).encode() not in written
+        assert json.loads(written)["measurement"] == step
 
 
-def test_a_damaged_store_ends_with_one_line_and_no_output(tmp_path, decoder):
-    shard = tmp_path / "zero" / shard_name(1)
-    content = bytearray(shard.read_bytes())
+@pytest.mark.parametrize(
+    ("step", "file"),
+    [("similarity", shard_name(1)), ("similarity", INDEX), ("perplexity", LOSSES)],
+)
+def test_a_damaged_store_ends_with_one_line_and_no_output(runs, step, file):
+    """Its index is removed, whichever file is damaged: without it, the store is made again."""
+    folder = runs.folder / "activations/questions/zero"
+    path = folder / file
+    content = bytearray(path.read_bytes())
     content[-1] ^= 1
-    shard.write_bytes(content)
-    done = command("similarity", SIMILARITY, tmp_path, tmp_path / "out.json")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
-    assert "checksum" in done.stderr
-    assert not (tmp_path / "out.json").exists()
+    path.write_bytes(content)
+    line = found_and_removed(
+        path, f"posenc.steps.{step}", removed=folder / INDEX, **runs.options(step)
+    )
+    assert file == INDEX or "does not match its checksum" in line
+    written = {path.name for path in (runs.folder / "measured").rglob("*.json")}
+    assert written == {"intact.json"}

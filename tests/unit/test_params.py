@@ -114,17 +114,35 @@ def test_switching_survives_a_lost_anchor(tmp_path):
 def test_each_section_reaches_only_the_steps_that_read_it(raw):
     """An edit changes exactly these files of data/config, and so exactly their readers."""
     before = {str(path): value for path, value in plan.sections(validate(raw))}
+
+    def of_each_model(job: str) -> set[str]:
+        return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
+
     for key, value, expected in (
         ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
-        ("models.decoder.max_tokens", 64, {"models/decoder/reading.json"}),
+        ("models.decoder.source.seed", 7,
+         {"models/decoder/train.json", "models/decoder/corpus.json"}),
+        ("models.decoder.max_tokens", 64,
+         {"tokenize/decoder/sample_reviews.json", "tokenize/decoder/sample_questions.json",
+          "capture/decoder.json"}),
+        ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
-         {"datasets/sample_reviews/evaluation.json"}),
+         {"tokenize/minilm/sample_reviews.json", "tokenize/decoder/sample_reviews.json"}),
+        ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
         ("datasets.sample_reviews.text.normalization", "none",
          {"datasets/sample_reviews/documents.json"}),
         ("figures.perplexity.height", 3.0, {"figures/perplexity.json"}),
-        ("measurements.similarity.seed", 9, {"measurements/similarity.json"}),
-        ("activations.dtype", "float32", {"activations.json"}),
+        ("measurements.similarity.seed", 9, of_each_model("similarity")),
+        ("measurements.perplexity.seed", 9, of_each_model("perplexity")),
+        ("activations.dtype", "float32", of_each_model("capture")),
+        ("conditions.zero.position", "intact", of_each_model("capture")),
+        ("studies.default.conditions", ["intact"],
+         {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
+          *of_each_model("perplexity")}),
+        ("studies.default.title", "Another", set()),
+        ("studies.real.title", "Another", set()),
     ):  # fmt: skip
         after = {str(p): v for p, v in plan.sections(validate(changed(raw, key, value)))}
+        assert after.keys() == before.keys()
         differing = {path for path in before if before[path] != after[path]}
         assert differing - {"data/config/study.json"} == {f"data/config/{e}" for e in expected}

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from posenc.config.models import Model, PackageSource
-from posenc.models import ModelError, copy_tokenizer, fetch
+from posenc.config.datasets import Evaluation
+from posenc.config.models import Corpus, Model, PackageSource, Reading
+from posenc.datasets.documents import parse, read_documents, select, write_documents
+from posenc.files import CHECKSUMS, DamagedError, sha256_file, verify
+from posenc.models import ModelError, copy_tokenizer, fetch, save_tokenizer
+from posenc.steps import tokenize as step
+from posenc.store import read_table
 from posenc.tokenization import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
+
+from .damage import flip, found_and_removed
+from .raw_files import REVIEWS, archive, content
 
 TEXTS = [
     "The actor praised the critic because the critic was kind.",
@@ -99,3 +107,68 @@ def test_a_wrong_checksum_or_family_writes_nothing(tmp_path):
         with pytest.raises(ModelError, match=message):
             fetch("minilm", wrong, tmp_path / "model", tmp_path / "tokenizer")
     assert not list(tmp_path.rglob("*.*"))
+
+
+# --- The steps ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(bpe, tmp_path) -> dict[str, Path]:
+    """Options of the step that tokenizes a data set for a decoder."""
+    raw = archive(tmp_path / "a.tar.gz", REVIEWS)
+    write_documents(parse(raw, content("imdb")), tmp_path / "d.parquet", content("imdb"), {})
+    save_tokenizer(bpe, tmp_path / "tokenizer")
+    job = step.Job(
+        reading=Reading(family="gpt2", max_tokens=5),
+        evaluation=Evaluation(split="test", documents=2, seed=1),
+    )
+    (tmp_path / "job.json").write_text(job.model_dump_json())
+    return {
+        "config": tmp_path / "job.json",
+        "tokenizer": tmp_path / "tokenizer/tokenizer.json",
+        "documents": tmp_path / "d.parquet",
+        "output": tmp_path / "out/tokens.parquet",
+    }
+
+
+def test_the_step_tokenizes_the_documents_that_are_evaluated(options, bpe):
+    step.main(**options)
+    table, metadata = read_table(options["output"])
+    chosen = select(
+        read_documents(options["documents"]), Evaluation(split="test", documents=2, seed=1)
+    )
+    expected = tokenize(
+        bpe, chosen["document_id"].to_pylist(), chosen["text"].to_pylist(), 5, is_decoder=True
+    )
+    assert table.to_pylist() == expected.to_pylist() and len(table) == 2
+    assert (metadata["bos"], metadata["max_tokens"]) == (True, 5)
+    assert metadata["inputs"] == {
+        name: sha256_file(options[name]) for name in ("tokenizer", "documents")
+    }
+    first = options["output"].read_bytes()
+    step.main(**options)
+    assert options["output"].read_bytes() == first
+
+
+@pytest.mark.parametrize("module", ["tokenize", "training_tokens"])
+@pytest.mark.parametrize("damaged", ["tokenizer.json", CHECKSUMS])
+def test_an_altered_tokenizer_is_not_used(options, module, damaged):
+    path = flip(options["tokenizer"].with_name(damaged))
+    with pytest.raises(DamagedError) as caught:
+        verify(options["tokenizer"])
+    assert caught.value.path == path
+    if module == "training_tokens":
+        corpus = Corpus(
+            tokenizer={"kind": "bpe", "vocabulary_size": 300}, split="train", documents=None,
+            validation_share=0.1, seed=1,
+        )  # fmt: skip
+        options["config"].write_text(corpus.model_dump_json())
+    found_and_removed(path, f"posenc.steps.{module}", **options)
+    assert not options["output"].exists()
+
+
+def test_altered_documents_are_not_tokenized(options):
+    documents = options["documents"]
+    whole = documents.read_bytes()
+    documents.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    found_and_removed(documents, "posenc.steps.tokenize", **options)

@@ -1,13 +1,23 @@
 """Training: the order of sequences, the checkpoint, the identity of a resumed training."""
 
+import csv
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from posenc.config.models import TrainSource
+from posenc.figures.training_loss import read_training
+from posenc.files import CHECKSUMS, read_sealed, sha256_file, verify
+from posenc.models import load, save_tokenizer
+from posenc.steps import train as step
+from posenc.store import write_table
+from posenc.tokenization import train_bpe
 from posenc.training import CHECKPOINT, batch_rows, build, learning_rate, sequences, train
+
+from .damage import flip, found_and_removed
 
 SOURCE = TrainSource(
     kind="train",
@@ -80,10 +90,14 @@ def test_a_checkpoint_of_other_inputs_is_not_used(tmp_path):
     assert "other inputs" in lines[0]
 
 
-def test_a_damaged_checkpoint_is_not_used(tmp_path):
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+def test_a_damaged_checkpoint_is_not_used(tmp_path, damage):
     run(tmp_path)
     path = tmp_path / CHECKPOINT
-    path.write_bytes(path.read_bytes()[:1000])
+    if damage == "flipped":
+        flip(path)
+    else:
+        path.write_bytes(path.read_bytes()[: 1000 if damage == "truncated" else 0])
     steps, lines = [], []
     run(tmp_path, lambda step, loss: steps.append(step), lines=lines)
     assert steps[0] == 1
@@ -123,3 +137,59 @@ def test_a_loss_falls_on_something_learnable(tmp_path):
     # A random model gives every token 1/50.
     assert losses[0] == pytest.approx(np.log(50), abs=0.3)
     assert losses[-1] < losses[0] / 2
+
+
+# --- The step -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def options(tmp_path) -> dict:
+    """Options of the step, for a decoder of the 256 bytes and a few tokens more."""
+    save_tokenizer(train_bpe(["a b c d"] * 9, 300), tmp_path / "tokenizer")
+    rows = np.random.default_rng(0).integers(0, 257, size=(24, 9)).tolist()
+    table = pa.table(
+        {
+            "document_id": [str(number) for number in range(24)],
+            "input_ids": pa.array(rows, pa.list_(pa.int32())),
+            "held_out": [number >= 20 for number in range(24)],
+        }
+    )
+    write_table(table, tmp_path / "tokens.parquet", {"schema": 1})
+    (tmp_path / "train.json").write_text(SOURCE.model_dump_json())
+    return {
+        "name": "tiny",
+        "dataset": "reviews",
+        "config": tmp_path / "train.json",
+        "tokenizer": tmp_path / "tokenizer/tokenizer.json",
+        "tokens": tmp_path / "tokens.parquet",
+        "output": tmp_path / "models/tiny",
+        "curve": tmp_path / "training/tiny/loss.csv",
+        "summary": tmp_path / "training/tiny/summary.json",
+    }
+
+
+def test_the_step_writes_files_that_can_be_verified(options):
+    step.main(**options)
+    for file in ("config.json", "model.safetensors"):
+        verify(options["output"] / file)
+    load(options["output"], "gpt2")
+    assert {path.name for path in options["output"].iterdir()} == {
+        "config.json", "model.safetensors", CHECKSUMS,
+    }  # fmt: skip
+    summary = read_sealed(options["summary"])
+    assert summary["curve"] == {"file": "loss.csv", "sha256": sha256_file(options["curve"])}
+    assert (summary["training_documents"], summary["validation_documents"]) == (20, 4)
+    with open(options["curve"], newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1]["training_loss"]) == summary["final_training_loss"]
+    (training,) = read_training([options["curve"], options["summary"]])
+    assert training["summary"] == summary and len(training["loss"]) == len(rows)
+    before = {path: path.read_bytes() for path in options["output"].iterdir()}
+    step.main(**options)
+    assert {path: path.read_bytes() for path in options["output"].iterdir()} == before
+
+
+@pytest.mark.parametrize("damaged", ["tokenizer/tokenizer.json", "tokens.parquet"])
+def test_the_step_reads_nothing_that_was_altered(options, tmp_path, damaged):
+    found_and_removed(flip(tmp_path / damaged), "posenc.steps.train", **options)
+    assert not options["output"].exists() and not options["curve"].exists()

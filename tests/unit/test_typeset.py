@@ -11,11 +11,19 @@ import pytest
 
 from posenc import numbers, typeset
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
-from posenc.files import ArtifactError
+from posenc.files import (
+    CHECKSUMS,
+    ArtifactError,
+    DamagedError,
+    read_sealed,
+    verify,
+    write_sealed,
+)
 from posenc.numbers import NotRun, Number, decimals_of, written
 from posenc.steps import typeset as step
 
 from . import synthetic
+from .damage import flip, found_and_removed
 
 PAPER = synthetic.PROJECT / "paper"
 STUDIES = {
@@ -103,9 +111,9 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
 def test_a_changed_value_changes_the_numbers(tmp_path):
     before = results(tmp_path)
     path = tmp_path / "data/measurements/similarity/minilm/sample_reviews/zero.json"
-    measurement = json.loads(path.read_text())
+    measurement = read_sealed(path)
     measurement["layers"][-1]["cosine"] = {"value": 0.4321, "low": 0.4311, "high": 0.4331}
-    path.write_text(json.dumps(measurement))
+    write_sealed(path, measurement)
     written_files = sorted((tmp_path / "data/measurements").rglob("*.json"))
     study = tmp_path / "data/config/study.json"
     after = step.read(study, PAPER / "published.yaml", written_files)
@@ -198,7 +206,11 @@ def test_the_step_writes_all_files(tmp_path):
         plots=tmp_path / "data/plots",
         inputs=[*written_files["similarity"], *written_files["perplexity"]],
     )
-    assert {path.stem for path in (outputs / "tables").iterdir()} == set(TABLES)
+    tables = {f"{name}.tex" for name in TABLES}
+    assert {path.name for path in (outputs / "tables").iterdir()} == {*tables, CHECKSUMS}
+    assert read_sealed(outputs / "tables" / CHECKSUMS)["files"].keys() == tables
+    for path in (outputs / "numbers.tex", *(outputs / "tables" / name for name in tables)):
+        assert verify(path) == path
     assert json.loads((tmp_path / "data/metrics.json").read_text())
     assert {path.name for path in (tmp_path / "data/plots").iterdir()} == {
         "layers",
@@ -207,13 +219,33 @@ def test_the_step_writes_all_files(tmp_path):
     assert not stale.exists()
 
 
+@pytest.mark.parametrize("kind", ["similarity", "perplexity", "training"])
+def test_an_altered_measurement_is_not_typeset(tmp_path, kind):
+    files = synthetic.write_inputs(tmp_path)
+    measured = [path for one in ("similarity", "perplexity", "training") for path in files[one]]
+    damaged = flip(next(path for path in files[kind] if path.suffix == ".json"))
+    with pytest.raises(DamagedError) as caught:
+        step.read(files["study"], PAPER / "published.yaml", measured)
+    assert caught.value.path == damaged
+    options = {
+        "study": files["study"],
+        "published": PAPER / "published.yaml",
+        "output_numbers": tmp_path / "generated/numbers.tex",
+        "output_tables": tmp_path / "generated/tables",
+        "metrics": tmp_path / "metrics.json",
+        "plots": tmp_path / "plots",
+    }
+    found_and_removed(damaged, "posenc.steps.typeset", *measured, **options)
+    assert not (tmp_path / "generated").exists() and not (tmp_path / "metrics.json").exists()
+
+
 def test_wrong_inputs_are_refused(tmp_path):
     files = synthetic.write_inputs(tmp_path)
-    (tmp_path / "other.json").write_text('{"a": 1}')
+    write_sealed(tmp_path / "other.json", {"a": 1})
     with pytest.raises(ArtifactError, match=r"other\.json is not a measurement"):
         step.read(files["study"], PAPER / "published.yaml", [tmp_path / "other.json"])
     stranger = synthetic.similarity("bert", "sample_reviews", "zero", 8, 2)
-    (tmp_path / "stranger.json").write_text(json.dumps(stranger))
+    write_sealed(tmp_path / "stranger.json", stranger)
     with pytest.raises(ArtifactError, match="not a run of the study"):
         step.read(files["study"], PAPER / "published.yaml", [tmp_path / "stranger.json"])
     shutil.copy(PAPER / "published.yaml", tmp_path / "published.yaml")

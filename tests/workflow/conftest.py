@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from posenc.documents import DOCUMENTS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -84,6 +86,23 @@ class Project:
             file.write(text)
 
 
+def short_document(figures: list[str], tables: list[str]) -> str:
+    """A document that shows all that the real one shows, and builds in a second."""
+    lines = [
+        r"\documentclass{article}",
+        r"\usepackage{amsmath,booktabs,graphicx,siunitx,hyperref}",
+        r"\pdfvariable suppressoptionalinfo \numexpr32+64+512\relax",
+        r"\graphicspath{{../data/figures/}}",
+        r"\input{generated/numbers}",
+        r"\begin{document}",
+        r"\studied{title}: \measured{decoder.reviews.zero.perplexity.perplexity}",
+        *(rf"\input{{generated/tables/{table}}}" for table in tables),
+        *(rf"\includegraphics[width=5cm]{{{figure}}}" for figure in figures),
+        r"\end{document}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def make_project(folder: Path) -> Project:
     """Copy the project as git would clone it, and make its default study tiny."""
     listing = subprocess.run(
@@ -134,6 +153,8 @@ def make_project(folder: Path) -> Project:
     project.append(
         "workflow/profiles/default/config.yaml", "set-threads:\n  - capture=1\n  - train=1\n"
     )
+    for document, parts in DOCUMENTS.items():
+        (folder / f"paper/{document}.tex").write_text(short_document(**parts))
     project.run("git", "init", "--quiet")
     project.run("git", "add", "--all")
     project.run("git", "commit", "--quiet", "--message", "tiny study")

@@ -1,89 +1,190 @@
-"""The Snakefile, dvc.yaml and the code say the same of every step."""
+"""The rules and the stages of dvc.yaml are one graph, compared file by file.
+
+Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. What
+fails names the stage and the line to add or to remove.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
-from posenc import code
+from posenc.agreement import overlap
 from posenc.config import params as schema
 from posenc.documents import DOCUMENTS
+from posenc.figures import __path__ as figure_modules
+from tests.workflow.conftest import ROOT, Project
 
-ROOT = Path(__file__).parents[2]
-STAGES = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text())["stages"]
-MODULES = {
-    "fetch": "posenc.steps.fetch",
-    "documents": "posenc.steps.documents",
-    "model": "posenc.steps.model",
-    "tokenizer": "posenc.steps.tokenizer",
-    "training_tokens": "posenc.steps.training_tokens",
-    "train": "posenc.steps.train",
-    "tokenize": "posenc.steps.tokenize",
-    "capture": "posenc.steps.capture",
-    "similarity": "posenc.steps.similarity",
-    "perplexity": "posenc.steps.perplexity",
-    "typeset": "posenc.steps.typeset",
-    "paper": "posenc.steps.latex",
-    "slides": "posenc.steps.latex",
-}
+TARGETS = {"all", "measurements", "figures"}
 
 
-def body(name: str) -> dict:
-    """A stage's definition, inside of its foreach."""
-    return STAGES[name].get("do", STAGES[name])
+class Stage:
+    """A stage as DVC resolves it."""
+
+    def __init__(self, stage) -> None:
+        self.name = stage.addressing
+        self.deps = {str(Path(dep.fs_path).relative_to(ROOT)) for dep in stage.deps}
+        self.outs = {str(Path(out.fs_path).relative_to(ROOT)) for out in stage.outs}
+        found = re.search(r"--allowed-rules (.+?) (?:--|$)", stage.cmd)
+        self.rules = set(found[1].split()) if found else set()
+        self.target = stage.cmd.split(" -- ")[-1]
+
+    def holds(self, path: str) -> bool:
+        """Whether a path is, or lies in, an output of the stage."""
+        return any(f"{path}/".startswith(f"{out}/") for out in self.outs)
 
 
-def allowed_rules(name: str) -> list[str]:
-    if name == "check":
-        return []
-    return re.search(r"--allowed-rules (.+?) -- ", body(name)["cmd"])[1].split()
+@pytest.fixture(scope="module")
+def stages() -> list[Stage]:
+    """Every stage of the active study."""
+    from dvc.repo import Repo
+
+    with Repo(str(ROOT)) as repo:
+        return [Stage(stage) for stage in repo.index.stages if stage.cmd]
 
 
-def expected_code(name: str) -> set[str]:
-    """Files that the stage's rules import."""
-    if name == "check":
-        return set(code.files("posenc.plan"))
-    if name.startswith("figure_"):
-        return set(code.files(f"posenc.figures.{name.removeprefix('figure_')}"))
-    return {file for rule in allowed_rules(name) for file in code.files(MODULES[rule])}
+@pytest.fixture(scope="module")
+def jobs() -> dict[str, tuple[str, set[str]]]:
+    """Rule and inputs of every file that Snakemake makes for the active study."""
+    printed = Project(ROOT).run("snakemake", "--cores", "1", "--dry-run", "--forceall").stdout
+    found = {}
+    for block in re.split(r"(?m)^rule ", printed)[1:]:
+        rule = block.split(":")[0]
+        inputs, outputs = (
+            {
+                path.split(" (")[0]  # a flag such as (update)
+                for path in re.search(rf"(?m)^    {kind}: (.+)$", block)[1].split(", ")
+            }
+            if f"\n    {kind}: " in block
+            else set()
+            for kind in ("input", "output")
+        )
+        found.update({path: (rule, inputs) for path in outputs})
+    return found
 
 
-@pytest.mark.parametrize("name", STAGES)
-def test_the_code_of_a_stage_is_among_its_dependencies(name, monkeypatch):
+def jobs_of(stage: Stage, jobs) -> dict[str, tuple[str, set[str]]]:
+    """What a stage's rules make of its own outputs, temporary files on the way included."""
+    own = {path: job for path, job in jobs.items() if stage.holds(path)}
+    needed = set().union(*(inputs for _, inputs in own.values())) if own else set()
+    between = {p: job for p, job in jobs.items() if p in needed and is_temporary(p)}
+    return {**own, **between}
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a file only lives until the next job has read it."""
+    return "/captures/" in path
+
+
+def test_every_file_that_a_rule_makes_is_an_out_of_exactly_one_stage(stages, jobs):
+    assert len(jobs) > 60
+    for path in jobs:
+        owners = [stage.name for stage in stages if stage.holds(path)]
+        expected = 0 if is_temporary(path) else 1
+        assert len(owners) == expected, (
+            f"{path} is an out of {owners or 'no stage'} in dvc.yaml: list it under the outs of "
+            f"the stage that runs `{jobs[path][0]}`, and of no other"
+        )
+
+
+def test_a_stage_allows_exactly_the_rules_that_make_its_outs(stages, jobs):
+    for stage in stages:
+        if stage.name == "check":
+            continue
+        own = jobs_of(stage, jobs)
+        rules = {rule for rule, _ in own.values()}
+        assert stage.rules == rules, (
+            f"dvc.yaml, stage {stage.name}: write --allowed-rules {' '.join(sorted(rules))}"
+        )
+        assert stage.target in own, f"dvc.yaml, stage {stage.name}: {stage.target} is not its own"
+
+
+def test_the_deps_of_a_stage_are_exactly_the_inputs_of_its_rules(stages, jobs):
+    for stage in stages:
+        if stage.name == "check":
+            continue
+        own = jobs_of(stage, jobs)
+        read = set().union(*(inputs for _, inputs in own.values())) - own.keys()
+        # What lies in a folder that DVC follows as a whole is covered by it.
+        uncovered = {
+            path for path in read if not any(f"{path}/".startswith(f"{d}/") for d in stage.deps)
+        }
+        assert not uncovered, f"dvc.yaml, stage {stage.name}: add to deps {sorted(uncovered)}"
+        unread = {dep for dep in stage.deps if not any(overlap(dep, path) for path in read)}
+        assert not unread, f"dvc.yaml, stage {stage.name}: remove from deps {sorted(unread)}"
+        for dep in stage.deps:
+            more = {path for path in jobs if path.startswith(f"{dep}/")} - read
+            more -= {path for path in more if is_temporary(path)}
+            assert not more, (
+                f"dvc.yaml, stage {stage.name}: the dep {dep} also holds {sorted(more)[:3]}, which "
+                f"its rules do not read: name the files that they do"
+            )
+
+
+def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(stages):
+    """A `params:` of a stage would be a second definition of what it depends on."""
+    text = (ROOT / "dvc.yaml").read_text()
+    inside = text[: text.index("\nparams:")]
+    assert "params:" not in inside
+    check = next(stage for stage in stages if stage.name == "check")
+    assert check.outs == {"data/config"}
+    written = {dep for stage in stages for dep in stage.deps if dep.startswith("data/config")}
+    from posenc import plan
+
+    made = {str(path) for path, _ in plan.sections(schema.load(ROOT / "params.yaml"))}
+    assert written <= made, f"posenc.plan does not write {sorted(written - made)}"
+
+
+def test_check_sees_every_edit_of_the_package(stages):
+    """It writes which modules each step imports, so it has to run after any edit of one."""
+    check = next(stage for stage in stages if stage.name == "check")
+    assert check.deps == {"params.yaml", "workflow/posenc"}
+
+
+def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
+    """Against the interpreter itself: what is in memory after the step was imported."""
+    from posenc import code
+
     monkeypatch.chdir(ROOT)
-    listed = {dep for dep in body(name)["deps"] if dep.startswith("workflow/")}
-    expected = expected_code(name)
-    assert listed == expected, (
-        f"dvc.yaml, stage {name}: add {sorted(expected - listed)}, "
-        f"remove {sorted(listed - expected)}"
-    )
+    for module in ("posenc.steps.similarity", "posenc.figures.perplexity", "posenc.steps.train"):
+        program = (
+            f"import sys, {module}; print(*(m.__file__ for n, m in sys.modules.items() "
+            "if n.startswith('posenc.') and m.__file__ and not m.__file__.endswith('__init__.py')))"
+        )
+        loaded = Project(ROOT).run(sys.executable, "-c", program).stdout.split()
+        listed = {str(ROOT / path) for path in code.digests(module)}
+        assert set(loaded) <= listed, f"{module}: {sorted(set(loaded) - listed)}"
+        assert len(loaded) > 3
 
 
-def test_every_figure_and_document_has_a_stage():
-    figures = {figure for parts in DOCUMENTS.values() for figure in parts["figures"]}
-    stages = {name.removeprefix("figure_") for name in STAGES if name.startswith("figure_")}
-    assert (
-        figures == stages == set(schema.load(ROOT / "params.yaml").figures.model_dump()) - {"style"}
-    )
-    for document, parts in DOCUMENTS.items():
-        deps = body(document)["deps"]
-        assert {d for d in deps if d.startswith("data/figures/")} == {
-            f"data/figures/{figure}.pdf" for figure in parts["figures"]
-        }
-        assert {d for d in deps if "/tables/" in d} == {
-            f"paper/generated/tables/{table}.tex" for table in parts["tables"]
-        }
-
-
-def test_every_rule_belongs_to_exactly_one_kind_of_stage():
+def test_every_rule_is_in_a_stage(stages):
     rules = set()
     for path in (ROOT / "workflow/rules").glob("*.smk"):
         rules |= set(re.findall(r"(?m)^rule (\w+):", path.read_text()))
-    rules -= {"measurements", "figures"}  # targets, not steps
-    figures = [name for name in STAGES if name.startswith("figure_")]
-    owners = {rule: [s for s in STAGES if rule in allowed_rules(s)] for rule in rules}
-    assert owners.pop("figure") == figures
-    assert {rule for rule, stages in owners.items() if len(stages) != 1} == set()
+    assert rules - TARGETS == set().union(*(stage.rules for stage in stages))
+
+
+def test_every_figure_of_params_is_shown_in_a_document():
+    named = set(schema.load(ROOT / "params.yaml").figures.model_dump()) - {"style"}
+    shown = {figure for parts in DOCUMENTS.values() for figure in parts["figures"]}
+    modules = {path.stem for path in Path(figure_modules[0]).glob("*.py")} - {"__init__", "common"}
+    assert shown == named == modules
+
+
+def test_stages_stay_few_however_many_runs_there_are(stages):
+    study = schema.load(ROOT / "params.yaml").study
+    allowed = 20 + 6 * len(study.models) + 2 * len(study.datasets)
+    assert len(stages) <= allowed + len(study.models) * len(study.datasets)
+
+
+def test_steps_that_need_no_torch_import_none():
+    """They start in a fraction of a second; torch and a model class take several."""
+    heavy = {"capture", "train"}
+    steps = {path.stem for path in (ROOT / "workflow/posenc/steps").glob("*.py")} - {"__init__"}
+    light = [f"posenc.steps.{name}" for name in sorted(steps - heavy)]
+    light += [f"posenc.figures.{path.stem}" for path in Path(figure_modules[0]).glob("*.py")]
+    program = f"import sys, {', '.join(light)}; print('torch' in sys.modules)"
+    assert Project(ROOT).run(sys.executable, "-c", program).stdout.strip() == "False"

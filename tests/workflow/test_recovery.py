@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import time
 
-import psutil
 import pytest
 
-from tests.faults.kills import FRONT_ENDS, REMOVED, remove, start
+from tests.faults.kills import (
+    SNAKEMAKE,
+    STUDY,
+    TRAINING,
+    jobs_of,
+    remove,
+    start,
+    strays,
+    wait_for,
+)
 from tests.workflow.test_front_ends import artifacts
 
 FORCED_TRAINING = ("dvc", "repro", "--single-item", "--force", "train@decoder")
-TRAINING = REMOVED[0]
+TRAIN = "posenc.steps.train"
 
 
-def wait_for(condition, seconds: float = 120) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.02)
-
-
-def jobs_of(project) -> list[psutil.Process]:
-    """Running jobs of the project, whoever their parent is."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd"]):
-        command = process.info["cmdline"] or []
-        if process.info["cwd"] == str(project.folder) and "posenc.steps.train" in command:
-            found.append(process)
-    return found
-
-
-@pytest.mark.parametrize("front_end", [FRONT_ENDS[0], FORCED_TRAINING], ids=["snakemake", "dvc"])
+@pytest.mark.parametrize("front_end", [SNAKEMAKE, FORCED_TRAINING], ids=["snakemake", "dvc"])
 def test_a_killed_run_is_repaired_by_the_next(finished, front_end):
     before = artifacts(finished)
-    remove(finished, TRAINING)
+    remove(finished, TRAINING.paths)
     run = start(finished, *front_end)
-    wait_for(lambda: jobs_of(finished))
+    wait_for(lambda: jobs_of(finished, TRAIN))
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     assert jobs_of(finished), "the job goes on without its front end"
@@ -50,28 +40,46 @@ def test_a_killed_run_is_repaired_by_the_next(finished, front_end):
     assert not jobs_of(finished)
 
 
-def test_a_run_that_is_alive_keeps_its_lock_and_its_jobs(finished):
+def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
     before = artifacts(finished)
-    remove(finished, TRAINING)
-    run = start(finished, *FRONT_ENDS[0])
-    wait_for(lambda: jobs_of(finished))
+    remove(finished, TRAINING.paths)
+    run = start(finished, *SNAKEMAKE)
+    wait_for(lambda: jobs_of(finished, TRAIN))
+    writing = finished.folder / STUDY / "measurements/.zero.json.abc.unfinished"
+    writing.touch()
     second = finished.snakemake(check=False)
     assert second.returncode == 1
     assert "lock" in second.stdout.lower()
     assert "killed" not in second.stdout
     finished.snakemake("--dry-run")  # is answered meanwhile
+    assert writing.exists()
     assert run.wait() == 0
+    writing.unlink()
     assert artifacts(finished) == before
 
 
 def test_a_killed_training_goes_on_from_its_checkpoint(finished):
     before = artifacts(finished)
-    remove(finished, TRAINING)
-    run = start(finished, *FRONT_ENDS[0])
-    checkpoint = finished.folder / "data/models/.decoder.partial/checkpoint.pt"
-    wait_for(checkpoint.exists)
+    remove(finished, TRAINING.paths)
+    run = start(finished, *SNAKEMAKE)
+    wait_for((finished.folder / "data/models/.decoder.partial/checkpoint.pt").exists)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     result = finished.snakemake()
     assert "going on from the checkpoint at step" in result.stdout
     assert artifacts(finished) == before
+
+
+def test_unfinished_files_and_folders_are_removed(finished):
+    """They would count as outputs of DVC's stages, whose outputs are folders."""
+    before = artifacts(finished)
+    store = finished.folder / STUDY / "activations/decoder/sample_reviews/zero"
+    shutil.copytree(store, store.with_name(".zero.retired"))
+    (store / ".index.parquet.x1.unfinished").write_text("half")
+    (finished.folder / "data/figures/.perplexity.pdf.y_2.unfinished").touch()
+    assert len(strays(finished)) == 3
+    result = finished.snakemake()
+    assert "removed 3 unfinished files" in result.stdout
+    assert strays(finished) == []
+    assert artifacts(finished) == before
+    assert finished.planned() == {}

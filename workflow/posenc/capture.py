@@ -7,6 +7,7 @@ batches that are padded on the right. Padding is masked (encoders) or lies in th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,10 @@ class Shape:
             vocabulary_size=config.vocab_size,
         )
 
+    def as_json(self) -> dict[str, int]:
+        """What the index of a store says of the model."""
+        return dataclasses.asdict(self)
+
     def bytes_per_token(self, parameters: Activations) -> int:
         """Bytes that a token takes on disk."""
         width = {"float16": 2, "float32": 4}[parameters.dtype]
@@ -56,27 +61,6 @@ class Shape:
             "keys": self.n_layers,
         }
         return width * self.d_model * sum(vectors[name] for name in parameters.quantities)
-
-
-def shards_of(lengths: np.ndarray, shard_tokens: int) -> list[range]:
-    """Split documents, in order, into shards of at most ``shard_tokens`` tokens.
-
-    A document that is longer than that gets a shard of its own.
-
-    Parameters
-    ----------
-    lengths
-        Tokens of each document, int [documents].
-    """
-    shards, begin, tokens = [], 0, 0
-    for document, length in enumerate(lengths):
-        if document > begin and tokens + length > shard_tokens:
-            shards.append(range(begin, document))
-            begin, tokens = document, 0
-        tokens += int(length)
-    if begin < len(lengths):
-        shards.append(range(begin, len(lengths)))
-    return shards
 
 
 def batches_of(lengths: np.ndarray, documents: range, batch_tokens: int) -> Iterator[list[int]]:

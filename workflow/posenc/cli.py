@@ -35,11 +35,12 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml and show what the active study runs."""
-    from .plan import materialize
+    from .plan import materialize, tidy
 
     params = _load()
     if write:
         materialize(params)
+        tidy(params, lambda line: print(line, file=sys.stderr))
     study = params.study
     runs = len(study.models) * len(study.datasets) * len(study.conditions)
     print(f"params.yaml is valid. Study {study.name!r}: {runs} runs")
@@ -104,21 +105,27 @@ def record() -> None:
     result = _run("dvc", "commit", "--force", "--quiet", *targets)
     if result.returncode:
         raise typer.Exit(result.returncode)
+    # DVC has linked the files anew: Snakemake's records follow.
+    if not _nothing_to_do():
+        _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
     print("recorded in dvc.lock")
 
 
 @app.command()
-def sync() -> None:
-    """After `dvc checkout`, `dvc pull` or a restoring `dvc repro`: tell Snakemake that the files
-    are current, only if DVC says so."""
-    status = _run("dvc", "status", "--quiet", quiet=True)
-    if status.returncode:
-        print(_run("dvc", "status", quiet=True).stdout, file=sys.stderr)
-        _stop("DVC finds changes: run `dvc repro` or `snakemake`")
-    result = _run("snakemake", "--cores", "1", "--touch", "--forceall", "--quiet", "all")
-    if result.returncode or not _nothing_to_do():
-        _stop("Snakemake still has jobs to run: see `snakemake --dry-run`")
-    print("Snakemake agrees")
+def reuse(paths: Annotated[list[Path], typer.Argument(help="outputs of a stage")]) -> None:
+    """Within a stage of DVC: bring back what it has just removed, as it was last recorded.
+
+    The steps that follow keep what is current of it.
+    """
+    from dvc.api import DVCFileSystem
+    from dvc_data.index import DataIndexDirError
+
+    recorded = DVCFileSystem()
+    for path in paths:
+        try:
+            recorded.get(str(path), str(path), recursive=True)
+        except (FileNotFoundError, DataIndexDirError):
+            print(f"{path} is not in DVC's cache yet", file=sys.stderr)
 
 
 @app.command()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import grimp
 
+from .files import sha256_file
+
 
 @functools.cache
 def _graph() -> grimp.ImportGraph:
@@ -46,3 +48,19 @@ def files(module: str) -> list[str]:
     if module.startswith("posenc.steps.typeset"):
         paths += [os.path.relpath(p) for p in (root / "posenc" / "templates").glob("*.jinja")]
     return sorted(paths)
+
+
+def modules(*packages: str) -> list[str]:
+    """Modules of packages that can be run, sorted."""
+    graph = _graph()
+    return sorted(name for package in packages for name in graph.find_children(package))
+
+
+def digests(module: str) -> dict[str, str]:
+    """SHA-256 of each of a module's :func:`files`, by path."""
+    return {path: _sha256(path) for path in files(module)}
+
+
+@functools.cache
+def _sha256(path: str) -> str:
+    return sha256_file(path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +17,22 @@ from typing import Any
 
 class ArtifactError(RuntimeError):
     """An artifact on disk is not what it says it is: truncated, altered or of another make."""
+
+
+class DamagedError(ArtifactError):
+    """A file that the workflow made is truncated or altered; made again, it is whole.
+
+    Parameters
+    ----------
+    path
+        The file whose removal makes the workflow make it again.
+    problem
+        What is wrong, with the damaged file's name.
+    """
+
+    def __init__(self, path: str | os.PathLike, problem: str) -> None:
+        super().__init__(problem)
+        self.path = Path(path)
 
 
 def sha256_file(path: str | os.PathLike) -> str:
@@ -34,17 +52,26 @@ def _flush_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+UNFINISHED = ".unfinished"
+
+
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` and rename it into place when the block succeeds.
 
     Nothing appears under ``path`` when the block raises, and a process that is killed leaves at
-    most a hidden ``.NAME.*`` file. The rename replaces the directory entry and never writes into
-    an existing inode, so a hard link into DVC's cache stays intact.
+    most a hidden ``.NAME.*.unfinished`` file, which the next run removes. The rename replaces the
+    directory entry and never writes into an existing inode, so a hard link into DVC's cache stays
+    intact.
+
+    Raises
+    ------
+    OSError
+        If the disk is full, naming the file, whichever library says it.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=UNFINISHED, dir=target.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -54,6 +81,12 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         _flush_to_disk(temporary)
         temporary.replace(target)
+    except Exception as error:
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            # Libraries in Rust raise errors of their own.
+            if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
+                raise OSError(number, os.strerror(number), str(target)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -72,16 +105,18 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
     ValueError
         If the value holds a NaN or an infinity, which JSON cannot carry.
     """
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, _text(value))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_json_if_changed(path: str | os.PathLike, value: Any) -> bool:
     """Write a JSON value only when the file does not already hold it; return whether it did."""
-    try:
-        if json.loads(Path(path).read_text(encoding="utf-8")) == value:
-            return False
-    except (FileNotFoundError, json.JSONDecodeError):
-        pass
+    path = Path(path)
+    if path.exists() and path.read_bytes() == _text(value).encode():
+        return False
     write_json(path, value)
     return True
 
@@ -96,8 +131,106 @@ def read_json(path: str | os.PathLike) -> Any:
     """
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); delete it and rerun") from error
+
+
+def write_sealed(path: str | os.PathLike, value: dict[str, Any]) -> None:
+    """Write a JSON mapping with its own checksum under the key ``sha256``."""
+    write_json(path, {**value, "sha256": sha256_json(value)})
+
+
+def read_sealed(path: str | os.PathLike) -> dict[str, Any]:
+    """Read a JSON mapping written by :func:`write_sealed`, without the checksum.
+
+    Raises
+    ------
+    DamagedError
+        If it is not JSON, or its checksum is another one.
+    """
+    try:
+        value = read_json(path)
+    except FileNotFoundError:
+        raise ArtifactError(f"{path} does not exist; rerun the workflow to make it") from None
+    except ArtifactError as error:
+        raise DamagedError(path, str(error)) from None
+    text = Path(path).read_bytes()
+    seal = value.pop("sha256", None) if isinstance(value, dict) else None
+    # Every byte counts: 1e-05 and 1E-05 are one value, but what is made of them names the bytes.
+    if seal != sha256_json(value) or text != _text({**value, "sha256": seal}).encode():
+        raise DamagedError(path, f"{path} does not match its own checksum: it was altered")
+    return value
+
+
+SEAL = "posenc_seal"
+"""Key of a Parquet file's metadata under which its own checksum stands."""
+UNSEALED = "0" * 64
+_SEALED = re.compile(SEAL.encode() + rb"\x18\x40([0-9a-f]{64})")
+
+
+def seal_parquet(path: str | os.PathLike) -> None:
+    """Put a Parquet file's own checksum into its metadata, where ``UNSEALED`` was written.
+
+    The checksums of Parquet cover pages, but neither their headers nor the footer. This one is of
+    all bytes of the file with ``UNSEALED`` in its own place.
+    """
+    content = Path(path).read_bytes()
+    place = _SEALED.search(content)
+    if place is None or place[1].decode() != UNSEALED:
+        raise ValueError(f"{path} has no metadata {SEAL}: {UNSEALED}")
+    with open(path, "r+b") as file:
+        file.seek(place.start(1))
+        file.write(hashlib.sha256(content).hexdigest().encode())
+
+
+def check_parquet(path: str | os.PathLike) -> None:
+    """Compare a Parquet file with its own checksum.
+
+    Raises
+    ------
+    ArtifactError
+        If it does not exist, or is a whole Parquet file without a checksum.
+    DamagedError
+        If it is truncated or altered.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ArtifactError(f"{path} does not exist; rerun the workflow to make it") from None
+    place = _SEALED.search(content)
+    # The damage may have hit the checksum's own name.
+    if place is None and content[:4] == content[-4:] == b"PAR1" and b"posenc" not in content:
+        raise ArtifactError(f"{path} was not written by this project: it has no checksum")
+    if place is not None:
+        start, end = place.span(1)
+        unsealed = content[:start] + UNSEALED.encode() + content[end:]
+        if hashlib.sha256(unsealed).hexdigest().encode() == place[1]:
+            return
+    raise DamagedError(path, f"{path} does not match its own checksum: it was altered or damaged")
+
+
+CHECKSUMS = "checksums.json"
+
+
+def write_checksums(path: str | os.PathLike, *names: str) -> None:
+    """Write the checksums of files beside ``path`` to it, for :func:`verify`."""
+    folder = Path(path).parent
+    write_sealed(path, {"files": {name: sha256_file(folder / name) for name in names}})
+
+
+def verify(path: str | os.PathLike, checksums: str = CHECKSUMS) -> Path:
+    """Compare a file with its checksum in the file of checksums beside it, and return its path.
+
+    Raises
+    ------
+    DamagedError
+        If it is absent, truncated or altered.
+    """
+    path = Path(path)
+    expected = read_sealed(path.with_name(checksums))["files"].get(path.name)
+    if not path.exists() or sha256_file(path) != expected:
+        raise DamagedError(path, f"{path} does not match its checksum: it was altered or damaged")
+    return path
 
 
 def replace_directory(temporary: str | os.PathLike, target: str | os.PathLike) -> None:
@@ -115,17 +248,3 @@ def replace_directory(temporary: str | os.PathLike, target: str | os.PathLike) -
         shutil.rmtree(retired)
     else:
         temporary.rename(target)
-
-
-@contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike) -> Iterator[Path]:
-    """Yield an empty temporary directory and rename it to ``path`` when the block succeeds."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        yield temporary
-        temporary.chmod(0o755)
-        replace_directory(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .config.models import HubSource, Model, PackageSource, PathSource
-from .files import ArtifactError, atomic_file, read_json, sha256_file, write_json
+from .files import (
+    CHECKSUMS,
+    ArtifactError,
+    atomic_file,
+    read_json,
+    sha256_file,
+    write_checksums,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -84,9 +92,9 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     model
         Its section.
     folder
-        Receives ``config.json`` and ``model.safetensors``.
+        Receives ``config.json``, ``model.safetensors`` and their checksums.
     tokenizer_folder
-        Receives ``tokenizer.json``.
+        Receives ``tokenizer.json`` and its checksum.
 
     Raises
     ------
@@ -111,6 +119,7 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     for file in (CONFIG, WEIGHTS):
         with atomic_file(folder / file) as temporary:
             shutil.copyfile(origin / file, temporary)
+    write_checksums(folder / CHECKSUMS, CONFIG, WEIGHTS)
 
 
 def check_family(name: str, model: Model, folder: Path) -> None:
@@ -162,8 +171,14 @@ def copy_tokenizer(name: str, origin: Path, target: Path) -> None:
         raise ModelError(
             f"models.{name}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt"
         )
-    with atomic_file(target / TOKENIZER) as temporary:
+    save_tokenizer(tokenizer, target)
+
+
+def save_tokenizer(tokenizer, folder: Path) -> None:
+    """Write ``tokenizer.json`` and its checksum."""
+    with atomic_file(folder / TOKENIZER) as temporary:
         tokenizer.save(str(temporary))
+    write_checksums(folder / CHECKSUMS, TOKENIZER)
 
 
 def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
@@ -231,3 +246,4 @@ def save(model: nn.Module, folder: Path) -> None:
     with atomic_file(folder / WEIGHTS) as temporary:
         save_file(tensors, temporary, metadata={"format": "pt"})
     write_json(folder / CONFIG, model.config.to_diff_dict())
+    write_checksums(folder / CHECKSUMS, CONFIG, WEIGHTS)

@@ -19,4 +19,8 @@ def code_digest(module: str) -> str:
 
     It identifies partial work on disk, so that work of other code is never gone on with.
     """
-    return sha256_json({Path(path).name: sha256_file(path) for path in code.files(module)})
+    root = Path(__file__).resolve().parent
+    return sha256_json(
+        {str(Path(path).resolve().relative_to(root)): sha256_file(path)
+         for path in code.files(module)}
+    )  # fmt: skip

@@ -7,12 +7,19 @@ without it, and a Snakemake whose DVC was killed goes on alone.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 
+from .files import UNFINISHED
+
 JOBS = ("posenc.steps.", "posenc.figures.")
+
+
+class BusyError(RuntimeError):
+    """Another run is at work in the project."""
 
 
 def _here(root: Path) -> Iterator[psutil.Process]:
@@ -59,7 +66,7 @@ def _is_orphan(process: psutil.Process) -> bool:
 
 
 def recover(root: Path, say: Callable[[str], None]) -> None:
-    """End what a killed run left running, and remove its lock.
+    """End what a killed run left running, and remove its unfinished files and its lock.
 
     A run that is alive keeps its lock and its jobs; Snakemake itself then refuses the second one.
 
@@ -81,11 +88,51 @@ def recover(root: Path, say: Callable[[str], None]) -> None:
     if orphans:
         psutil.wait_procs(orphans, timeout=10)
         say(f"ended {len(orphans)} processes that a killed run had left running")
+    if is_running(root):
+        return
+    # Of single files, and of folders that were just being replaced.
+    unfinished = [
+        path
+        for top in ("data", "paper")
+        for name in (f".*{UNFINISHED}", ".*.retired")
+        for path in (root / top).rglob(name)
+    ]
+    for path in unfinished:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if unfinished:
+        say(f"removed {len(unfinished)} unfinished files of a run that was killed")
     locks = list((root / ".snakemake" / "locks").glob("*.lock"))
-    if locks and not any(_runs(process, "snakemake") for process in _here(root)):
+    if locks:
         for lock in locks:
             lock.unlink(missing_ok=True)
         say("removed the lock of a run that was killed; what it had not finished is made again")
+
+
+def is_running(root: Path) -> bool:
+    """Whether another Snakemake is at work in the project; one that only plans does not count."""
+    return any(
+        _runs(process, "snakemake") and not {"-n", "--dry-run", "--dryrun"} & set(_command(process))
+        for process in _here(root.resolve())
+    )
+
+
+def refuse_dvc(root: Path) -> None:
+    """Stop when DVC reproduces stages in the project, before anything is planned.
+
+    Raises
+    ------
+    BusyError
+        If it does, with the number of its process.
+    """
+    for process in _here(root.resolve()):
+        command = _command(process)
+        reproduces = "repro" in command or ("exp" in command and "run" in command)
+        elsewhere = {"--temp", "--queue"} & set(command)
+        if _runs(process, "dvc") and reproduces and not elsewhere:
+            raise BusyError(
+                f"`dvc {' '.join(command[2:])}` (process {process.pid}) is at work in this folder; "
+                f"start again when it has ended"
+            )
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

@@ -18,7 +18,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .files import ArtifactError, atomic_file, sha256_file
+from .files import (
+    SEAL,
+    UNSEALED,
+    ArtifactError,
+    DamagedError,
+    atomic_file,
+    check_parquet,
+    seal_parquet,
+    sha256_file,
+)
 
 SCHEMA = 1
 INDEX = "index.parquet"
@@ -32,26 +41,26 @@ def shard_name(number: int) -> str:
 
 
 def write_table(table: pa.Table, path: Path, metadata: Mapping[str, Any]) -> None:
-    """Write a Parquet file atomically, with page checksums and JSON metadata under ``posenc``."""
-    table = table.replace_schema_metadata({"posenc": json.dumps(metadata, sort_keys=True)})
+    """Write a Parquet file atomically, with JSON metadata ``posenc`` and its own checksum."""
+    text = json.dumps(metadata, sort_keys=True)
+    table = table.replace_schema_metadata({"posenc": text, SEAL: UNSEALED})
     with atomic_file(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+        seal_parquet(temporary)
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
-    """Read a Parquet file written by :func:`write_table` and verify its page checksums.
+    """Read a Parquet file written by :func:`write_table`, verified by its own checksum.
 
     Raises
     ------
+    DamagedError
+        If the file is truncated or altered.
     ArtifactError
-        If the file is absent, truncated, altered, or not written by this project.
+        If it is absent, or not written by this project.
     """
-    try:
-        table = pq.read_table(path, columns=columns, page_checksum_verification=True)
-    except FileNotFoundError:
-        raise ArtifactError(f"{path} does not exist; rerun the workflow to make it") from None
-    except (OSError, pa.ArrowException) as error:
-        raise ArtifactError(f"{path} is damaged ({error}); delete it and rerun") from None
+    check_parquet(path)
+    table = pq.read_table(path, columns=columns)
     metadata = (table.schema.metadata or {}).get(b"posenc")
     if metadata is None:
         raise ArtifactError(f"{path} was not written by this project: it has no metadata")
@@ -63,24 +72,25 @@ def map_shard(path: Path) -> dict[str, np.ndarray]:
 
     Raises
     ------
-    ArtifactError
+    DamagedError
         If the file is absent or shorter than its header says.
     """
+    index = path.with_name(INDEX)  # without it, the store is made again
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
     except FileNotFoundError:
-        raise ArtifactError(f"{path} is missing; delete its folder and rerun") from None
+        raise DamagedError(index, f"{path} is missing") from None
     except (json.JSONDecodeError, UnicodeDecodeError, MemoryError, OverflowError) as error:
-        raise ArtifactError(f"{path} is damaged ({error}); delete its folder and rerun") from None
+        raise DamagedError(index, f"{path} is damaged ({error})") from None
     header.pop("__metadata__", None)
     arrays = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
         if 8 + length + end > size:
-            raise ArtifactError(f"{path} is truncated; delete its folder and rerun")
+            raise DamagedError(index, f"{path} is truncated")
         arrays[name] = np.memmap(
             path,
             dtype=_DTYPES[entry["dtype"]],
@@ -89,7 +99,7 @@ def map_shard(path: Path) -> dict[str, np.ndarray]:
             shape=tuple(entry["shape"]),
         )
         if math.prod(entry["shape"]) * arrays[name].itemsize != end - start:
-            raise ArtifactError(f"{path}: {name} has a wrong size; delete its folder and rerun")
+            raise DamagedError(index, f"{path}: {name} has a wrong size")
     return arrays
 
 
@@ -106,8 +116,10 @@ class ActivationStore:
 
     Raises
     ------
-    ArtifactError
+    DamagedError
         If a file is absent, truncated or altered.
+    ArtifactError
+        If the store is absent or of another version.
     """
 
     def __init__(self, directory: str | Path, verify: Collection[str] | None = None) -> None:
@@ -118,16 +130,16 @@ class ActivationStore:
                 f"{self.directory} has schema {self.metadata.get('schema')}, this version reads "
                 f"{SCHEMA}; delete it and rerun"
             )
-        self.digest = sha256_file(self.directory / INDEX)
+        index = self.directory / INDEX
+        self.digest = sha256_file(index)
         for entry in self.metadata["files"]:
             path = self.directory / entry["file"]
             if not path.exists():
-                raise ArtifactError(f"{path} is missing; delete {self.directory} and rerun")
+                raise DamagedError(index, f"{path} is missing")
             wanted = verify is None or entry["file"] in verify
             if wanted and sha256_file(path) != entry["sha256"]:
-                raise ArtifactError(
-                    f"{path} does not match its checksum: it was altered or damaged; "
-                    f"delete {self.directory} and rerun"
+                raise DamagedError(
+                    index, f"{path} does not match its checksum: it was altered or damaged"
                 )
 
     @property
@@ -187,20 +199,18 @@ class ActivationStore:
         return arrays[name]
 
 
-def open_pair(
-    intact: str | Path, condition: str | Path, verify: Collection[str] | None = None
-) -> tuple[ActivationStore, ActivationStore]:
-    """Open a run and the intact run that it is compared with.
+def check_pair(intact: ActivationStore, condition: ActivationStore) -> None:
+    """Check that a run can be compared with the intact one, token by token.
 
     Raises
     ------
     ArtifactError
-        If a store is damaged, or their tokens do not correspond one to one.
+        If it is not its intact run, or their tokens do not correspond one to one.
     """
-    pair = ActivationStore(intact, verify), ActivationStore(condition, verify)
-    run_of_intact, run_of_condition = (store.metadata["run"] for store in pair)
+    run_of_intact, run_of_condition = intact.metadata["run"], condition.metadata["run"]
     if run_of_intact != {**run_of_condition, "condition": "intact"}:
         raise ArtifactError(f"{run_of_intact} is not the intact run of {run_of_condition}")
-    if not pair[0].documents.equals(pair[1].documents):
-        raise ArtifactError(f"{intact} and {condition} hold different documents; rerun both")
-    return pair
+    if not intact.documents.equals(condition.documents):
+        raise ArtifactError(
+            f"{intact.directory} and {condition.directory} hold different documents; rerun both"
+        )

@@ -38,8 +38,8 @@ def activate(path: Path, name: str) -> None:
     text, replaced = re.subn(r"(?m)^study:.*$", f"study: *{name}", text)
     if replaced != 1:
         raise StudyError(f"{path} must have exactly one line that begins with 'study:'")
-    if f"&{name}" not in text:
-        text = re.sub(rf"(?m)^(  {name}:)\s*$", rf"\1 &{name}", text, count=1)
-    write_text(path, text)
-    if load(path).study.name != name:
+    # A program that wrote the file may have given it another anchor, or none.
+    text = re.sub(rf"(?m)^(  {name}:)(?: &\S+)?[ \t]*$", rf"\1 &{name}", text, count=1)
+    if f"&{name}\n" not in text:
         raise StudyError(f"{path}: studies.{name} needs the anchor &{name} behind its key")
+    write_text(path, text)

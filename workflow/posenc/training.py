@@ -7,6 +7,8 @@ very batches that it would have seen.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -214,28 +216,31 @@ def train(
 
 
 def _checkpoint(path, identity, model, optimizer, step, recent, curve) -> None:
+    content = io.BytesIO()
+    torch.save(
+        {
+            "identity": identity,
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "step": step,
+            "recent": recent,
+            "curve": curve,
+        },
+        content,
+    )
+    # torch reads altered numbers without a word, so its own format is not enough.
     with atomic_file(path) as temporary:
-        torch.save(
-            {
-                "identity": identity,
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "step": step,
-                "recent": recent,
-                "curve": curve,
-            },
-            temporary,
-        )
+        temporary.write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
 
 
 def _restore(path, identity, model, optimizer, say) -> tuple[int, list[float], list[dict]]:
     if not path.exists():
         return 0, [], []
-    try:
-        state = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # a damaged file can raise nearly anything
-        say(f"the checkpoint {path} cannot be read ({type(error).__name__}); starting again")
+    content = path.read_bytes()
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        say(f"the checkpoint {path} cannot be read (it is damaged); starting again")
         return 0, [], []
+    state = torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
     if state["identity"] != identity:
         say(f"the checkpoint {path} belongs to other inputs or parameters; starting again")
         return 0, [], []

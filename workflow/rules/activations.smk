@@ -1,46 +1,79 @@
-# documents -> tokens -> hidden states, queries, keys and losses
+# documents -> tokens -> hidden states, queries, keys and losses. One capture a model loops over its
+# runs, so that programs and weights are loaded once; a run that is current is kept as it is.
+
+
+# Shards are independent: `--set-scatter capture=4` spreads each model's over four jobs.
+scattergather:
+    capture=1,
+
+
 rule tokenize:
     input:
         documents="data/documents/{dataset}.parquet",
         tokenizer="data/tokenizers/{model}/tokenizer.json",
-        reading=section("models/{model}/reading"),
-        evaluation=section("datasets/{dataset}/evaluation"),
-        code=code.files("posenc.steps.tokenize"),
+        checksums="data/tokenizers/{model}/checksums.json",
+        config=section("tokenize/{model}/{dataset}"),
+        code=section("code/posenc.steps.tokenize"),
     output:
-        "data/tokens/{model}/{dataset}.parquet",
+        f"{RUNS}/tokens/{{model}}/{{dataset}}.parquet",
     log:
         "logs/tokenize/{model}/{dataset}.log",
     benchmark:
         "logs/benchmarks/tokenize/{model}/{dataset}.tsv"
     shell:
-        "python -m posenc.steps.tokenize --model {input.reading} --evaluation {input.evaluation}"
-        " --tokenizer {input.tokenizer} --documents {input.documents} --output {output}"
-        " 2>&1 | tee {log}"
+        "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
+        " --documents {input.documents} --output {output} 2>&1 | tee {log}"
 
 
-# The index holds the checksum of every shard beside it, so it stands for the whole store.
+def captured(wildcards):
+    """What the captures of a model are made of."""
+    model = wildcards.model
+    return {
+        "tokens": expand(f"{RUNS}/tokens/{model}/{{dataset}}.parquet", dataset=STUDY.datasets),
+        "model": [f"data/models/{model}/{file}" for file in MODEL_FILES],
+        "config": section(f"capture/{model}"),
+    }
+
+
 rule capture:
     input:
-        tokens="data/tokens/{model}/{dataset}.parquet",
-        model_config="data/models/{model}/config.json",
-        weights="data/models/{model}/model.safetensors",
-        reading=section("models/{model}/reading"),
-        condition=section("conditions/{condition}"),
-        config=section("activations"),
-        code=code.files("posenc.steps.capture"),
+        unpack(captured),
+        code=section("code/posenc.steps.capture"),
     output:
-        "data/activations/{model}/{dataset}/{condition}/index.parquet",
+        temp(f"{RUNS}/captures/{{model}}.{{scatteritem}}.json"),
     log:
-        "logs/capture/{model}/{dataset}/{condition}.log",
+        "logs/capture/{model}.{scatteritem}.log",
     benchmark:
-        "logs/benchmarks/capture/{model}/{dataset}/{condition}.tsv"
+        "logs/benchmarks/capture/{model}.{scatteritem}.tsv"
     threads: 8
     resources:
         gpu=1,
+    params:
+        runs=RUNS,
     shell:
-        "python -m posenc.steps.capture"
-        " --run {wildcards.model}/{wildcards.dataset}/{wildcards.condition}"
-        " --reading {input.reading} --condition {input.condition} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {input.tokens}"
-        " --output data/activations/{wildcards.model}/{wildcards.dataset}/{wildcards.condition}"
-        " --threads {threads} 2>&1 | tee {log}"
+        "python -m posenc.steps.capture --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --output {params.runs}/activations/{wildcards.model} --part {wildcards.scatteritem}"
+        " --receipt {output} --threads {threads} 2>&1 | tee {log}"
+
+
+# An index holds the checksum of every shard beside it, so it stands for the whole store.
+rule store:
+    input:
+        unpack(captured),
+        parts=gather.capture(f"{RUNS}/captures/{{{{model}}}}.{{scatteritem}}.json"),
+        code=section("code/posenc.steps.store"),
+    output:
+        update(
+            of_model(f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet")
+        ),
+    log:
+        "logs/store/{model}.log",
+    benchmark:
+        "logs/benchmarks/store/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.store --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --output {params.runs}/activations/{wildcards.model} 2>&1 | tee {log}"

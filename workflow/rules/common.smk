@@ -4,8 +4,12 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constraints
 
-from posenc import code, latex, plan, recovery
+# The checkout's own package, whichever one the environment was installed from.
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
+
+from posenc import agreement, latex, plan, recovery
 from posenc.config import params as schema
 from posenc.documents import DOCUMENTS, TABLES
 
@@ -14,11 +18,35 @@ try:
 except schema.ParamsError as error:
     raise WorkflowError(str(error))
 
-if not workflow.dryrun:
-    recovery.recover(Path.cwd(), lambda line: print(line, file=sys.stderr))
+
+
+def say(line):
+    """One line to the terminal, beside Snakemake's own."""
+    print(line, file=sys.stderr)
+
+
+# A stage of DVC, or the Snakemake that settles the records, is a part of another run.
+STANDS_ALONE = (
+    workflow.is_main_process
+    and "DVC_STAGE" not in os.environ
+    and agreement.MARK not in os.environ
+)
+if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os.environ:
+    try:
+        recovery.recover(Path.cwd(), say)
+        if STANDS_ALONE:
+            recovery.refuse_dvc(Path.cwd())
+    except recovery.BusyError as error:
+        raise WorkflowError(str(error))
 
 STUDY = PARAMS.study
-plan.materialize(PARAMS)
+# Tokens, activations and measurements belong to a study: changing to another and back computes
+# nothing anew, and a folder holds the study's runs and no others.
+RUNS = f"data/studies/{STUDY.name}"
+if workflow.is_main_process:
+    plan.materialize(PARAMS)
+    if not workflow.dryrun and not recovery.is_running(Path.cwd()):
+        plan.tidy(PARAMS, say)
 
 # Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a
 # rule's code, so the place of the environment never causes a rerun.
@@ -27,7 +55,8 @@ shell.executable("bash")
 # alignment, and then the last bits of a result differ from run to run.
 shell.prefix(
     "set -euo pipefail; export MKL_DYNAMIC=FALSE MKL_CBWR=AUTO"
-    f' PATH="{Path(sys.executable).parent}:$PATH"; '
+    f' PATH="{Path(sys.executable).parent}:$PATH"'
+    ' PYTHONPATH="$PWD/workflow${{PYTHONPATH:+:$PYTHONPATH}}"; '
 )
 
 LATEX_MISSING = latex.missing()
@@ -40,10 +69,33 @@ wildcard_constraints:
 
 
 def section(path):
-    """A section of params.yaml, as the file that `plan.materialize` keeps."""
+    """What a job reads of params.yaml, or its code, as the file that `plan.materialize` keeps."""
     return f"data/config/{path}.json"
 
 
 def runs(pattern):
     """The pattern for each run of the active study, in the order of params.yaml."""
     return expand(pattern, model=STUDY.models, dataset=STUDY.datasets, condition=STUDY.conditions)
+
+
+def of_model(pattern):
+    """The pattern for each run of one model; the model stays a wildcard."""
+    return expand(pattern, dataset=STUDY.datasets, condition=STUDY.conditions)
+
+
+def outputs():
+    """Every file that the rules make for the active study, temporary ones left out."""
+    values = {
+        "model": STUDY.models,
+        "dataset": list(dict.fromkeys([*STUDY.datasets, *STUDY.trained.values()])),
+        "figure": list(FIGURES),
+    }
+    raw = list(map(raw_path, values["dataset"]))
+    paths = {*raw, *(f"{path}.json" for path in raw)}
+    for rule in workflow.rules:
+        for pattern in rule.output:
+            plain = strip_wildcard_constraints(str(pattern))
+            names = get_wildcard_names(plain)
+            if not is_flagged(pattern, "temp") and names <= values.keys():
+                paths.update(expand(plain, **{name: values[name] for name in names}))
+    return [Path(path) for path in sorted(paths)]

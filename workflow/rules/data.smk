@@ -2,33 +2,36 @@
 from posenc.datasets.names import raw_file_name
 
 
-def raw_file(wildcards):
+def raw_path(dataset):
     """A data set's raw file, under the name that its source gives it."""
-    origin = PARAMS.datasets[wildcards.dataset]
-    return f"data/raw/{wildcards.dataset}/{raw_file_name(origin.source, origin.format)}"
+    origin = PARAMS.datasets[dataset]
+    return f"data/raw/{dataset}/{raw_file_name(origin.source, origin.format)}"
 
 
 rule fetch:
     input:
         config=section("datasets/{dataset}/fetch"),
-        code=code.files("posenc.steps.fetch"),
+        code=section("code/posenc.steps.fetch"),
     output:
-        "data/raw/{dataset}/{file}",
+        raw="data/raw/{dataset}/{file}",
+        checksums="data/raw/{dataset}/{file}.json",
     log:
         "logs/fetch/{dataset}.{file}.log",
     benchmark:
         "logs/benchmarks/fetch/{dataset}.{file}.tsv"
     wildcard_constraints:
-        file="[^/]+",
+        file=r"[^/]+(?<!\.json)",
     shell:
-        "python -m posenc.steps.fetch --config {input.config} --output {output} 2>&1 | tee {log}"
+        "python -m posenc.steps.fetch --config {input.config} --output {output.raw} 2>&1"
+        " | tee {log}"
 
 
 rule documents:
     input:
-        raw=raw_file,
+        raw=lambda wildcards: raw_path(wildcards.dataset),
+        checksums=lambda wildcards: f"{raw_path(wildcards.dataset)}.json",
         config=section("datasets/{dataset}/documents"),
-        code=code.files("posenc.steps.documents"),
+        code=section("code/posenc.steps.documents"),
     output:
         "data/documents/{dataset}.parquet",
     log:

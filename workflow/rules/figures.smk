@@ -1,10 +1,16 @@
 # measurements -> figures
 FIGURES = {
-    "layer_similarity": runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),
-    "cosine_histogram": runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),
-    "perplexity": runs("data/measurements/perplexity/{model}/{dataset}/{condition}.json"),
+    "layer_similarity": runs(
+        f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"
+    ),
+    "cosine_histogram": runs(
+        f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"
+    ),
+    "perplexity": runs(f"{RUNS}/measurements/perplexity/{{model}}/{{dataset}}/{{condition}}.json"),
     "training_loss": expand(
-        "data/training/{model}/{file}", model=STUDY.trained, file=["loss.csv", "summary.json"]
+        f"{RUNS}/training/{{model}}/{{file}}",
+        model=STUDY.trained,
+        file=["loss.csv", "summary.json"],
     ),
 }
 CATEGORIES = {
@@ -17,17 +23,19 @@ CATEGORIES = {
 
 rule figures:
     input:
-        expand("data/figures/{figure}.{form}", figure=FIGURES, form=["pdf", "png"]),
+        expand("data/figures/{figure}.{form}", figure=FIGURES, form=["pdf", "png", "json"]),
 
 
 rule figure:
     input:
         measurements=lambda wildcards: FIGURES[wildcards.figure],
+        runs=section("runs"),
         config=section("figures/{figure}"),
         style=section("figures/style"),
-        code=lambda wildcards: code.files(f"posenc.figures.{wildcards.figure}"),
+        code=section("code/posenc.figures.{figure}"),
     output:
         pdf="data/figures/{figure}.pdf",
+        checksums="data/figures/{figure}.json",
         png=report(
             "data/figures/{figure}.png",
             caption="../captions/figure.rst",

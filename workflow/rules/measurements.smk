@@ -1,41 +1,55 @@
-# activations -> measurements
+# activations -> measurements. One job a model; a run whose measurement is current is kept.
 rule measurements:
     input:
-        runs("data/measurements/similarity/{model}/{dataset}/{condition}.json"),
-        runs("data/measurements/perplexity/{model}/{dataset}/{condition}.json"),
+        runs(f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"),
+        runs(f"{RUNS}/measurements/perplexity/{{model}}/{{dataset}}/{{condition}}.json"),
 
 
 rule similarity:
     input:
-        intact="data/activations/{model}/{dataset}/intact/index.parquet",
-        condition="data/activations/{model}/{dataset}/{condition}/index.parquet",
-        config=section("measurements/similarity"),
-        code=code.files("posenc.steps.similarity"),
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("similarity/{model}"),
+        code=section("code/posenc.steps.similarity"),
     output:
-        "data/measurements/similarity/{model}/{dataset}/{condition}.json",
+        update(
+            of_model(
+                f"{RUNS}/measurements/similarity/{{{{model}}}}/{{dataset}}/{{condition}}.json"
+            )
+        ),
     log:
-        "logs/similarity/{model}/{dataset}/{condition}.log",
+        "logs/similarity/{model}.log",
     benchmark:
-        "logs/benchmarks/similarity/{model}/{dataset}/{condition}.tsv"
+        "logs/benchmarks/similarity/{model}.tsv"
+    params:
+        runs=RUNS,
     shell:
         "python -m posenc.steps.similarity --config {input.config}"
-        " --intact $(dirname {input.intact}) --condition $(dirname {input.condition})"
-        " --output {output} 2>&1 | tee {log}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/similarity/{wildcards.model} 2>&1 | tee {log}"
 
 
 rule perplexity:
     input:
-        intact="data/activations/{model}/{dataset}/intact/index.parquet",
-        condition="data/activations/{model}/{dataset}/{condition}/index.parquet",
-        config=section("measurements/perplexity"),
-        code=code.files("posenc.steps.perplexity"),
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("perplexity/{model}"),
+        code=section("code/posenc.steps.perplexity"),
     output:
-        "data/measurements/perplexity/{model}/{dataset}/{condition}.json",
+        update(
+            of_model(
+                f"{RUNS}/measurements/perplexity/{{{{model}}}}/{{dataset}}/{{condition}}.json"
+            )
+        ),
     log:
-        "logs/perplexity/{model}/{dataset}/{condition}.log",
+        "logs/perplexity/{model}.log",
     benchmark:
-        "logs/benchmarks/perplexity/{model}/{dataset}/{condition}.tsv"
+        "logs/benchmarks/perplexity/{model}.tsv"
+    params:
+        runs=RUNS,
     shell:
         "python -m posenc.steps.perplexity --config {input.config}"
-        " --intact $(dirname {input.intact}) --condition $(dirname {input.condition})"
-        " --output {output} 2>&1 | tee {log}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/perplexity/{wildcards.model} 2>&1 | tee {log}"

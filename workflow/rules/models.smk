@@ -3,6 +3,10 @@ PRETRAINED = plan.alternatives(plan.pretrained(PARAMS))
 TRAINED = plan.alternatives(plan.trained(PARAMS))
 
 
+MODEL_FILES = ["config.json", "model.safetensors", "checksums.json"]
+TOKENIZER_FILES = ["tokenizer.json", "checksums.json"]
+
+
 def training_documents(wildcards):
     """Documents of the data set that a decoder learns from."""
     return f"data/documents/{plan.training_dataset(PARAMS, wildcards.model)}.parquet"
@@ -11,11 +15,10 @@ def training_documents(wildcards):
 rule model:
     input:
         config=section("models/{model}/fetch"),
-        code=code.files("posenc.steps.model"),
+        code=section("code/posenc.steps.model"),
     output:
-        config="data/models/{model}/config.json",
-        weights="data/models/{model}/model.safetensors",
-        tokenizer="data/tokenizers/{model}/tokenizer.json",
+        [f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        [f"data/tokenizers/{{model}}/{file}" for file in TOKENIZER_FILES],
     log:
         "logs/model/{model}.log",
     benchmark:
@@ -32,9 +35,10 @@ rule tokenizer:
     input:
         documents=training_documents,
         config=section("models/{model}/corpus"),
-        code=code.files("posenc.steps.tokenizer"),
+        code=section("code/posenc.steps.tokenizer"),
     output:
-        "data/tokenizers/{model}/tokenizer.json",
+        tokenizer="data/tokenizers/{model}/tokenizer.json",
+        checksums="data/tokenizers/{model}/checksums.json",
     log:
         "logs/tokenizer/{model}.log",
     benchmark:
@@ -44,16 +48,17 @@ rule tokenizer:
     threads: 8
     shell:
         "RAYON_NUM_THREADS={threads} python -m posenc.steps.tokenizer --name {wildcards.model}"
-        " --config {input.config} --documents {input.documents} --output {output}"
-        " 2>&1 | tee {log}"
+        " --config {input.config} --documents {input.documents}"
+        " --output {output.tokenizer} 2>&1 | tee {log}"
 
 
 rule training_tokens:
     input:
         documents=training_documents,
         tokenizer="data/tokenizers/{model}/tokenizer.json",
+        checksums="data/tokenizers/{model}/checksums.json",
         config=section("models/{model}/corpus"),
-        code=code.files("posenc.steps.training_tokens"),
+        code=section("code/posenc.steps.training_tokens"),
     output:
         "data/corpora/{model}.parquet",
     log:
@@ -73,13 +78,13 @@ rule train:
     input:
         tokens="data/corpora/{model}.parquet",
         tokenizer="data/tokenizers/{model}/tokenizer.json",
+        checksums="data/tokenizers/{model}/checksums.json",
         config=section("models/{model}/train"),
-        code=code.files("posenc.steps.train"),
+        code=section("code/posenc.steps.train"),
     output:
-        config="data/models/{model}/config.json",
-        weights="data/models/{model}/model.safetensors",
-        curve="data/training/{model}/loss.csv",
-        summary="data/training/{model}/summary.json",
+        model=update([f"data/models/{{model}}/{file}" for file in MODEL_FILES]),
+        curve=update("data/training/{model}/loss.csv"),
+        summary=update("data/training/{model}/summary.json"),
     log:
         "logs/train/{model}.log",
     benchmark:
@@ -96,3 +101,19 @@ rule train:
         " --config {input.config} --tokenizer {input.tokenizer} --tokens {input.tokens}"
         " --output data/models/{wildcards.model} --curve {output.curve}"
         " --summary {output.summary} --threads {threads} 2>&1 | tee {log}"
+
+
+# The trainings of a study lie together, apart from those of other studies.
+rule training:
+    input:
+        curve="data/training/{model}/loss.csv",
+        summary="data/training/{model}/summary.json",
+    output:
+        curve=f"{RUNS}/training/{{model}}/loss.csv",
+        summary=f"{RUNS}/training/{{model}}/summary.json",
+    log:
+        "logs/training/{model}.log",
+    wildcard_constraints:
+        model=TRAINED,
+    shell:
+        "cp {input.curve} {output.curve} 2> {log} && cp {input.summary} {output.summary} 2>> {log}"

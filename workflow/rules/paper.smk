@@ -4,9 +4,13 @@ rule typeset:
         measurements=[rules.measurements.input, FIGURES["training_loss"]],
         study=section("study"),
         published="paper/published.yaml",
-        code=code.files("posenc.steps.typeset"),
+        code=section("code/posenc.steps.typeset"),
     output:
         numbers="paper/generated/numbers.tex",
+        checksums=[
+            "paper/generated/checksums.json",
+            "paper/generated/tables/checksums.json",
+        ],
         tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
         metrics="data/metrics.json",
         layers=runs("data/plots/layers/{model}-{dataset}-{condition}.csv"),
@@ -30,7 +34,11 @@ def shown(document):
         "numbers": rules.typeset.output.numbers,
         "tables": [f"paper/generated/tables/{table}.tex" for table in parts["tables"]],
         "figures": [f"data/figures/{figure}.pdf" for figure in parts["figures"]],
-        "code": code.files("posenc.steps.latex"),
+        "checksums": [
+            *rules.typeset.output.checksums,
+            *(f"data/figures/{figure}.json" for figure in parts["figures"]),
+        ],
+        "code": section("code/posenc.steps.latex"),
     }
 
 

@@ -102,7 +102,6 @@ class Dataset(Section):
         return {
             "fetch": Origin(format=self.format, source=self.source),
             "documents": Content(format=self.format, text=self.text),
-            "evaluation": self.evaluation,
         }
 
     @model_validator(mode="after")

@@ -117,13 +117,17 @@ class Model(Reading):
 
     source: Source
 
+    @property
+    def reading(self) -> Reading:
+        """The part that tokens and captures depend on."""
+        return Reading(family=self.family, max_tokens=self.max_tokens)
+
     def steps(self) -> dict[str, Section]:
         """The part of the section that each step reads, so that an edit reaches no other."""
-        reading = Reading(family=self.family, max_tokens=self.max_tokens)
         if not isinstance(self.source, TrainSource):
-            return {"fetch": self, "reading": reading}
+            return {"fetch": self}
         corpus = Corpus(**{name: getattr(self.source, name) for name in Corpus.model_fields})
-        return {"train": self.source, "corpus": corpus, "reading": reading}
+        return {"train": self.source, "corpus": corpus}
 
     @model_validator(mode="after")
     def _check_source(self) -> Model:

@@ -16,7 +16,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
 from ..config.figures import Figure, Style
-from ..files import ArtifactError, atomic_file, read_json
+from ..files import ArtifactError, atomic_file, read_sealed, sha256_file, write_sealed
+from ..provenance import versions
 from ..steps.common import read_section
 
 INTACT = "intact"
@@ -198,13 +199,15 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
 
     Raises
     ------
+    DamagedError
+        If a file was altered.
     ArtifactError
         If a file is not a measurement.
     """
     measurements = []
     for path in paths:
-        value = read_json(path)
-        if not isinstance(value, dict) or not {"run", "status", "measurement"} <= value.keys():
+        value = read_sealed(path)
+        if not {"run", "status", "measurement"} <= value.keys():
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
         measurements.append(value)
     return measurements
@@ -241,6 +244,16 @@ def command(
         shared = read_section(style, Style)
         made = draw(read(inputs or []), read_section(config, section), shared)
         save(made, output, shared)
+        # What the figure is made of, and what its files should be when they are read.
+        write_sealed(
+            output[0].with_suffix(".json"),
+            {
+                "files": {path.name: sha256_file(path) for path in output},
+                # Without checksums: a document is not built anew when its figure stays the same.
+                "inputs": [str(path) for path in inputs or []],
+                "versions": versions("matplotlib"),
+            },
+        )
 
     main.__doc__ = (draw.__doc__ or "").split("\n")[0]
     return main

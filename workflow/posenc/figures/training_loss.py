@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..config.figures import Figure, Style
-from ..files import ArtifactError, read_json
+from ..files import ArtifactError, DamagedError, read_sealed, sha256_file
 from . import common
 
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
@@ -81,10 +81,13 @@ def read_training(paths: Sequence[Path]) -> list[dict]:
     losses = {path.parent: path for path in map(Path, paths) if path.name == "loss.csv"}
     for folder in sorted(summaries.keys() ^ losses.keys()):
         raise ArtifactError(f"{folder}: give both summary.json and loss.csv")
-    return [
-        {"summary": read_json(path), "loss": _read_loss(losses[folder])}
-        for folder, path in summaries.items()
-    ]
+    trainings = []
+    for folder, path in summaries.items():
+        summary, loss = read_sealed(path), losses[folder]
+        if summary["curve"]["sha256"] != sha256_file(loss):
+            raise DamagedError(loss, f"{loss} does not match its checksum in {path}")
+        trainings.append({"summary": summary, "loss": _read_loss(loss)})
+    return trainings
 
 
 def _read_loss(path: Path) -> list[dict[str, float | None]]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 
-from ..files import ArtifactError
+from ..files import ArtifactError, DamagedError
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -22,7 +22,8 @@ def run(function: Callable[..., None]) -> None:
 
     An error that the user can mend ends with one line ``error: ...`` on stderr and exit code 1:
     an ``ArtifactError``, a ``RuntimeError`` with ``is_user_error = True``, or an ``OSError`` of
-    the system such as a full disk. An interruption exits with 130. Everything else is a defect
+    the system such as a full disk. What is damaged is removed, so that the next run makes it
+    again. An interruption exits with 130. Everything else is a defect
     and shows its traceback.
     """
 
@@ -32,6 +33,10 @@ def run(function: Callable[..., None]) -> None:
             function(*args, **kwargs)
         except KeyboardInterrupt:
             _end("interrupted", 130)
+        except DamagedError as error:
+            # Without the file, the next run makes it again; kept, it would stop every run.
+            error.path.unlink(missing_ok=True)
+            _end(f"{error}; {error.path} is removed: start again, and it is made anew", 1)
         except RuntimeError as error:
             if not isinstance(error, ArtifactError) and not getattr(error, "is_user_error", False):
                 raise

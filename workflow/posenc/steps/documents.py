@@ -9,7 +9,7 @@ import typer
 
 from ..config.datasets import Content
 from ..datasets.documents import parse, write_documents
-from ..files import sha256_file
+from ..files import sha256_file, verify
 from .common import read_section, run
 
 
@@ -20,6 +20,7 @@ def main(
 ) -> None:
     """Parse a data set's raw file into cleaned documents."""
     content = read_section(config, Content)
+    verify(raw, f"{raw.name}.json")
     provenance = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
     write_documents(parse(raw, content), output, content, provenance)
 

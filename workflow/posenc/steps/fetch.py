@@ -9,6 +9,7 @@ import typer
 
 from ..config.datasets import Origin
 from ..datasets.fetch import fetch
+from ..files import write_checksums
 from .common import read_section, run
 
 
@@ -16,9 +17,10 @@ def main(
     config: Annotated[Path, typer.Option(help="Section NAME/fetch.json.")],
     output: Annotated[Path, typer.Option(help="Where the raw file goes.")],
 ) -> None:
-    """Bring a data set's raw file from where its source says."""
+    """Bring a data set's raw file from where its source says, and write its checksum beside it."""
     origin = read_section(config, Origin)
     fetch(origin.source, origin.format, output, name=config.parent.name)
+    write_checksums(output.with_name(f"{output.name}.json"), output.name)
 
 
 if __name__ == "__main__":

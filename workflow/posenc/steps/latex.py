@@ -11,7 +11,15 @@ from typing import Annotated
 
 import typer
 
-from posenc.files import atomic_file, read_json, sha256_file, write_json
+from posenc.files import (
+    CHECKSUMS,
+    ArtifactError,
+    atomic_file,
+    read_json,
+    sha256_file,
+    verify,
+    write_json,
+)
 from posenc.steps.common import run
 
 COMMAND = (
@@ -45,6 +53,8 @@ def main(
     With every file that the document shows given as INPUT, it is built only when one of them
     changed since the last build: a measurement that comes out the same rebuilds nothing.
     """
+    for path in inputs or []:
+        check(path)
     built = document.parent / "build" / document.with_suffix(".pdf").name
     receipt = built.with_suffix(".receipt.json")
     read = {str(path): sha256_file(path) for path in [document, *(inputs or []), Path(__file__)]}
@@ -57,11 +67,27 @@ def main(
         shutil.copyfile(built, temporary)
 
 
+def check(path: Path) -> None:
+    """Compare a file that the workflow made with its checksum, where it has one.
+
+    Raises
+    ------
+    DamagedError
+        If it was altered.
+    """
+    for checksums in (CHECKSUMS, f"{path.stem}.json"):
+        if path.with_name(checksums).exists():
+            verify(path, checksums)
+
+
 def is_current(receipt: Path, read: dict[str, str], built: Path) -> bool:
     """Whether the last build read these very files, and its result is still there."""
     if not (receipt.exists() and built.exists()):
         return False
-    return read_json(receipt) == {"inputs": read, "pdf": sha256_file(built)}
+    try:
+        return read_json(receipt) == {"inputs": read, "pdf": sha256_file(built)}
+    except ArtifactError:
+        return False
 
 
 def build(document: Path) -> Path:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import typer
 
 from posenc.config.measurements import Perplexity
-from posenc.files import ArtifactError, write_json
+from posenc.files import ArtifactError
 from posenc.measures.perplexity import (
     bits_per_byte,
     corpus_perplexity,
@@ -20,23 +18,11 @@ from posenc.measures.perplexity import (
     sequence_perplexity,
     share_worse_than_uniform,
 )
-from posenc.provenance import versions
-from posenc.steps.common import read_section, run
-from posenc.store import LOSSES, ActivationStore, open_pair
+from posenc.steps.common import run
+from posenc.steps.measurement import command
+from posenc.store import LOSSES, ActivationStore
 
 SCHEMA = 1
-
-
-def main(
-    config: Annotated[Path, typer.Option(help="section `measurements.perplexity`")],
-    intact: Annotated[Path, typer.Option(help="store of the intact run")],
-    condition: Annotated[Path, typer.Option(help="store of the run under the condition")],
-    output: Annotated[Path, typer.Option()],
-) -> None:
-    """Write the perplexity under CONDITION, compared with INTACT, to OUTPUT."""
-    parameters = read_section(config, Perplexity)
-    intact_store, condition_store = open_pair(intact, condition, verify={LOSSES})
-    write_json(output, measure(parameters, intact_store, condition_store))
 
 
 class Losses:
@@ -75,11 +61,6 @@ def measure(
         "catalogue": ["D1"],
         "run": metadata["run"],
     }
-    provenance = {
-        "parameters": parameters.model_dump(),
-        "inputs": {"intact": intact.digest, "condition": condition.digest},
-        "versions": versions("numpy"),
-    }
     if not metadata["is_decoder"]:
         return {
             **header,
@@ -88,7 +69,6 @@ def measure(
             "documents": 0,
             "tokens": 0,
             "confidence": parameters.confidence,
-            "provenance": provenance,
         }
     ours, theirs = Losses(condition), Losses(intact)
     if not (
@@ -128,9 +108,10 @@ def measure(
         "bytes": int(ours.utf8_bytes.sum()),
         **{name: estimate.as_json() for name, estimate in estimates.items()},
         "sequence_perplexity": sequence_perplexity(ours.nll, tokens),
-        "provenance": provenance,
     }
 
+
+main = command("perplexity", Perplexity, measure, {LOSSES})
 
 if __name__ == "__main__":
     run(main)

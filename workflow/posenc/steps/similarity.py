@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.config.measurements import Similarity
-from posenc.files import ArtifactError, write_json
+from posenc.files import ArtifactError
 from posenc.measures.bootstrap import percentile_interval, ratio_replicates
 from posenc.measures.similarity import (
     gaussian_null_sd,
@@ -20,23 +18,11 @@ from posenc.measures.similarity import (
     rescaled,
     token_cosines,
 )
-from posenc.provenance import versions
-from posenc.steps.common import read_section, run
-from posenc.store import ActivationStore, open_pair
+from posenc.steps.common import run
+from posenc.steps.measurement import command
+from posenc.store import ActivationStore
 
 SCHEMA = 1
-
-
-def main(
-    config: Annotated[Path, typer.Option(help="section `measurements.similarity`")],
-    intact: Annotated[Path, typer.Option(help="store of the intact run")],
-    condition: Annotated[Path, typer.Option(help="store of the run under the condition")],
-    output: Annotated[Path, typer.Option()],
-) -> None:
-    """Write the similarity of CONDITION to INTACT to OUTPUT."""
-    parameters = read_section(config, Similarity)
-    intact_store, condition_store = open_pair(intact, condition)
-    write_json(output, measure(parameters, intact_store, condition_store))
 
 
 class KeptTokens:
@@ -140,11 +126,6 @@ def measure(
         ),
         "gaussian_null": {"mean": 0.0, "sd": gaussian_null_sd(d_model)},
         "histograms": histograms,
-        "provenance": {
-            "parameters": parameters.model_dump(),
-            "inputs": {"intact": intact.digest, "condition": condition.digest},
-            "versions": versions("numpy"),
-        },
     }
 
 
@@ -219,6 +200,8 @@ def gather(
         out[here] = rows[row[here]]
     return out
 
+
+main = command("similarity", Similarity, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from posenc.config.models import Corpus, TrainedTokenizer
-from posenc.files import atomic_file
+from posenc.models import copy_tokenizer, save_tokenizer
 from posenc.steps.common import read_section, run
 
 
@@ -18,11 +18,9 @@ def main(
     documents: Annotated[Path, typer.Option()],
     output: Annotated[Path, typer.Option()],
 ) -> None:
-    """Write ``tokenizer.json`` to OUTPUT."""
+    """Write OUTPUT, a ``tokenizer.json``, and its checksum beside it."""
     corpus = read_section(config, Corpus)
     if not isinstance(corpus.tokenizer, TrainedTokenizer):
-        from posenc.models import copy_tokenizer
-
         copy_tokenizer(name, Path(corpus.tokenizer.path), output.parent)
         return
     from posenc.datasets.training import training_documents
@@ -30,8 +28,7 @@ def main(
 
     training, _ = training_documents(documents, corpus)
     tokenizer = train_bpe(training["text"].to_pylist(), corpus.tokenizer.vocabulary_size)
-    with atomic_file(output) as temporary:
-        tokenizer.save(str(temporary))
+    save_tokenizer(tokenizer, output.parent)
 
 
 if __name__ == "__main__":

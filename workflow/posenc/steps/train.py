@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from posenc.config.models import TrainSource
 from posenc.devices import device_for
-from posenc.files import atomic_file, sha256_file, sha256_json, write_json
+from posenc.files import atomic_file, sha256_file, sha256_json, verify, write_sealed
 from posenc.models import save
 from posenc.provenance import code_digest, versions
 from posenc.steps.common import read_section, run
@@ -46,12 +46,11 @@ def main(
         sequences(table.filter(part)["input_ids"].to_pylist(), source.n_positions)
         for part in (~held_out, held_out)
     )
-    vocabulary = Tokenizer.from_file(str(tokenizer))
+    vocabulary = Tokenizer.from_file(str(verify(tokenizer)))
     model = build(source, vocabulary.get_vocab_size(), vocabulary.token_to_id(END_OF_TEXT))
     inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
-    identity = sha256_json(
-        [inputs, source.model_dump(), code_digest("posenc.steps.train"), versions("torch")]
-    )
+    code = code_digest("posenc.steps.train")
+    identity = sha256_json([inputs, source.model_dump(), code, versions("torch")])
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     with tqdm(total=source.steps, unit="step", desc=f"train {name}", mininterval=5) as bar:
@@ -75,7 +74,7 @@ def main(
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    write_json(
+    write_sealed(
         summary,
         {
             "schema": 1,
@@ -92,7 +91,12 @@ def main(
             "final_training_loss": rows[-1]["training_loss"],
             "final_validation_loss": rows[-1]["validation_loss"],
             "best_validation_loss": min(row["validation_loss"] for row in rows),
-            "provenance": {"inputs": inputs, "versions": versions("torch", "transformers")},
+            "curve": {"file": curve.name, "sha256": sha256_file(curve)},
+            "provenance": {
+                "inputs": inputs,
+                "versions": versions("torch", "transformers"),
+                "code": code,
+            },
         },
     )
     save(model, output)

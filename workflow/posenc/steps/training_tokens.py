@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from posenc.config.models import Corpus
 from posenc.datasets.training import training_documents
-from posenc.files import sha256_file
+from posenc.files import sha256_file, verify
 from posenc.provenance import versions
 from posenc.steps.common import read_section, run
 from posenc.store import write_table
@@ -26,7 +26,7 @@ def main(
 ) -> None:
     """Write the training and validation tokens to OUTPUT (column ``held_out``)."""
     corpus = read_section(config, Corpus)
-    vocabulary = Tokenizer.from_file(str(tokenizer))
+    vocabulary = Tokenizer.from_file(str(verify(tokenizer)))
     parts = []
     for held_out, chosen in enumerate(training_documents(documents, corpus)):
         table = tokenize(

@@ -9,7 +9,15 @@ import typer
 from ruamel.yaml import YAML, YAMLError
 
 from posenc import typeset
-from posenc.files import ArtifactError, read_json, write_json, write_text
+from posenc.files import (
+    CHECKSUMS,
+    ArtifactError,
+    read_json,
+    read_sealed,
+    write_checksums,
+    write_json,
+    write_text,
+)
 from posenc.steps.common import run
 
 
@@ -27,6 +35,8 @@ def main(
     write_text(output_numbers, typeset.numbers_tex(results))
     for name in typeset.TABLES:
         write_text(output_tables / f"{name}.tex", typeset.table_tex(results, name))
+    write_checksums(output_numbers.with_name(CHECKSUMS), output_numbers.name)
+    write_checksums(output_tables / CHECKSUMS, *(f"{name}.tex" for name in typeset.TABLES))
     write_json(metrics, typeset.metrics(results))
     tables = typeset.plots(results)
     for path in (plots / "layers").glob("*.csv"):
@@ -49,8 +59,8 @@ def read(study: Path, published: Path, inputs: list[Path]) -> typeset.Results:
         # The loss curve is a figure's; it lies beside the summary that is read here.
         if path.suffix == ".csv":
             continue
-        value = read_json(path)
-        kind = value.get("measurement") if isinstance(value, dict) else None
+        value = read_sealed(path)
+        kind = value.get("measurement")
         if kind == "training":
             trainings.append(value)
         elif kind in ("similarity", "perplexity"):

@@ -1,0 +1,282 @@
+"""What a study consists of: a file for each job, and a folder that holds its runs and no others."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from posenc import code, plan
+from posenc.config.params import load, validate
+from posenc.files import sha256_file
+from posenc.steps.common import read_section
+
+from .synthetic import PROJECT
+
+READERS = {
+    "datasets/*/fetch.json": "posenc.steps.fetch",
+    "datasets/*/documents.json": "posenc.steps.documents",
+    "models/*/fetch.json": "posenc.steps.model",
+    "models/*/corpus.json": "posenc.steps.tokenizer posenc.steps.training_tokens",
+    "models/*/train.json": "posenc.steps.train",
+    "tokenize/*/*.json": "posenc.steps.tokenize",
+    "capture/*.json": "posenc.steps.capture posenc.steps.store",
+    "similarity/*.json": "posenc.steps.similarity",
+    "perplexity/*.json": "posenc.steps.perplexity",
+    "figures/layer_similarity.json": "posenc.figures.layer_similarity",
+    "figures/cosine_histogram.json": "posenc.figures.cosine_histogram",
+    "figures/perplexity.json": "posenc.figures.perplexity",
+    "figures/training_loss.json": "posenc.figures.training_loss",
+}
+"""Which commands read a file as their ``--config``."""
+OTHERS = {"figures/style.json", "runs.json", "study.json"}
+
+
+@pytest.fixture
+def raw() -> dict:
+    return YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch) -> Path:
+    """Empty data, of the project whose code it is."""
+    monkeypatch.chdir(PROJECT)
+    for name in ("CONFIG", "STUDIES", "SET_ASIDE"):
+        monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
+    return tmp_path
+
+
+class Read(BaseException):
+    """Ends a command once it has read its section."""
+
+
+def section_that_is_read(module: str, config: Path, monkeypatch):
+    """The section of its ``--config`` that a command reads, as it reads it."""
+    function, found = importlib.import_module(module).main, []
+    # A command made by another module looks the function up there.
+    home = inspect.getmodule(function.__code__)
+
+    def read(path, section):
+        value = read_section(path, section)
+        if path == config:
+            found.append(value)
+            raise Read
+        return value
+
+    monkeypatch.setattr(home, "read_section", read)
+    given = {"config": config, "style": plan.CONFIG / "figures/style.json", "output": []}
+    required = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty
+    ]
+    with pytest.raises(Read):
+        function(**{name: given.get(name, Path("absent")) for name in required})
+    return found[0]
+
+
+@pytest.mark.parametrize("study", ["default", "local", "real"])
+def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypatch):
+    params = load(PROJECT / "params.yaml")
+    params = params.model_copy(update={"study": params.studies[study]})
+    plan.materialize(params)
+    files = {str(path.relative_to(plan.CONFIG)) for path in plan.CONFIG.rglob("*.json")}
+    assert files == {str(path.relative_to(plan.CONFIG)) for path, _ in plan.sections(params)}
+    kinds, read = set(), set()
+    for pattern, modules in READERS.items():
+        for config in plan.CONFIG.glob(pattern):
+            read.add(str(config.relative_to(plan.CONFIG)))
+            for module in modules.split():
+                section = section_that_is_read(module, config, monkeypatch)
+                # Nothing is left out, and nothing is added: the file is all that the job is given.
+                given = json.loads(config.read_text())
+                assert json.loads(section.model_dump_json()) == given, config
+                kinds.add(pattern)
+    rest = {file for file in files - read if not file.startswith("code/")}
+    assert rest == OTHERS
+    assert kinds == READERS.keys()
+
+
+def test_the_jobs_of_a_study_are_its_runs(raw):
+    params = validate(raw)
+    values = {str(path.relative_to(plan.CONFIG)): value for path, value in plan.sections(params)}
+    study = params.study
+    for model in study.models:
+        for job in ("similarity", "perplexity"):
+            assert values[f"{job}/{model}.json"]["datasets"] == study.datasets
+            assert values[f"{job}/{model}.json"]["conditions"] == study.conditions
+        capture = values[f"capture/{model}.json"]
+        assert capture["datasets"] == study.datasets
+        assert list(capture["conditions"]) == study.conditions
+        for dataset in study.datasets:
+            tokenize = values[f"tokenize/{model}/{dataset}.json"]
+            assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
+            assert tokenize["reading"] == capture["reading"]
+    assert values["study.json"] == plan.facts(params)
+    assert values["study.json"]["study"] == raw["study"]
+
+
+def test_each_command_has_a_file_that_says_what_its_code_is(raw):
+    files = {path: value for path, value in plan.sections(validate(raw)) if "code" in path.parts}
+    commands = {
+        f"posenc.{package}.{path.stem}"
+        for package in ("steps", "figures")
+        for path in (PROJECT / "workflow/posenc" / package).glob("*.py")
+        if "__main__" in path.read_text()
+    }
+    assert commands and commands <= {path.name.removesuffix(".json") for path in files}
+    for path, digests in files.items():
+        module = path.name.removesuffix(".json")
+        assert list(digests) == code.files(module)
+        assert f"workflow/{module.replace('.', '/')}.py" in digests
+        for file, digest in digests.items():
+            assert digest == sha256_file(PROJECT / file)
+
+
+def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
+    plan.materialize(validate(raw))
+    stamps = {path: path.stat().st_mtime_ns for path in plan.CONFIG.rglob("*.json")}
+    stranger, hidden = plan.CONFIG / "capture/gpt5.json", plan.CONFIG / "capture/.another.json"
+    stranger.write_text("{}")
+    hidden.write_text("{}")
+    (plan.CONFIG / "runs.json").write_text("{")
+    raw["activations"]["dtype"] = "float32"
+    plan.materialize(validate(raw))
+    rewritten = {
+        str(path.relative_to(plan.CONFIG))
+        for path, stamp in stamps.items()
+        if path.stat().st_mtime_ns != stamp
+    }
+    assert rewritten == {"capture/minilm.json", "capture/decoder.json", "runs.json"}
+    assert not stranger.exists() and hidden.exists()
+
+
+# --- Setting aside ------------------------------------------------------------------------------
+
+
+def fill(params, mark: str) -> set[str]:
+    """Make every leaf of the study's folder, as its steps do; returns the paths of the files."""
+    study, place, files = params.study, plan.folder(params), set()
+    for model in study.trained:
+        files |= {f"training/{model}/{file}" for file in ("loss.csv", "summary.json")}
+    for model in study.models:
+        for dataset in study.datasets:
+            files.add(f"tokens/{model}/{dataset}.parquet")
+            for run in (f"{model}/{dataset}/{condition}" for condition in study.conditions):
+                files |= {f"activations/{run}/{file}" for file in ("index", "shard-0", "shard-1")}
+                files |= {
+                    f"measurements/{name}/{run}.json" for name in ("similarity", "perplexity")
+                }
+    for file in files:
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (place / file).write_text(f"{mark} {file}")
+    return files
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    """What files under a folder hold."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def edited(raw: dict, **changes) -> dict:
+    """The parameters with another default study."""
+    result = copy.deepcopy(raw)
+    result["studies"]["default"].update(changes)
+    return result
+
+
+def mentions(name: str, files) -> set[str]:
+    """Files of one model, data set or condition."""
+    return {file for file in files if name in [part.split(".")[0] for part in Path(file).parts]}
+
+
+FEWER = {
+    "condition": ({"conditions": ["intact"]}, "zero"),
+    "data set": ({"datasets": ["sample_reviews"]}, "sample_questions"),
+    "model": ({"models": ["decoder"], "pretrained": []}, "minilm"),
+    "trained model": ({"models": ["minilm"], "trained": {}}, "decoder"),
+}
+
+
+@pytest.mark.parametrize("kind", FEWER)
+def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
+    changes, name = FEWER[kind]
+    whole, fewer, lines = validate(raw), validate(edited(raw, **changes)), []
+    files = fill(whole, "first")
+    gone = mentions(name, files)
+    assert gone and gone != files
+    before = files_in(plan.STUDIES)
+    place, aside = plan.folder(whole), plan.SET_ASIDE / "default"
+
+    plan.tidy(fewer, lines.append)
+    assert files_in(place).keys() == files - gone
+    assert files_in(aside).keys() == gone
+    assert len(lines) == 1 and lines[0].startswith(f"set aside in {aside}: ")
+    empty = {path for path in place.rglob("*") if path.is_dir() and not any(path.iterdir())}
+    assert empty <= {place / "training"}
+
+    plan.tidy(fewer, lines.append)
+    assert len(lines) == 1, "nothing is left to do"
+
+    plan.tidy(whole, lines.append)
+    assert files_in(plan.STUDIES) == before
+    assert not plan.SET_ASIDE.exists() or files_in(plan.SET_ASIDE) == {}
+    assert len(lines) == 2 and lines[1].startswith(f"brought back from {aside}: ")
+
+
+def test_what_was_made_anew_is_not_replaced_by_what_was_set_aside(raw):
+    whole, fewer = validate(raw), validate(edited(raw, conditions=["intact"]))
+    files = fill(whole, "first")
+    plan.tidy(fewer, lambda line: None)
+    # As `dvc checkout` does.
+    fill(whole, "second")
+    plan.tidy(whole, lambda line: None)
+    assert set(files_in(plan.folder(whole)).values()) == {f"second {file}" for file in files}
+    assert files_in(plan.SET_ASIDE) == {}, "the older ones would come back in their place"
+
+
+def test_what_is_set_aside_takes_the_place_of_what_was(raw):
+    whole, fewer = validate(raw), validate(edited(raw, conditions=["intact"]))
+    files = fill(whole, "first")
+    plan.tidy(fewer, lambda line: None)
+    old = plan.SET_ASIDE / "default/activations/minilm/sample_reviews/zero/shard-9"
+    old.write_text("first")
+    fill(whole, "second")
+    plan.tidy(fewer, lambda line: None)
+    kept = files_in(plan.SET_ASIDE / "default")
+    assert kept.keys() == mentions("zero", files)
+    assert set(kept.values()) == {f"second {file}" for file in kept}
+
+
+def test_other_studies_and_hidden_files_stay(raw):
+    params = validate(edited(raw, conditions=["intact"]))
+    fill(params, "first")
+    other = plan.STUDIES / "real/activations/bert/imdb/zero/index"
+    hidden = plan.folder(params) / "activations/minilm/sample_reviews/.zero.retired/index"
+    partial = plan.folder(params) / "captures/minilm/sample_reviews.zero.0123/shard"
+    for path in (other, hidden, partial):
+        path.parent.mkdir(parents=True)
+        path.write_text("kept")
+    before = files_in(plan.STUDIES)
+    plan.tidy(params, lambda line: pytest.fail(line))
+    assert files_in(plan.STUDIES) == before
+
+
+def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
+    """DVC's stages name the folder: it must be there, and empty."""
+    whole = validate(raw)
+    fewer = validate(edited(raw, models=["minilm"], trained={}))
+    fill(whole, "first")
+    plan.materialize(fewer)
+    plan.tidy(fewer, lambda line: None)
+    folder = plan.folder(fewer) / "training"
+    assert folder.is_dir() and not any(folder.iterdir())

@@ -1,0 +1,241 @@
+"""A full disk, damaged files, two runs at once, Ctrl-C: a clear line, then the same bytes."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.corruptions import flip
+from tests.faults.kills import (
+    CAPTURE,
+    SNAKEMAKE,
+    STUDY,
+    TRAINING,
+    State,
+    jobs_of,
+    remove,
+    start,
+    strays,
+    unfinished,
+    wait_for,
+)
+from tests.workflow.conftest import Project
+
+MODEL = "data/models/decoder/model.safetensors"
+TRAIN = "posenc.steps.train"
+CHECKPOINT = "data/models/.decoder.partial/checkpoint.pt"
+RECEIPT = f"{STUDY}/captures/minilm/*/shard-00000.safetensors.json"
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Project:
+    """A copy of the finished study, dates included: whatever happens to it, others keep theirs."""
+    folder = tmp_path / "project"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    copy = Project(folder)
+    copy.environment = {**finished.environment, "PYTHONPATH": str(folder / "workflow")}
+    return copy
+
+
+@pytest.fixture
+def expected(finished) -> State:
+    """What the study consists of when nothing disturbs it."""
+    return State.of(finished)
+
+
+def errors(output: str) -> list[str]:
+    """What a run that failed says of the reason."""
+    assert "Traceback" not in output, output[-6000:]
+    return re.findall(r"(?m)^error: .*$", output)
+
+
+# --- A full disk --------------------------------------------------------------------------------
+
+
+class SmallDisk:
+    """A file system of its own for the folder ``data`` of a project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def mount(self, *arguments: str) -> str:
+        """Run mount(8) and return what it says when it fails."""
+        command = ["mount", *arguments, str(self.folder)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        return result.stderr.strip()
+
+    def leave(self, free: int) -> None:
+        """Leave so many bytes free, by changing the size of the disk."""
+        usage = os.statvfs(self.folder)
+        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        assert not self.mount("-o", f"remount,size={used + free}")
+
+
+@pytest.fixture
+def small_disk(project) -> SmallDisk:
+    """The project's data, moved to a small disk."""
+    data, kept = project.folder / "data", project.folder / "kept"
+    data.rename(kept)
+    data.mkdir()
+    disk = SmallDisk(data)
+    refused = disk.mount("-t", "tmpfs", "-o", "size=1G", "tmpfs")
+    if refused:
+        pytest.skip(f"a small disk cannot be mounted here: {refused}")
+    shutil.copytree(kept, data, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(kept)
+    yield disk
+    subprocess.run(["umount", str(data)], check=True)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_said_in_one_line_and_costs_a_rerun(project, expected, small_disk):
+    def failing(free: int, message: str, *arguments: str) -> None:
+        """Run with so much free; what was written has its final name only when it is whole."""
+        small_disk.leave(free)
+        result = project.snakemake(*arguments, check=False)
+        assert result.returncode == 1
+        (line,) = errors(result.stdout)
+        assert message in line
+        assert State.of(project).artifacts.items() < expected.artifacts.items()
+        assert strays(project) == []
+
+    shards = project.folder.glob(f"{STUDY}/activations/minilm/*/*/shard-*")
+    size = sum(path.stat().st_size for path in shards)
+    remove(project, CAPTURE.paths)
+    failing(size // 2, "do not fit: 0.01 GB are free")
+    # Enough for the numbers, but not for all that is written beside them.
+    failing(size + 4096, f"No space left on device: '{STUDY}/captures/minilm")
+    remove(project, TRAINING.paths)
+    failing(200_000, f"No space left on device: '{CHECKPOINT}'", "--", MODEL)
+    small_disk.leave(size * 9)
+    result = project.snakemake()
+    assert "finished already" in result.stdout
+    assert expected.differences(project) == []
+    assert unfinished(project) == set()
+
+
+# --- Damaged files ------------------------------------------------------------------------------
+
+
+def truncate(path: Path) -> None:
+    """Cut the last bytes off."""
+    os.truncate(path, path.stat().st_size - 100)
+
+
+def corrupt(path: Path) -> None:
+    """Change a byte."""
+    flip(path, random.Random(0))
+
+
+TOKENS = f"{STUDY}/tokens/decoder/sample_reviews.parquet"
+STORE = f"{STUDY}/activations/decoder/sample_reviews/zero"
+SHARD = f"{STORE}/shard-00001.safetensors"
+
+
+def test_what_was_written_over_is_made_again(project, expected):
+    truncate(project.folder / TOKENS)
+    corrupt(project.folder / SHARD)
+    result = project.snakemake()
+    assert "not as Snakemake left" in result.stdout
+    assert expected.differences(project) == []
+    assert project.planned() == {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "name", "readers"),
+    [
+        (truncate, TOKENS, ("activations/decoder", "measurements/*/decoder")),
+        (corrupt, SHARD, ("measurements/similarity/decoder",)),
+    ],
+    ids=["parquet", "shard"],
+)
+def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected, damage, name, readers):
+    path = project.folder / name
+    before = path.stat()
+    damage(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert project.planned() == {}, "no date tells"
+    remove(project, tuple(f"{STUDY}/{reader}" for reader in readers))
+    result = project.snakemake(check=False)
+    assert result.returncode == 1
+    (line,) = errors(result.stdout)
+    assert line.startswith(f"error: {name} does not match")
+    assert line.endswith("is removed: start again, and it is made anew")
+    project.snakemake()
+    assert expected.differences(project) == []
+
+
+# --- Two runs at once ---------------------------------------------------------------------------
+
+
+def test_dvc_is_refused_while_snakemake_runs_and_removes_nothing(project, expected):
+    remove(project, TRAINING.paths)
+    kept = State.of(project).artifacts
+    run = start(project, *SNAKEMAKE)
+    wait_for(lambda: jobs_of(project, TRAIN))
+    for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
+        result = project.run("dvc", *command, check=False)
+        assert result.returncode != 0
+        assert "Unable to acquire lock" in result.stdout, result.stdout[-3000:]
+    assert run.poll() is None, "it was refused meanwhile"
+    assert kept.items() <= State.of(project).artifacts.items()
+    assert run.wait() == 0
+    assert expected.differences(project) == []
+
+
+def test_snakemake_is_refused_while_dvc_runs(project, expected):
+    run = start(project, "dvc", "repro", "--force", "--single-item", *TRAINING.stages)
+    wait_for(lambda: jobs_of(project, TRAIN))
+    before = State.of(project).artifacts
+    result = project.snakemake(check=False)
+    assert result.returncode == 1
+    assert "is at work in this folder; start again when it has ended" in result.stdout
+    assert "Traceback" not in result.stdout
+    assert jobs_of(project, TRAIN), "the job of the run that is alive goes on"
+    assert before.items() <= State.of(project).artifacts.items()
+    assert run.wait() == 0
+    project.snakemake()
+    assert expected.differences(project) == []
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------
+
+
+def interrupt(project: Project, command: tuple[str, ...], pattern: str) -> None:
+    """Start a run, and interrupt it like Ctrl-C as soon as a file is there."""
+    run = start(project, *command)
+    wait_for(lambda: list(project.folder.glob(pattern)) or run.poll() is not None)
+    assert run.poll() is None, "it came to its end before"
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.wait() != 0
+    assert jobs_of(project) == [], "it has ended with all its jobs"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("front_end", ["snakemake", "dvc"])
+def test_an_interrupted_run_goes_on_where_it_was(project, expected, front_end):
+    """DVC removes a stage's outputs before it runs; what is half done lies outside of them."""
+    forced = ("dvc", "repro", "--force", "--single-item")
+    if front_end == "snakemake":
+        remove(project, (*TRAINING.paths, *CAPTURE.paths))
+        train, capture = (*SNAKEMAKE, "--", MODEL), SNAKEMAKE
+    else:
+        # Nothing there that the capture could keep.
+        shutil.rmtree(project.folder / ".dvc/cache")
+        train, capture = (*forced, "train@decoder"), (*forced, "capture@minilm")
+    interrupt(project, train, CHECKPOINT)
+    result = project.run(*train)
+    assert "going on from the checkpoint at step" in result.stdout
+    interrupt(project, capture, RECEIPT)
+    result = project.run(*capture)
+    assert "shard 0 of sample_reviews.intact is finished already" in result.stdout
+    project.snakemake()
+    assert expected.differences(project) == []
+    assert unfinished(project) == set()

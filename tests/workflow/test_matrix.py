@@ -1,0 +1,280 @@
+"""What one front end finds after the other: the table of docs/front-ends.md, row by row.
+
+Each test works in its own copy of the finished tiny study, whose results are committed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+
+from posenc import latex
+from tests.workflow.conftest import Project
+from tests.workflow.test_front_ends import artifacts
+
+PAPER = ["paper"] if not latex.missing() else []
+DOCUMENTS = ["paper", "slides"] if PAPER else []
+HEIGHT = "figures.training_loss.height"
+SEED = "measurements.perplexity.seed"
+PERPLEXITY_STAGES = [
+    "perplexity@minilm", "perplexity@decoder", "figure_perplexity", "typeset", *DOCUMENTS,
+]  # fmt: skip
+PERPLEXITY_JOBS = {
+    "perplexity": 2, "figure": 1, "typeset": 1, **{document: 1 for document in DOCUMENTS},
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Project:
+    """A copy of the finished study with its results committed."""
+    folder = tmp_path / "project"
+    # Dates are kept: Snakemake knows its outputs by them.
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    copy = Project(folder)
+    copy.environment.update(
+        {key: value for key, value in finished.environment.items() if key.startswith("GIT_")}
+    )
+    commit(copy, "results")
+    return copy
+
+
+def commit(project: Project, message: str) -> None:
+    project.run("git", "add", "--all")
+    project.run("git", "commit", "--quiet", "--message", message)
+
+
+def agree(project: Project) -> bool:
+    """Whether both front ends find everything current."""
+    return project.planned() == {} and project.reproduced() == []
+
+
+def kept(project: Project) -> set[str]:
+    """Runs that the captures and measurements of the last run did not compute anew."""
+    logs = [*project.folder.glob("logs/capture/*"), *project.folder.glob("logs/perplexity/*")]
+    return {
+        line.removesuffix(" is current and is kept")
+        for log in logs
+        for line in log.read_text().splitlines()
+        if line.endswith("is current and is kept")
+    }
+
+
+def test_after_snakemake_and_record_dvc_finds_nothing(project):
+    project.edit(HEIGHT, 3.1)
+    project.snakemake()
+    project.run("posenc", "record")
+    assert agree(project)
+
+
+def test_after_an_unrecorded_snakemake_dvc_makes_the_same(project):
+    project.edit(HEIGHT, 3.1)
+    project.snakemake()
+    made = artifacts(project)
+    assert project.reproduced() == ["figure_training_loss", *PAPER]
+    assert artifacts(project) == made
+    assert agree(project)
+
+
+def test_after_repro_snakemake_finds_nothing(project):
+    project.edit(SEED, 5)
+    assert project.reproduced() == PERPLEXITY_STAGES
+    assert agree(project)
+
+
+def test_an_older_commit(project):
+    before = artifacts(project)
+    project.edit(SEED, 5)
+    project.run("dvc", "repro")
+    newer = artifacts(project)
+    commit(project, "another seed")
+    project.run("git", "checkout", "--quiet", "HEAD~1")
+    # Without `dvc checkout`, the files are still those of the newer commit.
+    assert project.planned() == PERPLEXITY_JOBS
+    project.run("dvc", "checkout")
+    assert project.planned() == {}
+    assert artifacts(project) == before
+    assert project.reproduced() == []
+    project.run("git", "checkout", "--quiet", "-")
+    project.run("dvc", "checkout")
+    assert agree(project)
+    assert artifacts(project) == newer
+
+
+def test_files_of_another_version_are_not_taken_for_current(project):
+    """Newer by date, older by content: `dvc checkout` after Snakemake has read the new parameters.
+
+    A plan by dates alone would call them current.
+    """
+    lock = (project.folder / "dvc.lock").read_text()
+    project.edit(SEED, 5)
+    project.snakemake()
+    project.run("posenc", "record")
+    after = artifacts(project)
+    (project.folder / "dvc.lock").write_text(lock)
+    project.run("dvc", "checkout", "--force")
+    assert project.planned() == PERPLEXITY_JOBS
+    project.snakemake()
+    assert artifacts(project) == after
+
+
+def test_there_and_back_restores_from_the_cache(project):
+    before = artifacts(project)
+    project.edit(SEED, 5)
+    project.run("dvc", "repro")
+    project.edit(SEED, 0)
+    assert project.reproduced() == []
+    assert artifacts(project) == before
+    assert agree(project)
+
+
+def test_there_by_snakemake_and_back_by_dvc(project):
+    before = artifacts(project)
+    project.edit(SEED, 5)
+    project.snakemake()
+    project.run("posenc", "record")
+    project.edit(SEED, 0)
+    assert project.planned() == PERPLEXITY_JOBS, "Snakemake has no cache"
+    assert project.reproduced() == [], "DVC has"
+    assert artifacts(project) == before
+    assert agree(project)
+
+
+def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp_path):
+    remote, folder = tmp_path / "remote", tmp_path / "clone"
+    project.run("dvc", "remote", "add", "--local", "--default", "here", str(remote))
+    project.run("dvc", "push")
+    project.run("git", "clone", "--quiet", str(project.folder), str(folder))
+    clone = Project(folder)
+    clone.environment.update(
+        {key: value for key, value in project.environment.items() if key.startswith("GIT_")}
+    )
+    clone.run("dvc", "remote", "add", "--local", "--default", "here", str(remote))
+    clone.run("dvc", "pull")
+    assert artifacts(clone) == artifacts(project)
+    clone.edit("conditions.zero.position", "intact")
+    planned = clone.planned()
+    assert planned == {
+        "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, "figure": 3, "typeset": 1,
+        **{document: 1 for document in DOCUMENTS},
+    }  # fmt: skip
+    clone.snakemake()
+    measured = "data/studies/default/measurements/perplexity"
+    assert kept(clone) == {
+        "minilm/sample_reviews/intact",
+        "decoder/sample_reviews/intact",
+        f"{measured}/minilm/sample_reviews/intact.json",
+        f"{measured}/decoder/sample_reviews/intact.json",
+    }
+    by_snakemake = artifacts(clone)
+    # DVC computes as little, from the same start, and makes the same.
+    clone.run("git", "checkout", "--quiet", "--", "params.yaml", "dvc.lock", "data/metrics.json")
+    clone.run("dvc", "checkout", "--force")
+    assert agree(clone)
+    clone.edit("conditions.zero.position", "intact")
+    stages = clone.reproduced()
+    assert [stage for stage in stages if "@" in stage] == [
+        f"{name}@{model}"
+        for name in ("capture", "similarity", "perplexity")
+        for model in ("minilm", "decoder")
+    ]
+    assert "minilm/sample_reviews/intact" in kept(clone)
+    assert artifacts(clone) == by_snakemake
+    assert agree(clone)
+
+
+def test_experiments(project):
+    before = artifacts(project)
+    # Apart from the workspace: nothing here changes.
+    project.run("dvc", "exp", "run", "--temp", "--name", "apart", "-S", f"{SEED}=5")
+    assert artifacts(project) == before
+    assert agree(project)
+    # Queued, and started later.
+    project.run("dvc", "exp", "run", "--queue", "--name", "queued", "-S", f"{SEED}=6")
+    project.run("dvc", "exp", "run", "--run-all")
+    assert artifacts(project) == before
+    # In the workspace.
+    output = project.run("dvc", "exp", "run", "--name", "here", "-S", f"{SEED}=7").stdout
+    stages = re.findall(r"Running stage '([^']+)'", output)
+    assert [stage for stage in stages if stage != "check"] == PERPLEXITY_STAGES
+    assert agree(project)
+    shown = json.loads(project.run("dvc", "exp", "show", "--json").stdout)
+    seeds, bounds = set(), set()
+    for experiment in experiments(shown):
+        seeds.add(experiment["params"]["params.yaml"]["data"]["measurements"]["perplexity"]["seed"])
+        run = experiment["metrics"]["data/metrics.json"]["data"]["decoder"]
+        bounds.add(json.dumps(run, sort_keys=True))
+    assert {0, 5, 6, 7} <= seeds
+
+
+def experiments(shown: list) -> list[dict]:
+    """The data of every commit and experiment that `dvc exp show --json` lists."""
+    found = []
+    for row in shown:
+        data = row.get("data")
+        if data and "data/metrics.json" in (data.get("metrics") or {}):
+            found.append(data)
+        for experiment in row.get("experiments") or []:
+            found += experiments(experiment.get("revs") or [])
+    return found
+
+
+def test_an_edited_module(project):
+    project.append("workflow/posenc/measures/perplexity.py", "\n# edited\n")
+    assert project.planned() == PERPLEXITY_JOBS
+    stages = project.reproduced()
+    # Numbers and figure come out the same, so no document is built.
+    assert stages == ["perplexity@minilm", "perplexity@decoder", "figure_perplexity", "typeset"]
+    assert agree(project)
+
+
+def test_a_removed_run_and_its_return(project):
+    before = artifacts(project)
+    project.edit("studies.default.conditions", ["intact"])
+    project.snakemake()
+    project.run("posenc", "record")
+    gone = "data/studies/default/activations/decoder/sample_reviews/zero/index.parquet"
+    assert gone not in artifacts(project)
+    assert {"minilm/sample_reviews/intact", "decoder/sample_reviews/intact"} <= kept(project)
+    assert agree(project)
+    project.edit("studies.default.conditions", ["intact", "zero"])
+    result = project.snakemake()
+    assert "brought back" in result.stdout
+    assert {"minilm/sample_reviews/zero", "decoder/sample_reviews/zero"} <= kept(project)
+    project.run("posenc", "record")
+    assert artifacts(project) == before
+    assert agree(project)
+
+
+def test_a_removed_run_by_dvc(project):
+    before = artifacts(project)
+    project.edit("studies.default.conditions", ["intact"])
+    project.run("dvc", "repro")
+    gone = "data/studies/default/measurements/perplexity/decoder/sample_reviews/zero.json"
+    assert gone not in artifacts(project)
+    assert agree(project)
+    project.edit("studies.default.conditions", ["intact", "zero"])
+    assert project.reproduced() == [], "all of it is in the cache"
+    assert artifacts(project) == before
+    assert agree(project)
+
+
+def test_changing_the_study_and_back_computes_nothing(project):
+    before = artifacts(project)
+    raw = project.folder / "params.yaml"
+    text = raw.read_text()
+    other = "  other: &other\n    name: other\n    title: Other\n    models: [decoder]\n"
+    other += "    pretrained: []\n    trained: {decoder: sample_reviews}\n"
+    other += "    datasets: [sample_reviews]\n    conditions: [intact]\n"
+    raw.write_text(text.replace("studies:\n", "studies:\n" + other, 1))
+    assert agree(project)
+    project.run("posenc", "study", "other")
+    project.snakemake()
+    project.run("posenc", "record")
+    assert agree(project)
+    project.run("posenc", "study", "default")
+    assert project.reproduced() == []
+    assert {name: digest for name, digest in artifacts(project).items() if name in before} == before
+    assert agree(project)

@@ -1,0 +1,41 @@
+"""Gather the captured shards of a model's runs into finished stores."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.files import ArtifactError
+from posenc.runs import Job, clean, finish, is_captured, partials, runs_of
+from posenc.steps.common import read_section, run
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/capture/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
+    output: Annotated[Path, typer.Option(help="folder of its stores")],
+) -> None:
+    """Write the index of every run that is not current, and move its store into place."""
+    job = read_section(config, Job)
+    for one in runs_of(job, model, weights, tokens, output):
+        # A store that a capture found damaged may look current from its index.
+        if is_captured(one, job) or not one.is_current(thorough=False):
+            try:
+                finish(one, job)
+            except ArtifactError:
+                # Snakemake would take the capture for done.
+                for part in partials(output).parent.glob(f"{model}.*.json"):
+                    part.unlink()
+                raise
+        clean(one)
+    # What is left is of other inputs or code.
+    shutil.rmtree(partials(output), ignore_errors=True)
+
+
+if __name__ == "__main__":
+    run(main)

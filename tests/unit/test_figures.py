@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from posenc.config.params import load
 from posenc.documents import FIGURES
 from posenc.figures import common, cosine_histogram, layer_similarity, perplexity, training_loss
-from posenc.files import ArtifactError, DamagedError, read_sealed, sha256_file, verify, write_sealed
+from posenc.files import ArtifactError, DamagedError, read_sealed, verify, write_sealed
 
 from . import synthetic
 from .damage import call, flip, found_and_removed

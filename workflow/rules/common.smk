@@ -19,7 +19,6 @@ except schema.ParamsError as error:
     raise WorkflowError(str(error))
 
 
-
 def say(line):
     """One line to the terminal, beside Snakemake's own."""
     print(line, file=sys.stderr)
@@ -27,9 +26,7 @@ def say(line):
 
 # A stage of DVC, or the Snakemake that settles the records, is a part of another run.
 STANDS_ALONE = (
-    workflow.is_main_process
-    and "DVC_STAGE" not in os.environ
-    and agreement.MARK not in os.environ
+    workflow.is_main_process and "DVC_STAGE" not in os.environ and agreement.MARK not in os.environ
 )
 if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os.environ:
     try:

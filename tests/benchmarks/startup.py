@@ -20,11 +20,7 @@ IMPORTED_LATER = {
     "from transformers import GPT2LMHeadModel",
 }
 """What these import only once they know that there is something to do."""
-MODULES = {
-    "figure": "posenc.figures",
-    "paper": "posenc.steps.latex",
-    "slides": "posenc.steps.latex",
-}
+DOCUMENTS = ("paper", "slides")
 
 
 def seconds(program: str, repeats: int = 3) -> float:

@@ -108,12 +108,18 @@ rule training:
     input:
         curve="data/training/{model}/loss.csv",
         summary="data/training/{model}/summary.json",
+        code=section("code/posenc.steps.training"),
     output:
         curve=f"{RUNS}/training/{{model}}/loss.csv",
         summary=f"{RUNS}/training/{{model}}/summary.json",
     log:
         "logs/training/{model}.log",
+    benchmark:
+        "logs/benchmarks/training/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
+    params:
+        runs=RUNS,
     shell:
-        "cp {input.curve} {output.curve} 2> {log} && cp {input.summary} {output.summary} 2>> {log}"
+        "python -m posenc.steps.training --curve {input.curve} --summary {input.summary}"
+        " --output {params.runs}/training/{wildcards.model} 2>&1 | tee {log}"

@@ -182,7 +182,8 @@ def disturb(project: Project, random_: random.Random) -> tuple[str, str]:
         removed = list({removal, random_.choice(REMOVALS)})
     for one in removed:
         remove(project, one.paths)
-    victim, share, extra = random_.choice(VICTIMS), random_.random(), random_.uniform(0, 5)
+    victim, share = random_.choice(VICTIMS), random_.random()
+    extra = random_.uniform(0, 5) * (1 - share)  # the last jobs are short
     log = project.folder / "logs/killed.log"
     run = start(project, *command, log=log)
     while run.poll() is None and progress(log, by_dvc * len(removal.stages)) < share:

@@ -45,6 +45,10 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
     remove(finished, TRAINING.paths)
     run = start(finished, *SNAKEMAKE)
     wait_for(lambda: jobs_of(finished, TRAIN))
+    # Held there, so that no job writes a file in the moment in which another run looks at it.
+    held = jobs_of(finished, TRAIN)
+    for process in held:
+        process.suspend()
     writing = finished.folder / STUDY / "measurements/.zero.json.abc.unfinished"
     writing.touch()
     second = finished.snakemake(check=False)
@@ -53,6 +57,8 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
     assert "killed" not in second.stdout
     finished.snakemake("--dry-run")  # is answered meanwhile
     assert writing.exists()
+    for process in held:
+        process.resume()
     assert run.wait() == 0
     writing.unlink()
     assert artifacts(finished) == before

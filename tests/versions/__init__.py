@@ -1,0 +1,1 @@
+"""The meanings of a float attention mask, checked against versions of the library itself."""

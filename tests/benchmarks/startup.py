@@ -14,7 +14,11 @@ import time
 from pathlib import Path
 
 IMPORTED_LATER = {
-    "capture": "import torch, transformers, posenc.capture, posenc.conditions; "
+    "capture": "import torch, transformers, posenc.capture, posenc.interventions; "
+    "from transformers import BertModel, GPT2LMHeadModel",
+    "masks": "import torch, transformers, posenc.masks; "
+    "from transformers import BertModel, GPT2LMHeadModel",
+    "evaluate": "import torch, transformers, posenc.evaluation; "
     "from transformers import BertModel, GPT2LMHeadModel",
     "train": "import torch, transformers, posenc.training; "
     "from transformers import GPT2LMHeadModel",

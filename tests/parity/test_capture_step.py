@@ -16,6 +16,7 @@ import posenc.steps.capture as step
 from posenc import runs
 from posenc.capture import forward
 from posenc.config.activations import Activations
+from posenc.config.conditions import Condition
 from posenc.files import (
     CHECKSUMS,
     ArtifactError,
@@ -180,7 +181,7 @@ def test_the_store_gives_back_every_document(project, documents, condition):
     assert project.make() == {"intact", "zero"}
     store = ActivationStore(project.run(condition))
     assert store.metadata["run"] == {"model": "gpt2", "dataset": "sample", "condition": condition}
-    assert store.metadata["condition"] == {"position": condition}
+    assert store.metadata["condition"] == Condition(position=condition).model_dump()
     assert store.n_shards == SHARDS
     assert {path.name for path in project.run(condition).iterdir()} == {
         INDEX, LOSSES, *(shard_name(number) for number in range(SHARDS)),

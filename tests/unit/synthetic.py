@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,22 @@ from posenc.files import sha256_file, write_json, write_sealed
 
 BINS = 200
 PROJECT = Path(__file__).parents[2]
+KINDS = ("similarity", "perplexity", "conditions", "norms", "reference")
+"""Folders of a study's measurements."""
+FIGURE_INPUTS = {
+    "layer_similarity": ["similarity"],
+    "cosine_histogram": ["similarity"],
+    "perplexity": ["perplexity"],
+    "training_loss": ["training"],
+    "position_layers": ["conditions"],
+    "condition_costs": ["conditions"],
+    "recovered_share": ["conditions"],
+    "slope_sweep": ["conditions", "reference"],
+    "length_sweep": ["conditions"],
+    "extrapolation": ["conditions"],
+    "mask_semantics": [],
+}
+"""What each figure is made of, as in workflow/rules/figures.smk."""
 
 
 def estimate(value: float, half: float) -> dict:
@@ -58,6 +75,10 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
                 "token_sd": 0.11,
                 "baseline": estimate(baseline, 0.006),
                 "rescaled": estimate((cosine - baseline) / (1 - baseline), 0.02),
+                "centred": estimate(cosine - 0.05, 0.013),
+                "standardised": estimate(cosine - 0.07, 0.014),
+                "retrieval": estimate(0.6 * cosine, 0.02),
+                "cka": 0.9 * cosine,
             }
         )
     edges = np.linspace(-1, 1, BINS + 1)
@@ -72,6 +93,7 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
     return {
         **common("similarity", model, dataset, condition),
         "d_model": d_model,
+        "sample_tokens": 4096,
         "layers": layers,
         "gaussian_null": {"mean": 0.0, "sd": d_model**-0.5},
         "histograms": histograms,
@@ -100,6 +122,134 @@ def perplexity(model: str, dataset: str, condition: str, is_decoder: bool) -> di
         "delta_nll": estimate(change, 0.0 if condition == "intact" else 0.03),
         "perplexity_ratio": estimate(float(np.exp(change)), 0.02),
     }
+
+
+def share_of(name: str) -> float:
+    """What a condition recovers of the loss without positions: any number, the same each time."""
+    known = {"intact": 1.0, "zero": 0.0, "zero_hf_bool": 0.0}
+    drawn = (zlib.crc32(name.encode()) % 1000) / 1000
+    return known.get(name, 1.02 - 2.2 * drawn**3)
+
+
+def losses(name: str, dataset: str, seed: int = 0) -> dict:
+    """What a decoder's evaluation of a condition holds beside its layers.
+
+    Nothing is lost without positions on the sample's questions, so there is no share of it.
+    """
+    intact, lost = (3.7, 0.8) if "reviews" in dataset else (5.0, 0.5)
+    share = share_of(name) - 0.01 * seed
+    nll, half = intact + lost * (1 - share), 0.0 if name == "intact" else 0.02
+    has_shares = dataset != "sample_questions"
+    return {
+        "nll_per_token": estimate(nll, 0.03),
+        "perplexity": estimate(float(np.exp(nll)), 0.03 * float(np.exp(nll))),
+        "delta_nll": estimate(nll - intact, half),
+        "delta_nll_without": estimate(nll - intact - lost, 0.0 if name == "zero" else 0.02),
+        "recovered": estimate(share, half / lost) if has_shares else None,
+        "recovered_perplexity": estimate(share, half / lost) if has_shares else None,
+        "bits_per_byte": estimate(nll / 3, 0.01),
+        "worse_than_uniform": estimate(0.05, 0.002),
+    }
+
+
+def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 0) -> dict:
+    """A measurement of all conditions of a study, and of its sweeps for a decoder."""
+    is_decoder = study["models"][model]["is_decoder"]
+    made = common("conditions", model, dataset, "intact")
+    made["run"] = {"model": model, "dataset": dataset}
+    entries = []
+    for index, (name, spec) in enumerate(study["conditions"].items()):
+        if not is_decoder and spec.get("only") == "decoder":
+            continue
+        value = 1.0 if name == "intact" else 0.93 - 0.013 * index
+        layers = [{**estimate(value - 0.04 * k, 0.004), "layer": k} for k in range(5)]
+        entry = {"condition": name, "spec": spec, "layers": layers}
+        entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
+    return {
+        **made, "is_decoder": is_decoder, "vocabulary_size": 1024, "conditions": entries,
+        "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
+        if is_decoder else {},
+        "masks": [learned(name, mask) for name, mask in study["masks"].items()],
+    }  # fmt: skip
+
+
+def swept(sweep: dict, dataset: str, seed: int = 0) -> dict:
+    """A sweep whose loss has its least value in the middle."""
+    rows = []
+    for place, value in enumerate(sweep["values"]):
+        for name in sweep["conditions"]:
+            found = losses(name, dataset, seed)
+            nll = found["nll_per_token"]["value"] + 0.05 * (place - 2) ** 2
+            found["perplexity"] = estimate(float(np.exp(nll)), 0.03 * float(np.exp(nll)))
+            rows.append({"condition": name, "value": float(value), **found})
+    return {"key": sweep["key"], "rows": rows}
+
+
+def learned(name: str, mask: dict) -> dict:
+    """What the measurement says of a learned mask."""
+    found = {"slope": {"slope": 0.1}, "fitted": {"parameters": 368, "kept_step": 100}}
+    return {
+        "mask": name, "unit": "nats a token", "intact": 3.7, "start": 4.5, "loss": 3.9,
+        **found.get(mask["method"], {}),
+    }  # fmt: skip
+
+
+def extrapolation(study: dict, model: str) -> dict:
+    """Losses that rise after the trained length, or why there are none."""
+    made = common("extrapolation", model, "long", "intact")
+    made["run"] = {"model": model, "dataset": "long"}
+    if not study["models"][model]["is_decoder"]:
+        reason = "no language-model head"
+        return {**made, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
+    section, trained = study["study"]["extrapolation"], study["models"][model]["max_tokens"]
+    length, width = section["tokens"] - 1, section["bucket"]
+    rows = []
+    for index, name in enumerate(section["conditions"]):
+        buckets = [
+            {
+                "from": start + 1,
+                "to": min(start + width, length) + 1,
+                "nll_per_token": estimate(
+                    3.5 + 0.13 * index + (0.0 if start < trained else 0.8), 0.03
+                ),
+            }
+            for start in range(0, length, width)
+        ]
+        rows.append({"condition": name, "buckets": buckets})
+    return {**made, "trained_tokens": trained, "conditions": rows}
+
+
+def norms(model: str, dataset: str) -> dict:
+    """A measurement of norms, which has no interval and no condition."""
+    r2 = {"linear": -0.06, "flexible": 0.31}
+    made = {**common("norms", model, dataset, "intact"), "positions": 128}
+    made["run"] = {"model": model, "dataset": dataset}
+    del made["confidence"]
+    names = ("position_embeddings", "token_embeddings", "sum")
+    return {**made, "r2": dict.fromkeys(names, r2), "curve": [0.3] * 128}
+
+
+def reference(study: dict, model: str, dataset: str) -> dict:
+    """Levels of a trained decoder; of one whose corpus is not known, or an encoder, fewer."""
+    made = {**common("reference", model, dataset, "intact"), "vocabulary_size": 1024}
+    made["run"] = {"model": model, "dataset": dataset}
+    if not study["models"][model]["is_decoder"]:
+        return {**made, "status": "not run", "reason": "no language-model head", "levels": []}
+    names = {"uniform": 1024.0}
+    if model in study["study"]["trained"]:
+        names |= {"unigram": 705.0, "Kneser-Ney bigram": 72.5, "Kneser-Ney trigram": 51.0}
+    else:
+        made["reason"] = "what the model learned from is not here: uniform only"
+    made["levels"] = [
+        {
+            "level": name,
+            "perplexity": estimate(value, 0.0 if name == "uniform" else 0.03 * value),
+            "nll_per_token": estimate(float(np.log(value)), 0.03),
+            "bits_per_byte": estimate(float(np.log2(value)) / 4, 0.01),
+        }
+        for name, value in names.items()
+    ]
+    return made
 
 
 def _write(path: Path, value: dict) -> Path:
@@ -146,16 +296,18 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
     Returns
     -------
     dict
-        Lists of paths: ``study``, ``similarity``, ``perplexity`` and ``training``.
+        ``study``, a path, and lists of paths: of ``KINDS``, and ``training``. ``conditions`` holds
+        the measurements of long documents too, as the step writes them.
     """
-    study = study_file(name)
+    study, sweeps = study_file(name), load(PROJECT / "params.yaml").sweeps
+    chosen = {one: sweeps[one].model_dump() for one in study["study"]["sweeps"]}
     if models is not None:
         study["study"]["models"] = models
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
         study["models"] = {model: study["models"][model] for model in models}
-    written: dict = {"similarity": [], "perplexity": [], "training": []}
+    written: dict = {kind: [] for kind in (*KINDS, "training")}
     written["study"] = root / "data/config/study.json"
     write_json(written["study"], study)
     for model, facts in study["models"].items():
@@ -170,6 +322,28 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
                 for measurement, value in values.items():
                     place = root / "data/measurements" / measurement / model / dataset
                     written[measurement].append(_write(place / f"{condition}.json", value))
+        seed = list(study["models"]).index(model)
+        once = {
+            "conditions": lambda m, d, s=seed: conditions(study, chosen, m, d, s),
+            "norms": norms,
+            "reference": lambda m, d: reference(study, m, d),
+        }
+        for measurement, make in once.items():
+            place = root / "data/measurements" / measurement / model
+            for dataset in study["study"]["datasets"]:
+                written[measurement].append(_write(place / f"{dataset}.json", make(model, dataset)))
+        place = root / "data/measurements/conditions" / model
+        written["conditions"].append(_write(place / "long.json", extrapolation(study, model)))
     for model, dataset in study["study"]["trained"].items():
         written["training"] += write_training(root, model, dataset)
     return written
+
+
+def measured(written: dict) -> list[Path]:
+    """All files of :func:`write_inputs` that are typeset."""
+    return [path for kind in (*KINDS, "training") for path in written[kind]]
+
+
+def inputs_of(figure: str, written: dict) -> list[Path]:
+    """Those of the files of :func:`write_inputs` that a figure is made of."""
+    return [path for kind in FIGURE_INPUTS[figure] for path in written[kind]]

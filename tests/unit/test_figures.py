@@ -14,20 +14,25 @@ from matplotlib.text import Text
 
 from posenc.config.params import load
 from posenc.documents import FIGURES
-from posenc.figures import common, cosine_histogram, layer_similarity, perplexity, training_loss
+from posenc.figures import (
+    common,
+    cosine_histogram,
+    layer_similarity,
+    mask_semantics,
+    perplexity,
+    recovered_share,
+    training_loss,
+)
 from posenc.files import ArtifactError, DamagedError, read_sealed, verify, write_sealed
+from posenc.groups import GROUPS, group_of, grouped
+from posenc.semantics import semantics
 
 from . import synthetic
 from .damage import call, flip, found_and_removed
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 STYLE = SECTIONS.style
-INPUT = {
-    "layer_similarity": "similarity",
-    "cosine_histogram": "similarity",
-    "perplexity": "perplexity",
-    "training_loss": "training",
-}
+INPUT = synthetic.FIGURE_INPUTS
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,7 @@ def inputs(tmp_path_factory):
     """The files of a study and what they hold, by kind."""
     root = tmp_path_factory.mktemp("study")
     written = synthetic.write_inputs(root)
-    read = {kind: common.read_measurements(written[kind]) for kind in ("similarity", "perplexity")}
+    read = {kind: common.read_measurements(written[kind]) for kind in synthetic.KINDS}
     read["training"] = training_loss.read_training(written["training"])
     return root, written, read
 
@@ -43,7 +48,8 @@ def inputs(tmp_path_factory):
 def drawn(name, inputs):
     """A figure of the study."""
     draw = importlib.import_module(f"posenc.figures.{name}").draw
-    return draw(inputs[2][INPUT[name]], getattr(SECTIONS, name), STYLE)
+    read = [one for kind in INPUT[name] for one in inputs[2][kind]]
+    return draw(read, getattr(SECTIONS, name), STYLE)
 
 
 def texts(figure):
@@ -56,6 +62,19 @@ def texts(figure):
             unseen |= {tick.label1 for tick in ticks}
     found = [text for text in figure.findobj(Text) if text not in unseen]
     return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def check_texts(figure):
+    """Every text can be read, lies on the figure, and covers no other."""
+    with common.styled(STYLE):
+        figure.draw_without_rendering()
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
+    assert min(text.get_fontsize() for text in texts(figure)) >= common.SMALLEST_POINTS
+    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+        assert not a.overlaps(b), f"{one!r} and {other!r} overlap"
+    for text, box in boxes:
+        assert figure.bbox.padded(1).containsx(box.x0), text
+        assert figure.bbox.padded(1).containsx(box.x1), text
 
 
 def lines(figure, label):
@@ -117,18 +136,203 @@ def test_curves_are_the_losses(inputs):
     assert list(points.get_ydata()) == [row["validation_loss"] for row in validated]
 
 
+def conditions_of(inputs, model="decoder", dataset="sample_reviews"):
+    """Entries of a measurement of conditions, by name."""
+    (found,) = (
+        m for m in inputs[2]["conditions"] if m["run"] == {"model": model, "dataset": dataset}
+    )  # fmt: skip
+    return {entry["condition"]: entry for entry in found["conditions"]}
+
+
+def row_labels(axes):
+    """Row of each label on the vertical axis."""
+    return {text.get_text(): row for row, text in enumerate(axes.get_yticklabels())}
+
+
+def test_every_condition_s_cost_stands_in_its_row(inputs):
+    figure = drawn("condition_costs", inputs)
+    reviews, questions = figure.axes
+    rows = row_labels(reviews)
+    assert [name for name in GROUPS.values() if name in rows] == list(GROUPS.values())
+    for axes, dataset in ((reviews, "sample_reviews"), (questions, "sample_questions")):
+        entries = conditions_of(inputs, dataset=dataset)
+        points = {
+            (line.get_xdata()[0], line.get_ydata()[0])
+            for line in axes.get_lines() if line.get_marker() == "o"
+        }  # fmt: skip
+        expected = {
+            (entry["delta_nll"]["value"], rows[common.display(name)])
+            for name, entry in entries.items() if name != "intact"
+        }  # fmt: skip
+        assert points == expected
+        ends = {tuple(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2}
+        change = entries["shuffle"]["delta_nll"]
+        assert (change["low"], change["high"]) in ends
+
+
+def test_shares_are_those_of_every_decoder(inputs, tmp_path):
+    figure = drawn("recovered_share", inputs)
+    reviews, questions = figure.axes
+    rows, entries = row_labels(reviews), conditions_of(inputs)
+    shown = {
+        (line.get_xdata()[0], line.get_ydata()[0]) for line in reviews.get_lines()
+        if line.get_label() == "decoder"
+    }  # fmt: skip
+    shares = {
+        (entries[name]["recovered"]["value"], row)
+        for name, row in ((n, rows.get(common.display(n))) for n in entries)
+        if row is not None
+    }
+    assert shown == {pair for pair in shares if pair[0] >= recovered_share.LOWEST}
+    below = sorted(pair for pair in shares if pair[0] < recovered_share.LOWEST)
+    assert below
+    arrows = [line for line in reviews.get_lines() if line.get_marker() == "<"]
+    assert sorted(line.get_ydata()[0] for line in arrows) == sorted(row for _, row in below)
+    written = {text.get_text().replace("−", "-") for text in reviews.texts}
+    assert written == {f"{share:.2f}" for share, _ in below}
+    assert "shuffle" not in rows, "it puts nothing in the place of positions"
+    assert "nothing is lost" in questions.texts[0].get_text()
+    local = synthetic.write_inputs(tmp_path, "local")
+    read = common.read_measurements(local["conditions"])
+    figure = recovered_share.draw(read, SECTIONS.recovered_share, STYLE)
+    for name in ("decoder imdb", "decoder imdb 1", "decoder imdb 2"):
+        assert len(lines(figure, name)) > 20
+
+
+def test_sweeps_are_curves_with_levels(inputs):
+    figure = drawn("slope_sweep", inputs)
+    (run,) = (m for m in inputs[2]["conditions"]
+              if m["run"] == {"model": "decoder", "dataset": "sample_reviews"})  # fmt: skip
+    rows = [row for row in run["sweeps"]["slope"]["rows"] if row["condition"] == "mean_alibi"]
+    curve = lines(figure, "mean alibi")[0]
+    assert list(curve.get_ydata()) == [row["perplexity"]["value"] for row in rows]
+    assert list(curve.get_xdata()) == [row["value"] for row in rows]
+    levels = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
+    assert levels["Kneser-Ney bigram"] == 72.5
+    assert levels["intact"] == conditions_of(inputs)["intact"]["perplexity"]["value"]
+    assert [axes.get_xlabel() for axes in figure.axes][-2:] == ["slope", "floor"]
+
+
+def test_lengths_are_those_of_the_sweep(inputs):
+    figure = drawn("length_sweep", inputs)
+    (run,) = (m for m in inputs[2]["conditions"]
+              if m["run"] == {"model": "decoder", "dataset": "sample_questions"})  # fmt: skip
+    rows = [row for row in run["sweeps"]["length"]["rows"] if row["condition"] == "zero_slope"]
+    curve = lines(figure, "zero slope")[1]
+    assert list(curve.get_xdata()) == [row["value"] for row in rows]
+    assert list(curve.get_ydata()) == [row["perplexity"]["value"] for row in rows]
+
+
+def test_the_trained_length_is_marked_in_the_loss_by_position(inputs):
+    figure = drawn("extrapolation", inputs)
+    (line,) = lines(figure, "trained length")
+    assert set(line.get_xdata()) == {128}
+    (run,) = (m for m in inputs[2]["conditions"]
+              if m["run"] == {"model": "decoder", "dataset": "long"})  # fmt: skip
+    for entry in run["conditions"]:
+        (curve,) = lines(figure, common.display(entry["condition"]))
+        values = [bucket["nll_per_token"]["value"] for bucket in entry["buckets"]]
+        assert list(curve.get_ydata()) == values
+    assert any("no language-model head" in t.get_text().replace("\n", " ") for t in texts(figure))
+
+
+def test_layers_are_shown_of_what_changes_positions_alone(inputs):
+    figure = drawn("position_layers", inputs)
+    assert len(figure.axes) == 4
+    entries = conditions_of(inputs, "minilm")
+    shown = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    positions = ["zero", "mean", "keep_first", "keep_first_mean", "shuffle", "shift_1", "shift_8"]
+    positions = [name for name in positions if name in entries]
+    assert len(positions) > 3
+    assert list(shown) == [common.display(name) for name in positions]
+    for name in positions:
+        values = [layer["value"] for layer in entries[name]["layers"]]
+        assert list(shown[common.display(name)].get_ydata()) == values
+
+
+def test_every_semantics_has_its_pattern(inputs):
+    """Patterns against those written out: what a mask leaves of scores that are all alike."""
+    n, floor = 7, 0.1
+    found = mask_semantics.changes(n, floor, slope=0.5)
+    assert set(semantics.functions) < set(found)
+    zeros = {name: mask_semantics.pattern(np.zeros((n, n)), c) for name, c in found.items()}
+    past = np.tril(np.ones((n, n)))
+    uniform = past / past.sum(axis=1, keepdims=True)
+    m = np.linspace(floor, 1, n)
+    for name in ("none", "hf_bool", "logit_mul", "emb_mul"):
+        np.testing.assert_allclose(zeros[name], uniform, atol=1e-12)
+    np.testing.assert_allclose(zeros["prob_mul"], uniform * m, atol=1e-12)
+    weighted = past * m
+    expected = weighted / weighted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(zeros["log_mask"], expected, atol=1e-6)
+    for name in ("hf_le420", "hf_finfo"):
+        np.testing.assert_allclose(zeros[name], np.eye(n), atol=1e-12)
+    for name in ("hf_sdpa_cpu", "hf_sdpa_cuda"):
+        np.testing.assert_allclose(zeros[name][:-1], 1 / n, atol=1e-12)
+        np.testing.assert_allclose(zeros[name][-1], np.eye(n)[-1], atol=1e-12)
+    z = np.random.default_rng(0).normal(size=(n, n))
+    alone = mask_semantics.pattern(z, found["hf_sdpa_cuda"])
+    everything = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(alone[:-1], everything[:-1], atol=1e-6)
+    uniform_cpu = mask_semantics.pattern(z, found["hf_sdpa_cpu"])[:-1]
+    np.testing.assert_allclose(uniform_cpu, 1 / n, atol=1e-12)
+    distance = np.subtract.outer(np.arange(n), np.arange(n))
+    decay = np.exp(z - 0.5 * distance) * past
+    np.testing.assert_allclose(
+        mask_semantics.pattern(z, found["alibi"]), decay / decay.sum(axis=1, keepdims=True),
+        atol=1e-6,
+    )  # fmt: skip
+    figure = drawn("mask_semantics", inputs)
+    shown = [axes.images[0].get_array().data for axes in figure.axes if axes.images]
+    assert len(shown) == 2 * len(found)
+    titles = {axes.get_title() for axes in figure.axes} - {""}
+    assert titles == {common.display(name) for name in found}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["condition_costs", "recovered_share", "slope_sweep", "length_sweep", "extrapolation"],
+)
+def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
+    files = synthetic.write_inputs(tmp_path, models=["minilm"])
+    read = common.read_measurements(synthetic.inputs_of(name, files))
+    draw = importlib.import_module(f"posenc.figures.{name}").draw
+    figure = draw(read, getattr(SECTIONS, name), STYLE)
+    assert "no language-model head" in texts(figure)[0].get_text().replace("\n", " ")
+
+
+@pytest.mark.parametrize("study", ["local", "real"])
+@pytest.mark.parametrize("name", [name for name in FIGURES if "conditions" in INPUT[name]])
+def test_figures_of_other_studies_are_readable(tmp_path, name, study):
+    files = synthetic.write_inputs(tmp_path, study)
+    read = common.read_measurements(synthetic.inputs_of(name, files))
+    draw = importlib.import_module(f"posenc.figures.{name}").draw
+    check_texts(draw(read, getattr(SECTIONS, name), STYLE))
+
+
+@pytest.mark.parametrize(
+    ("spec", "group"),
+    [
+        ({"position": {"kind": "shift", "by": 1}}, "positions"),
+        ({"position": "intact", "segments": 64}, "positions"),
+        ({"embeddings": "unit_norm"}, "norms"),
+        ({"position": "zero", "segments": 1}, "versions"),
+        ({"mask": {"semantics": "hf_bool", "profile": {"kind": "linear"}}}, "versions"),
+        ({"mask": {"semantics": "prob_mul", "profile": {"kind": "linear"}}}, "semantics"),
+        ({"mask": {"semantics": "log_mask", "profile": {"kind": "power"}}}, "profiles"),
+        ({"mask": {"semantics": "additive", "profile": {"kind": "alibi"}}}, "profiles"),
+        ({"mask": {"semantics": "additive", "profile": {"kind": "learned"}}}, "learned"),
+        ({"position": {"kind": "learned", "mask": "vectors"}}, "learned"),
+    ],
+)
+def test_a_condition_s_group_follows_from_what_it_does(spec, group):
+    assert group_of(spec) == group
+    assert grouped({"intact": {}, "it": spec}) == {group: ["it"]}
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_text_is_readable_and_does_not_overlap(inputs, name):
-    figure = drawn(name, inputs)
-    with common.styled(STYLE):
-        figure.draw_without_rendering()
-        boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
-    assert min(text.get_fontsize() for text in texts(figure)) >= common.SMALLEST_POINTS
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        assert not a.overlaps(b), f"{one!r} and {other!r} overlap"
-    for text, box in boxes:
-        assert figure.bbox.padded(1).containsx(box.x0), text
-        assert figure.bbox.padded(1).containsx(box.x1), text
+    check_texts(drawn(name, inputs))
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -194,7 +398,7 @@ def test_a_figure_says_what_it_is_made_of_and_what_its_files_are(inputs, tmp_pat
 @pytest.mark.parametrize("name", ["perplexity", "layer_similarity"])
 def test_an_altered_measurement_is_not_drawn(inputs, tmp_path, name):
     options, damaged = configured(name, tmp_path), tmp_path / "zero.json"
-    *others, last = inputs[1][INPUT[name]]
+    *others, last = synthetic.inputs_of(name, inputs[1])
     damaged.write_bytes(last.read_bytes())
     flip(damaged)
     found_and_removed(damaged, f"posenc.figures.{name}", *others, damaged, **options)

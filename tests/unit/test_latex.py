@@ -25,22 +25,17 @@ needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.jo
 def make_project(root, models=None):
     """A project with made-up measurements: figures, numbers, tables and the documents' text."""
     files = synthetic.write_inputs(root, models=models)
-    read = {
-        "layer_similarity": files["similarity"],
-        "cosine_histogram": files["similarity"],
-        "perplexity": files["perplexity"],
-        "training_loss": files["training"],
-    }
     for name in FIGURES:
-        make_figure(root, name, read[name])
+        make_figure(root, name, synthetic.inputs_of(name, files))
     typeset.main(
         study=files["study"],
         published=synthetic.PROJECT / "paper/published.yaml",
+        versions=synthetic.PROJECT / "docs/mask-versions.json",
         output_numbers=root / "paper/generated/numbers.tex",
         output_tables=root / "paper/generated/tables",
         metrics=root / "data/metrics.json",
         plots=root / "data/plots",
-        inputs=[*files["similarity"], *files["perplexity"], *files["training"]],
+        inputs=synthetic.measured(files),
     )
     for name in ("paper.tex", "slides.tex", "references.bib"):
         shutil.copy(synthetic.PROJECT / "paper" / name, root / "paper" / name)

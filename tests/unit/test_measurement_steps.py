@@ -32,6 +32,7 @@ SIMILARITY = Similarity(
     special_tokens=True,
     baseline_pairs=500,
     histogram_bins=20,
+    sample_tokens=100,
     bootstrap_samples=100,
     confidence=0.9,
     seed=3,
@@ -161,6 +162,33 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
         assert layer["rescaled"]["value"] == pytest.approx(expected, abs=1e-12)
     assert result["layers"][0]["cosine"] == {"value": 1, "low": 1, "high": 1}
     assert result["layers"][3]["cosine"]["value"] < result["layers"][1]["cosine"]["value"] < 1
+
+
+def test_tokens_are_compared_with_each_other_as_they_are_by_hand(encoder):
+    """The sample is all tokens here: centred, standardised, retrieved, and as a whole."""
+    intact, zero = encoder
+    result = similarity.measure(SIMILARITY, intact, zero)
+    assert result["sample_tokens"] == result["tokens"]
+    for state, layer in enumerate(result["layers"]):
+        x, y = (
+            np.concatenate([store.hidden_states(n)[state] for n in range(store.n_shards)])
+            for store in (intact, zero)
+        )
+        special = np.concatenate([intact.special_mask(n) for n in range(intact.n_shards)])
+        keep = ~special | SIMILARITY.special_tokens
+        x, y = x[keep].astype(float), y[keep].astype(float)
+        assert len(x) == result["tokens"]
+        centred = [
+            1 - distance.cosine(a, b) for a, b in zip(x - x.mean(0), y - y.mean(0), strict=True)
+        ]
+        assert layer["centred"]["value"] == pytest.approx(np.mean(centred), abs=1e-9)
+        nearest = [np.argmin([distance.cosine(b, a) for a in x]) for b in y]
+        found = np.mean(np.array(nearest) == np.arange(len(x)))
+        assert layer["retrieval"]["value"] == pytest.approx(found, abs=0.05)
+        assert 0 <= layer["cka"] <= 1
+        for name in ("centred", "standardised", "retrieval"):
+            assert layer[name]["low"] <= layer[name]["value"] <= layer[name]["high"]
+    assert result["layers"][0]["cka"] == pytest.approx(1)
 
 
 def test_similarity_has_the_agreed_form(encoder):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 import shutil
+import statistics
 
 import pytest
 
-from posenc import numbers, typeset
+from posenc import cells, evaluation_tables, numbers, typeset
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
 from posenc.files import (
     CHECKSUMS,
@@ -19,13 +21,16 @@ from posenc.files import (
     verify,
     write_sealed,
 )
+from posenc.groups import GROUPS
 from posenc.numbers import NotRun, Number, decimals_of, written
+from posenc.semantics import semantics
 from posenc.steps import typeset as step
 
 from . import synthetic
 from .damage import flip, found_and_removed
 
 PAPER = synthetic.PROJECT / "paper"
+VERSIONS = synthetic.PROJECT / "docs/mask-versions.json"
 STUDIES = {
     "default": ("default", None),
     "local": ("local", None),
@@ -38,8 +43,12 @@ STUDIES = {
 def results(root, name="default", models=None):
     """The results of a made-up study."""
     written_files = synthetic.write_inputs(root, name, models)
-    inputs = [p for kind in ("similarity", "perplexity", "training") for p in written_files[kind]]
-    return step.read(written_files["study"], PAPER / "published.yaml", inputs)
+    return read(written_files["study"], synthetic.measured(written_files))
+
+
+def read(study, inputs):
+    """What the step reads."""
+    return step.read(study, PAPER / "published.yaml", VERSIONS, inputs)
 
 
 @pytest.fixture(scope="module", params=STUDIES)
@@ -108,6 +117,16 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
     assert set(listed["tables"]) <= set(TABLES) == set(typeset.TABLES)
 
 
+def test_the_documents_speak_of_the_conditions_that_are_listed():
+    """What a study lacks of them is marked in it; the rest need not be there."""
+    text = "".join(re.sub(r"\n\s*", "", body(document)) for document in DOCUMENTS)
+    text += (PAPER / "published.yaml").read_text()
+    spoken = set(re.findall(r"\.(\w+)\.conditions\.", text))
+    assert spoken | set(numbers.HEADLINE_CONDITIONS) == set(numbers.SPOKEN_CONDITIONS)
+    assert set(re.findall(r"\.long\.(\w+)\.", text)) == set(numbers.SPOKEN_LONG)
+    assert set(re.findall(r"\.masks\.(\w+)\.", text)) == set(numbers.SPOKEN_MASKS)
+
+
 def test_a_changed_value_changes_the_numbers(tmp_path):
     before = results(tmp_path)
     path = tmp_path / "data/measurements/similarity/minilm/sample_reviews/zero.json"
@@ -116,7 +135,7 @@ def test_a_changed_value_changes_the_numbers(tmp_path):
     write_sealed(path, measurement)
     written_files = sorted((tmp_path / "data/measurements").rglob("*.json"))
     study = tmp_path / "data/config/study.json"
-    after = step.read(study, PAPER / "published.yaml", written_files)
+    after = read(study, written_files)
     line = (
         r"\posencestimate{encoder.reviews.zero.similarity.last.cosine}{\num{0.4321}}"
         r"{[\num{0.4311},~\num{0.4331}]}{0.4311}{0.4331}"
@@ -153,7 +172,7 @@ def test_what_was_not_run_is_marked(tmp_path):
 
 def test_a_condition_that_the_study_lacks_is_marked(default):
     study = {**default.study, "study": {**default.study["study"], "conditions": ["intact"]}}
-    intact = [m for m in default.measurements if m["run"]["condition"] == "intact"]
+    intact = [m for m in default.measurements if m["run"].get("condition") == "intact"]
     found = numbers.collect(study, intact, default.trainings)
     key = "encoder.reviews.zero.similarity.last.cosine"
     assert found[key] == NotRun("no condition zero in this study")
@@ -188,7 +207,7 @@ def test_the_order_of_the_inputs_does_not_matter(tmp_path):
     files += sorted((tmp_path / "data/training").rglob("*"))[::-1]
     files = [path for path in files if path.is_file()]
     study = tmp_path / "data/config/study.json"
-    assert step.read(study, PAPER / "published.yaml", files) == expected
+    assert read(study, files) == expected
 
 
 def test_the_step_writes_all_files(tmp_path):
@@ -204,7 +223,8 @@ def test_the_step_writes_all_files(tmp_path):
         output_tables=outputs / "tables",
         metrics=tmp_path / "data/metrics.json",
         plots=tmp_path / "data/plots",
-        inputs=[*written_files["similarity"], *written_files["perplexity"]],
+        versions=VERSIONS,
+        inputs=synthetic.measured(written_files),
     )
     tables = {f"{name}.tex" for name in TABLES}
     assert {path.name for path in (outputs / "tables").iterdir()} == {*tables, CHECKSUMS}
@@ -219,17 +239,18 @@ def test_the_step_writes_all_files(tmp_path):
     assert not stale.exists()
 
 
-@pytest.mark.parametrize("kind", ["similarity", "perplexity", "training"])
+@pytest.mark.parametrize("kind", [*synthetic.KINDS, "training"])
 def test_an_altered_measurement_is_not_typeset(tmp_path, kind):
     files = synthetic.write_inputs(tmp_path)
-    measured = [path for one in ("similarity", "perplexity", "training") for path in files[one]]
+    measured = synthetic.measured(files)
     damaged = flip(next(path for path in files[kind] if path.suffix == ".json"))
     with pytest.raises(DamagedError) as caught:
-        step.read(files["study"], PAPER / "published.yaml", measured)
+        read(files["study"], measured)
     assert caught.value.path == damaged
     options = {
         "study": files["study"],
         "published": PAPER / "published.yaml",
+        "versions": VERSIONS,
         "output_numbers": tmp_path / "generated/numbers.tex",
         "output_tables": tmp_path / "generated/tables",
         "metrics": tmp_path / "metrics.json",
@@ -243,16 +264,183 @@ def test_wrong_inputs_are_refused(tmp_path):
     files = synthetic.write_inputs(tmp_path)
     write_sealed(tmp_path / "other.json", {"a": 1})
     with pytest.raises(ArtifactError, match=r"other\.json is not a measurement"):
-        step.read(files["study"], PAPER / "published.yaml", [tmp_path / "other.json"])
+        read(files["study"], [tmp_path / "other.json"])
     stranger = synthetic.similarity("bert", "sample_reviews", "zero", 8, 2)
     write_sealed(tmp_path / "stranger.json", stranger)
     with pytest.raises(ArtifactError, match="not a run of the study"):
-        step.read(files["study"], PAPER / "published.yaml", [tmp_path / "stranger.json"])
+        read(files["study"], [tmp_path / "stranger.json"])
     shutil.copy(PAPER / "published.yaml", tmp_path / "published.yaml")
     text = (tmp_path / "published.yaml").read_text()
     (tmp_path / "published.yaml").write_text(text.replace('"0.7702"', "0.7702"))
     with pytest.raises(ArtifactError, match="quotation marks"):
         step.read_published(tmp_path / "published.yaml")
+
+
+def row_of(table, name):
+    """The cells of a table's row."""
+    (line,) = (line for line in table.splitlines() if line.startswith(f"{name} &"))
+    return [cell.strip() for cell in line.removesuffix("\\\\").split("&")]
+
+
+def entry_of(results, dataset, condition, model="decoder"):
+    """What was measured of a condition."""
+    (run,) = (
+        m for m in results.of("conditions") if m["run"] == {"model": model, "dataset": dataset}
+    )
+    (entry,) = (entry for entry in run["conditions"] if entry["condition"] == condition)
+    return entry
+
+
+def test_numbers_of_evaluated_conditions(default):
+    found = numbers.collect(default.study, default.measurements, default.trainings)
+    entry = entry_of(default, "sample_reviews", "zero_log_mask")
+    for key in ("perplexity", "delta_nll", "recovered", "bits_per_byte"):
+        assert found[f"decoder.reviews.zero_log_mask.conditions.{key}"] == Number(**entry[key])
+    last = found["encoder.questions.shuffle.conditions.last.cosine"]
+    layer = entry_of(default, "sample_questions", "shuffle", "minilm")["layers"][-1]
+    assert last == Number(layer["value"], layer["low"], layer["high"])
+    key = "encoder.reviews.shuffle.conditions.perplexity"
+    assert found[key] == NotRun("minilm has no language-model head")
+    key = "decoder.questions.zero_slope.conditions.recovered"
+    assert found[key] == NotRun("nothing is lost without positions")
+    key = "encoder.reviews.fitted.conditions.last.cosine"
+    assert found[key] == NotRun("fitted is not for minilm")
+    share = entry_of(default, "sample_reviews", "fitted")["recovered"]["value"]
+    assert found["decoders.count"] == Number(1)
+    assert found["decoders.reviews.fitted.conditions.recovered.mean"] == Number(share)
+    key = "decoders.reviews.fitted.conditions.recovered.sd"
+    assert found[key] == NotRun("one decoder in this study")
+
+
+def test_numbers_that_belong_to_no_condition(default):
+    found = numbers.collect(default.study, default.measurements, default.trainings)
+    assert found["decoder.reviews.norms.r2.sum.flexible"] == Number(0.31)
+    assert found["decoder.reviews.reference.bigram.perplexity"].value == 72.5
+    assert found["encoder.reviews.reference.bigram.perplexity"] == NotRun("no language-model head")
+    assert found["decoder.masks.slope_zero.slope"] == Number(0.1, decimals=1)
+    assert found["decoder.masks.fitted.parameters"] == Number(368)
+    assert found["decoder.masks.fitted.slope"] == NotRun("the mask fitted has no slope")
+    (long,) = (m for m in default.of("extrapolation") if m["run"]["model"] == "decoder")
+    intact = next(entry for entry in long["conditions"] if entry["condition"] == "intact")
+    ends = {bucket["to"]: bucket["nll_per_token"] for bucket in intact["buckets"]}
+    assert found["decoder.long.intact.within"] == Number(**ends[129])
+    assert found["decoder.long.intact.beyond"] == Number(**ends[160])
+    assert found["decoder.long.trained"] == Number(128)
+    assert found["encoder.long.intact.beyond"] == NotRun("no language-model head")
+
+
+def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
+    found = results(tmp_path, "local")
+    shares = [
+        entry_of(found, "imdb_local", "fitted", model)["recovered"]["value"]
+        for model in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2")
+    ]
+    made = numbers.collect(found.study, found.measurements, found.trainings)
+    key = "decoders.reviews.fitted.conditions.recovered"
+    assert made["decoders.count"] == Number(3)
+    assert made[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
+    assert made[f"{key}.sd"].value == pytest.approx(statistics.stdev(shares))
+    assert made[f"{key}.least"] == Number(min(shares))
+    row = row_of(typeset.table_tex(found, "recovery").split("truthfulqa")[0], "fitted")
+    assert row[2::2][:3] == [f"{share:.3f}" for share in shares]
+    assert row[-2:] == [f"{statistics.fmean(shares):.3f}", f"{statistics.stdev(shares):.3f}"]
+
+
+def test_what_is_measured_and_absent_has_no_key(default):
+    """So that a document that speaks of it fails to build."""
+    kept = [m for m in default.measurements if m["measurement"] not in ("conditions", "norms")]
+    found = numbers.collect(default.study, kept, default.trainings)
+    for key in (
+        "decoder.reviews.mean.conditions.perplexity",
+        "decoders.reviews.mean.conditions.recovered.mean",
+        "decoder.reviews.norms.r2.sum.linear",
+        "decoder.masks.slope_zero.slope",
+    ):
+        assert key not in found
+    assert "decoder.reviews.reference.bigram.perplexity" in found
+
+
+def test_conditions_that_the_study_lacks_are_named_together(default):
+    kept = {name: spec for name, spec in default.study["conditions"].items() if name != "mean"}
+    study = {**default.study, "conditions": kept}
+    assert numbers.missing_roles(study) == ["no conditions mean in this study"]
+    found = numbers.collect(study, default.measurements, default.trainings)
+    key = "decoder.reviews.mean.conditions.perplexity"
+    assert found[key] == NotRun("no condition mean in this study")
+
+
+def test_the_table_of_conditions_has_every_condition_in_its_group(default):
+    text = typeset.table_tex(default, "conditions")
+    for name in default.study["conditions"]:
+        assert row_of(text, cells.display(name))
+    titles = re.findall(r"\\emph\{([^}]*)\}", text)
+    assert titles == list(GROUPS.values())
+    row = row_of(text, "zero log mask")
+    entry = entry_of(default, "sample_reviews", "zero_log_mask")
+    assert float(row[1]) == pytest.approx(entry["perplexity"]["value"], rel=1e-2)
+    assert float(row[5]) == pytest.approx(entry["recovered"]["value"], abs=5e-4)
+    assert row[-1] == cells.ABSENT, "nothing is lost on the questions"
+
+
+def test_the_table_of_semantics_has_every_semantics_and_what_versions_did(default):
+    text = typeset.table_tex(default, "semantics")
+    for name in semantics.functions:
+        assert row_of(text, cells.display(f"zero_{name}"))
+    finfo = row_of(text, "zero hf finfo")
+    assert "4.21.0 to 4.51.3, eager" in finfo[3]
+    assert "each token run alone" in finfo[2]
+    assert row_of(text, "zero prob mul")[3] == "--", "no version does that"
+    without = typeset.table_tex(
+        dataclasses.replace(default, versions={"versions": []}), "semantics"
+    )
+    assert row_of(without, "zero hf finfo")[3] == "--"
+
+
+def test_ranges_of_versions_end_where_a_version_does_otherwise():
+    def version(number, agrees):
+        case = {"model": "gpt2", "implementation": "eager", "mask": "linear 0.1",
+                "agrees_with": agrees}  # fmt: skip
+        return {"version": number, "status": "run", "cases": [case]}
+
+    record = {
+        "versions": [
+            version("1", ["hf_bool"]), version("2", ["hf_bool", "hf_finfo"]), version("3", []),
+            {"version": "4", "status": "not run", "cases": []}, version("5", ["hf_bool"]),
+        ]
+    }  # fmt: skip
+    found = evaluation_tables.ranges(record, "hf_bool")
+    assert [(one["first"], one["last"]) for one in found] == [("1", "2"), ("5", "5")]
+
+
+def test_reference_levels_and_norms_are_those_of_the_measurements(default, tmp_path):
+    text = typeset.table_tex(default, "reference")
+    assert row_of(text, "Kneser-Ney bigram")[1] == "72.5"
+    assert row_of(text, "uniform")[1:3] == ["1024", "--"], "what is exact has no interval"
+    assert row_of(text, "decoder, intact")
+    real = typeset.table_tex(results(tmp_path, "real"), "reference")
+    assert "n-grams not run: what the model learned from is not here" in real
+    lines = [line for line in typeset.table_tex(default, "norms").splitlines() if "-0.06" in line]
+    assert len(lines) == len(default.of("norms"))
+    assert "{--} & --" in lines[0], "an encoder has no loss"
+
+
+def test_the_table_of_anisotropy_is_of_the_last_layer(default):
+    text = typeset.table_tex(default, "anisotropy")
+    (run,) = (
+        m for m in default.of("similarity")
+        if tuple(m["run"].values()) == ("decoder", "sample_reviews", "zero")
+    )  # fmt: skip
+    (line,) = (line for line in text.splitlines() if line.startswith("decoder & sample reviews"))
+    last = run["layers"][-1]
+    for value in (last["cosine"], last["centred"], last["standardised"], last["retrieval"]):
+        assert f"{value['value']:.3f}" in line
+    assert f"{last['cka']:.3f}" in line
+
+
+@pytest.mark.parametrize("name", ["conditions", "recovery", "reference", "semantics"])
+def test_a_study_without_decoder_says_so_in_its_tables(tmp_path, name):
+    text = typeset.table_tex(results(tmp_path, models=["minilm"]), name)
+    assert "not run: no decoder in this study" in text
 
 
 @pytest.mark.parametrize(
@@ -269,6 +457,7 @@ def test_wrong_inputs_are_refused(tmp_path):
         (Number(2048000), "2048000"),
         (Number(1.23456e9), "1.235e+09"),
         (Number(1.0, 1.0, 1.0), "1.000"),
+        (Number(0.05, decimals=2), "0.05"),
     ],
 )
 def test_digits_that_mean_something(number, text):
@@ -276,13 +465,13 @@ def test_digits_that_mean_something(number, text):
 
 
 def test_a_name_cannot_break_latex():
-    assert typeset.escape(r"50 % of a_b & {c} \d $#~^") == (
+    assert cells.escape(r"50 % of a_b & {c} \d $#~^") == (
         r"50 \% of a\_b \& \{c\} \textbackslash{}d \$\#\textasciitilde{}\textasciicircum{}"
     )
-    assert typeset.display("sample_reviews") == "sample reviews"
+    assert cells.display("sample_reviews") == "sample reviews"
 
 
 def test_columns_leave_room_for_every_number():
-    cells, form = typeset.column([Number(-1.25), None, Number(1234.5)])
-    assert cells == ["-1.250", typeset.ABSENT, "1234"]
+    column, form = cells.column([Number(-1.25), None, Number(1234.5)])
+    assert column == ["-1.250", cells.ABSENT, "1234"]
     assert form == "-4.3"

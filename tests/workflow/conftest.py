@@ -128,8 +128,11 @@ def make_project(folder: Path) -> Project:
     project.environment["GIT_CONFIG_COUNT"] = "2"
     (folder / "dvc.lock").unlink(missing_ok=True)
     (folder / "data" / "metrics.json").unlink(missing_ok=True)
-    project.edit("datasets.sample_reviews.source.documents", {"train": 150, "test": 24})
+    project.edit(
+        "datasets.sample_reviews.source.documents", {"train": 150, "test": 24, "unsup": 12}
+    )
     project.edit("datasets.sample_reviews.evaluation.documents", 16)
+    project.edit("datasets.sample_reviews.calibration.documents", 8)
     project.edit("datasets.sample_questions.source.documents.validation", 30)
     project.edit("models.minilm.max_tokens", 48)
     project.edit("models.decoder.max_tokens", 48)
@@ -147,11 +150,30 @@ def make_project(folder: Path) -> Project:
     project.edit("measurements.similarity.baseline_pairs", 500)
     project.edit("measurements.similarity.bootstrap_samples", 200)
     project.edit("measurements.perplexity.bootstrap_samples", 200)
+    for measurement in ("conditions", "reference"):
+        project.edit(f"measurements.{measurement}.bootstrap_samples", 200)
+    project.edit("measurements.norms.tokens", 400)
+    for mask in ("vectors", "fitted"):
+        project.edit(f"masks.{mask}.steps", 2)
+    project.edit("masks.slope_zero.slopes", [0.0, 0.1])
+    project.edit("sweeps.slope.values", [0.1, 0.5])
     project.edit("activations.shard_tokens", 300)
     project.edit("studies.default.datasets", ["sample_reviews"])
+    # One of each kind: a position, a mask, segments, each way to learn a mask.
+    project.edit(
+        "studies.default.evaluated",
+        ["mean", "zero_log_mask", "single_token", "zero_slope", "zero_distilled", "fitted"],
+    )
+    project.edit("studies.default.sweeps", ["slope"])
+    project.edit(
+        "studies.default.extrapolation",
+        {"tokens": 64, "documents": 20, "bucket": 16, "conditions": ["intact", "zero"]},
+    )
     # On several threads the last bits of a sum are rarely others; bytes are compared on one.
     project.append(
-        "workflow/profiles/default/config.yaml", "set-threads:\n  - capture=1\n  - train=1\n"
+        "workflow/profiles/default/config.yaml",
+        "set-threads:\n"
+        + "".join(f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate")),
     )
     for document, parts in DOCUMENTS.items():
         (folder / f"paper/{document}.tex").write_text(short_document(**parts))

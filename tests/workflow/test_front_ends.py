@@ -85,9 +85,11 @@ def test_a_second_run_does_nothing(finished):
 FIGURE = {"figure": 1, **DOCUMENTS}
 MEASURE = {"figure": 2, "typeset": 1, **DOCUMENTS}
 # One job a model; it keeps the runs that the edit does not reach (test_matrix.py).
-ALL_RUNS = {
+CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **MEASURE, "figure": 3,
 }  # fmt: skip
+EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 6}
+ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 9}
 
 
 @pytest.mark.parametrize(
@@ -96,15 +98,20 @@ ALL_RUNS = {
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
-        ("figures.style.font_size", 9, {"figure": 4, **DOCUMENTS}),
+        ("figures.style.font_size", 9, {"figure": 11, **DOCUMENTS}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
-         {"train": 1, "training": 1, "capture": 1, "store": 1, "similarity": 1, "perplexity": 1,
-          **MEASURE, "figure": 4}),
-        ("activations.batch_tokens", 4096, ALL_RUNS),
-        ("datasets.sample_reviews.evaluation.seed", 4, {"tokenize": 2, **ALL_RUNS}),
+         {"train": 1, "training": 1, **dict.fromkeys(ALL_RUNS, 1), "masks": 1, "norms": 1,
+          "reference": 1, "figure": 10}),
+        ("activations.batch_tokens", 4096, CAPTURED),
+        ("datasets.sample_reviews.evaluation.seed", 4,
+         {"tokenize": 2, "texts": 2, "norms": 2, "reference": 2, **ALL_RUNS}),
+        ("conditions.mean.position", "zero", EVALUATED),
+        ("masks.fitted.steps", 3, {"masks": 1, **EVALUATED, "evaluate": 1, "conditions": 1}),
+        ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),
+        ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **DOCUMENTS}),
     ],
 )  # fmt: skip
 def test_an_edit_reaches_only_what_depends_on_it(finished, key, value, jobs):

@@ -157,7 +157,8 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     clone.edit("conditions.zero.position", "intact")
     planned = clone.planned()
     assert planned == {
-        "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, "figure": 3, "typeset": 1,
+        "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, "evaluate": 2,
+        "conditions": 2, "figure": 9, "typeset": 1,
         **{document: 1 for document in DOCUMENTS},
     }  # fmt: skip
     clone.snakemake()
@@ -175,11 +176,11 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert agree(clone)
     clone.edit("conditions.zero.position", "intact")
     stages = clone.reproduced()
-    assert [stage for stage in stages if "@" in stage] == [
+    assert {stage for stage in stages if "@" in stage} == {
         f"{name}@{model}"
-        for name in ("capture", "similarity", "perplexity")
+        for name in ("capture", "similarity", "perplexity", "evaluate", "conditions")
         for model in ("minilm", "decoder")
-    ]
+    }
     assert "minilm/sample_reviews/intact" in kept(clone)
     assert artifacts(clone) == by_snakemake
     assert agree(clone)
@@ -223,10 +224,14 @@ def experiments(shown: list) -> list[dict]:
 
 def test_an_edited_module(project):
     project.append("workflow/posenc/measures/perplexity.py", "\n# edited\n")
-    assert project.planned() == PERPLEXITY_JOBS
+    # Other measurements use the module too.
+    assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 2, "reference": 2, "figure": 7}
     stages = project.reproduced()
-    # Numbers and figure come out the same, so no document is built.
-    assert stages == ["perplexity@minilm", "perplexity@decoder", "figure_perplexity", "typeset"]
+    # Numbers and figures come out the same, so no document is built.
+    assert {stage.partition("@")[0] for stage in stages if not stage.startswith("figure_")} == {
+        "perplexity", "conditions", "reference", "reference_pretrained", "typeset",
+    }  # fmt: skip
+    assert sum(stage.startswith("figure_") for stage in stages) == 7
     assert agree(project)
 
 

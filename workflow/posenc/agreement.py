@@ -24,6 +24,8 @@ from .files import write_json
 RECORDS = Path(".snakemake/metadata")
 LOCK = Path("dvc.lock")
 INDEX = "index.parquet"
+STANDS_FOR_FOLDER = (INDEX, "masks.json")
+"""Files that are the last of their folder to be written, and hold the checksums of the others."""
 MARK = "POSENC_AGREEING"
 """Set for the Snakemake that is called from here, which does not ask again."""
 
@@ -51,13 +53,13 @@ def _record(path: Path) -> Path:
 def is_foreign(path: Path) -> bool:
     """Whether a file exists that is not as Snakemake left it.
 
-    An index stands for its store, in which it is the last to be written.
+    An index stands for its folder, in which it is the last to be written.
     """
     try:
         changed = path.stat().st_mtime
         if changed != recorded_end(path):
             return True
-        beside = path.parent.iterdir() if path.name == INDEX else ()
+        beside = path.parent.iterdir() if path.name in STANDS_FOR_FOLDER else ()
         return any(other.stat().st_mtime > changed for other in beside)
     except FileNotFoundError:
         return False

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from . import attention
+from . import attention, interventions
 from .config.activations import Activations
 from .files import ArtifactError
 
@@ -121,7 +121,8 @@ def forward(
     body = model.transformer if is_decoder else model
     if is_decoder:
         options["use_cache"] = False
-    with attention.recording() as recording:
+    lengths = [len(ids) for ids in documents]
+    with attention.recording() as recording, interventions.documents_of(lengths):
         output = body(input_ids.to(device), output_hidden_states=True, **options)
     return output.hidden_states, recording
 

@@ -6,14 +6,24 @@ imports nothing.
 
 DOCUMENTS = {
     "paper": {
-        "figures": ["layer_similarity", "cosine_histogram", "perplexity", "training_loss"],
-        "tables": ["models", "datasets", "similarity", "perplexity", "published"],
+        "figures": [
+            "layer_similarity", "cosine_histogram", "perplexity", "training_loss",
+            "position_layers", "condition_costs", "recovered_share", "slope_sweep",
+            "length_sweep", "extrapolation", "mask_semantics",
+        ],
+        "tables": [
+            "models", "datasets", "similarity", "anisotropy", "perplexity", "reference",
+            "conditions", "norms", "semantics", "recovery", "published",
+        ],
     },
     "slides": {
-        "figures": ["layer_similarity", "cosine_histogram", "perplexity"],
+        "figures": [
+            "layer_similarity", "cosine_histogram", "perplexity", "mask_semantics",
+            "recovered_share",
+        ],
         "tables": ["published"],
     },
-}
+}  # fmt: skip
 
 FIGURES = sorted({name for parts in DOCUMENTS.values() for name in parts["figures"]})
 TABLES = sorted({name for parts in DOCUMENTS.values() for name in parts["tables"]})

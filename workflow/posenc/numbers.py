@@ -3,12 +3,15 @@
 A key is ``MODEL.DATASET.CONDITION.MEASUREMENT.QUANTITY``. The first model of each kind and the
 first data set of each format have a role's name too (``encoder``, ``decoder``; ``reviews``,
 ``questions``), so that the text of a document fits every study. A role's name takes precedence
-over a model or data set that happens to be called the same.
+over a model or data set that happens to be called the same. What does not belong to a condition
+leaves it out (``MODEL.DATASET.reference.bigram.perplexity``), or the data set too
+(``MODEL.masks.MASK.loss``, ``MODEL.long.CONDITION.beyond``); ``decoders`` are all of a study.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +19,48 @@ from typing import Any
 INTACT = "intact"
 HEADLINE_CONDITIONS = (INTACT, "zero")
 """The documents speak of these, also when a study lacks one."""
+SPOKEN_CONDITIONS = (
+    *HEADLINE_CONDITIONS,
+    "mean",
+    "keep_first_mean",
+    "shuffle",
+    "shift_1",
+    "unit_norm",
+    "zero_hf_finfo",
+    "single_token",
+    "zero_log_mask",
+    "zero_prob_mul",
+    "zero_slope",
+    "zero_distilled",
+    "mean_distilled",
+    "mean_distilled_pairs",
+    "fitted_vectors",
+    "fitted",
+)
+"""The same, of the conditions that are evaluated."""
+SPOKEN_LONG = ("fitted", "intact", "mean_slope")
+"""The same, of those that are evaluated beyond the trained length."""
+SPOKEN_MASKS = (
+    "fitted",
+    "slope_zero",
+)
+"""The same, of learned masks."""
 
 ESTIMATES = {
-    "similarity": ("cosine", "baseline", "rescaled"),
+    "similarity": (
+        "cosine", "baseline", "rescaled", "centred", "standardised", "retrieval",
+    ),
     "perplexity": (
         "perplexity", "bits_per_byte", "nll_per_token", "worse_than_uniform", "delta_nll",
         "perplexity_ratio",
     ),
+    "conditions": (
+        "perplexity", "nll_per_token", "delta_nll", "delta_nll_without", "recovered",
+        "recovered_perplexity", "bits_per_byte", "worse_than_uniform",
+    ),
 }  # fmt: skip
 COUNTS = {
-    "similarity": ("documents", "tokens", "d_model"),
+    "similarity": ("documents", "tokens", "d_model", "sample_tokens"),
     "perplexity": ("documents", "tokens", "bytes", "vocabulary_size"),
 }
 TRAINING = (
@@ -39,7 +74,7 @@ QUANTITIES = {
         *(
             f"{layer}.{quantity}"
             for layer in ("embedding", "last")
-            for quantity in (*ESTIMATES["similarity"], "token_sd")
+            for quantity in (*ESTIMATES["similarity"], "token_sd", "cka")
         ),
     ),
     "perplexity": (
@@ -48,17 +83,32 @@ QUANTITIES = {
         "sequence.mean",
         "sequence.median",
     ),
+    "conditions": ("embedding.cosine", "last.cosine", *ESTIMATES["conditions"]),
 }
+NORMS = tuple(
+    f"r2.{of}.{model}"
+    for of in ("position_embeddings", "token_embeddings", "sum")
+    for model in ("linear", "flexible")
+)
+LEVELS = ("uniform", "unigram", "bigram", "trigram")
+REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
+LONG = ("within", "beyond")
+MASK = ("loss", "start", "intact", "slope", "parameters")
+OVER_DECODERS = ("mean", "sd", "least")
 """What a run has by measurement, whether it was run or not; measured runs have all layers."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number, with its interval where it is an estimate."""
+    """A number, with its interval where it is an estimate.
+
+    A choice, which is no measurement, has as many ``decimals`` as it was given with.
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
+    decimals: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +128,8 @@ def decimals_of(number: Number) -> int:
     the number itself; four of a number without interval. Counts are whole. Negative for tens and
     hundreds.
     """
+    if number.decimals is not None:
+        return number.decimals
     if isinstance(number.value, int):
         return 0
     size = math.floor(math.log10(abs(number.value))) if number.value else 0
@@ -109,7 +161,8 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
         found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
         for layer in measurement["layers"]:
             name = layer["name"].replace(" ", "_")
-            found[f"{name}.token_sd"] = Number(layer["token_sd"])
+            for key in ("token_sd", "cka"):
+                found[f"{name}.{key}"] = Number(layer[key])
             for key in ESTIMATES[kind]:
                 found[f"{name}.{key}"] = Number(**layer[key])
     else:
@@ -117,6 +170,69 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
             found[key] = Number(**measurement[key])
         for key, value in measurement["sequence_perplexity"].items():
             found[f"sequence.{key}"] = Number(value)
+    return found
+
+
+def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
+    """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
+    model = measurement["run"]["model"]
+    found: dict[str, dict[str, Entry]] = {}
+    for entry in measurement["conditions"]:
+        layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
+        here: dict[str, Entry] = {"embedding.cosine": layers[0], "last.cosine": layers[-1]}
+        for key in ESTIMATES["conditions"]:
+            if not measurement["is_decoder"]:
+                here[key] = NotRun(f"{model} has no language-model head")
+            elif entry[key] is None:
+                here[key] = NotRun("nothing is lost without positions")
+            else:
+                here[key] = Number(**entry[key])
+        found[entry["condition"]] = here
+    return found
+
+
+def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """The numbers of a measurement of norms."""
+    return {
+        f"r2.{of}.{model}": Number(value)
+        for of, models in measurement["r2"].items()
+        for model, value in models.items()
+    }
+
+
+def reference_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """The numbers of reference levels, by the last word of their names."""
+    reason = measurement["reason"] or "not among the reference levels of this study"
+    found: dict[str, Entry] = dict.fromkeys(REFERENCE, NotRun(reason))
+    for level in measurement["levels"]:
+        for key in ("perplexity", "bits_per_byte"):
+            found[f"{level['level'].split()[-1]}.{key}"] = Number(**level[key])
+    return found
+
+
+def long_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
+    """Loss of each condition in the last positions within the trained length, and in the last."""
+    trained, found = measurement["trained_tokens"], {}
+    for entry in measurement["conditions"]:
+        buckets = entry["buckets"]
+        within = [bucket for bucket in buckets if bucket["to"] <= trained + 1] or buckets[:1]
+        found[entry["condition"]] = {
+            "within": Number(**within[-1]["nll_per_token"]),
+            "beyond": Number(**buckets[-1]["nll_per_token"]),
+        }
+    return found
+
+
+def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
+    """What was learned: the loss on calibration text, and what the method chose or fitted."""
+    found: dict[str, Entry] = {}
+    for key in MASK:
+        if key not in mask:
+            found[key] = NotRun(f"the mask {mask['mask']} has no {key}")
+        elif key == "slope":
+            found[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
+        else:
+            found[key] = Number(mask[key])
     return found
 
 
@@ -145,6 +261,9 @@ def missing_roles(study: Mapping[str, Any]) -> list[str]:
     for condition in HEADLINE_CONDITIONS:
         if condition not in study["study"]["conditions"]:
             reasons.append(f"no condition {condition} in this study")
+    lacking = [name for name in SPOKEN_CONDITIONS[2:] if name not in study["conditions"]]
+    if lacking:
+        reasons.append(f"no conditions {', '.join(lacking)} in this study")
     return reasons
 
 
@@ -164,37 +283,22 @@ def collect(
     study : mapping
         What data/config/study.json holds.
     measurements : sequence of mapping
-        Its similarity and perplexity measurements.
+        Its measurements.
     trainings : sequence of mapping
         Summaries of the models that it trains.
 
     Returns
     -------
     dict
-        Runs that a document may speak of but that the study lacks are ``NotRun``.
+        Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
+        that the study should have and that is not there leaves no key.
     """
-    by_run: dict[tuple[str, str, str], dict[str, Entry]] = {}
-    for measurement in measurements:
-        run = tuple(measurement["run"][part] for part in ("model", "dataset", "condition"))
-        for key, entry in facts(measurement).items():
-            by_run.setdefault(run, {})[f"{measurement['measurement']}.{key}"] = entry
-    empty = [f"{kind}.{key}" for kind, keys in QUANTITIES.items() for key in keys]
-    conditions = study["study"]["conditions"]
     numbers: dict[str, Entry] = {"constant.zero": Number(0), "constant.one": Number(1)}
-    for model_key, model in _places(study, "models"):
-        for dataset_key, dataset in _places(study, "datasets"):
-            for condition in dict.fromkeys([*conditions, *HEADLINE_CONDITIONS]):
-                reason = None
-                if model is None:
-                    reason = f"no {model_key} in this study"
-                elif dataset is None:
-                    reason = f"no {dataset_key} in this study"
-                elif condition not in conditions:
-                    reason = f"no condition {condition} in this study"
-                found = by_run.get((model, dataset, condition), {})
-                entries = found if reason is None else dict.fromkeys(empty, NotRun(reason))
-                for key, entry in entries.items():
-                    numbers[f"{model_key}.{dataset_key}.{condition}.{key}"] = entry
+    numbers |= _of_runs(study, measurements)
+    numbers |= _of_conditions(study, measurements)
+    numbers |= _over_decoders(study, numbers)
+    numbers |= _of_datasets(study, measurements)
+    numbers |= _of_models(study, measurements)
     by_model = {training["model"]: training for training in trainings}
     for model_key, model in _places(study, "models"):
         for key in TRAINING:
@@ -205,4 +309,135 @@ def collect(
             else:
                 entry = NotRun(f"{model} is not trained here")
             numbers[f"{model_key}.training.{key}"] = entry
+    return numbers
+
+
+def _cells(study: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+    """``MODEL.DATASET`` of a key, the model, the data set, and why there is none."""
+    for model_key, model in _places(study, "models"):
+        for dataset_key, dataset in _places(study, "datasets"):
+            reason = f"no {dataset_key} in this study" if dataset is None else None
+            if model is None:
+                reason = f"no {model_key} in this study"
+            yield f"{model_key}.{dataset_key}", model, dataset, reason
+
+
+def _of_runs(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
+    """Numbers of the runs whose activations are kept."""
+    by_run: dict[tuple, dict[str, Entry]] = {}
+    for measurement in measurements:
+        kind = measurement["measurement"]
+        if kind in COUNTS:
+            run = tuple(measurement["run"][part] for part in ("model", "dataset", "condition"))
+            for key, entry in facts(measurement).items():
+                by_run.setdefault(run, {})[f"{kind}.{key}"] = entry
+    empty = [f"{kind}.{key}" for kind in COUNTS for key in QUANTITIES[kind]]
+    conditions, numbers = study["study"]["conditions"], {}
+    for cell, model, dataset, reason in _cells(study):
+        for condition in dict.fromkeys([*conditions, *HEADLINE_CONDITIONS]):
+            why = reason
+            if why is None and condition not in conditions:
+                why = f"no condition {condition} in this study"
+            found = by_run.get((model, dataset, condition), {})
+            for key, entry in (dict.fromkeys(empty, NotRun(why)) if why else found).items():
+                numbers[f"{cell}.{condition}.{key}"] = entry
+    return numbers
+
+
+def _of_conditions(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
+    """Numbers of all conditions that are evaluated."""
+    by_cell = {
+        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
+        for one in measurements
+        if one["measurement"] == "conditions"
+    }
+    conditions, numbers = study["conditions"], {}
+    for cell, model, dataset, reason in _cells(study):
+        found = by_cell.get((model, dataset))
+        for condition in dict.fromkeys([*conditions, *SPOKEN_CONDITIONS]):
+            why = reason
+            if why is None and condition not in conditions:
+                why = f"no condition {condition} in this study"
+            elif why is None and found is not None and condition not in found:
+                why = f"{condition} is not for {model}"
+            entries = (found or {}).get(condition, {})
+            if why is not None:
+                entries = dict.fromkeys(QUANTITIES["conditions"], NotRun(why))
+            for key, entry in entries.items():
+                numbers[f"{cell}.{condition}.conditions.{key}"] = entry
+    return numbers
+
+
+def spread(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """Mean, standard deviation (of n - 1) and least of the numbers among entries."""
+    values = [entry.value for entry in entries if isinstance(entry, Number)]
+    found: dict[str, Entry] = dict.fromkeys(OVER_DECODERS, NotRun("no decoder has this number"))
+    if values:
+        found["mean"], found["least"] = Number(statistics.fmean(values)), Number(min(values))
+        found["sd"] = NotRun("one decoder in this study")
+    if len(values) > 1:
+        found["sd"] = Number(statistics.stdev(values))
+    return found
+
+
+def _over_decoders(study: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Entry]:
+    """What the decoders of a study, which may be seeds of one training, have in common."""
+    names = [name for name in study["study"]["models"] if study["models"][name]["is_decoder"]]
+    made: dict[str, Entry] = {"decoders.count": Number(len(names))}
+    for dataset, _ in _places(study, "datasets"):
+        for condition in dict.fromkeys([*study["conditions"], *SPOKEN_CONDITIONS]):
+            key = f"{dataset}.{condition}.conditions.recovered"
+            found = [numbers[f"{n}.{key}"] for n in names if f"{n}.{key}" in numbers]
+            if len(found) == len(names):
+                for name, entry in spread(found).items():
+                    made[f"decoders.{key}.{name}"] = entry
+    return made
+
+
+def _of_datasets(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
+    """Numbers that belong to no condition: of norms, and of reference levels."""
+    kinds = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
+    by_cell = {
+        (one["measurement"], one["run"]["model"], one["run"]["dataset"]): one
+        for one in measurements
+        if one["measurement"] in kinds
+    }
+    numbers: dict[str, Entry] = {}
+    for cell, model, dataset, reason in _cells(study):
+        for kind, (read, keys) in kinds.items():
+            one = by_cell.get((kind, model, dataset))
+            found = dict.fromkeys(keys, NotRun(reason)) if reason else read(one) if one else {}
+            numbers |= {f"{cell}.{kind}.{key}": entry for key, entry in found.items()}
+    return numbers
+
+
+def _of_models(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
+    """Numbers that belong to a model: beyond its trained length, and of the masks it learned."""
+    longs, masks = {}, {}
+    for one in measurements:
+        if one["measurement"] == "extrapolation":
+            longs[one["run"]["model"]] = one
+        elif one["measurement"] == "conditions":
+            masks[one["run"]["model"]] = {mask["mask"]: mask for mask in one["masks"]}
+    numbers: dict[str, Entry] = {}
+    spoken_long = dict.fromkeys([*study["study"]["extrapolation"]["conditions"], *SPOKEN_LONG])
+    for model_key, model in _places(study, "models"):
+        lacking = f"no {model_key} in this study"
+        one = longs.get(model)
+        if model is None or one is not None:
+            reason = lacking if model is None else one["reason"]
+            found = {} if reason else long_facts(one)
+            for name, key in (("trained", "trained_tokens"), ("documents", "documents")):
+                numbers[f"{model_key}.long.{name}"] = NotRun(reason) if reason else Number(one[key])
+            for condition in spoken_long:
+                why = NotRun(reason or f"no condition {condition} on long documents in this study")
+                for key, entry in found.get(condition, dict.fromkeys(LONG, why)).items():
+                    numbers[f"{model_key}.long.{condition}.{key}"] = entry
+        for mask in dict.fromkeys([*study["masks"], *SPOKEN_MASKS]):
+            if model is None or model in masks:
+                why = NotRun(lacking if model is None else f"no mask {mask} of {model}")
+                learned = masks.get(model, {}).get(mask)
+                entries = mask_facts(learned) if learned else dict.fromkeys(MASK, why)
+                for key, entry in entries.items():
+                    numbers[f"{model_key}.masks.{mask}.{key}"] = entry
     return numbers

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import code
+from .config.conditions import Condition, dumped
+from .config.measurements import RUNS
 from .config.models import TrainSource
 from .config.params import Params
 from .files import write_json_if_changed
@@ -20,6 +22,10 @@ from .files import write_json_if_changed
 CONFIG = Path("data/config")
 STUDIES = Path("data/studies")
 SET_ASIDE = Path("data/set_aside")
+TEXTS = ("calibration", "long")
+"""Texts of a study that are not its evaluation's: masks are learned from one."""
+DATASETS = ("conditions", "norms", "reference")
+"""Measurements with one file for a model and a data set."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -63,15 +69,105 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
         },
     )
-    for measurement, section in params.measurements:
+    for measurement in RUNS:
         yield (
             CONFIG / measurement / f"{name}.json",
             {
-                "parameters": section.model_dump(),
+                "parameters": getattr(params.measurements, measurement).model_dump(),
                 "datasets": study.datasets,
                 "conditions": study.conditions,
             },
         )
+    for measurement in ("norms", "reference"):
+        yield (
+            CONFIG / measurement / f"{name}.json",
+            {
+                "parameters": getattr(params.measurements, measurement).model_dump(),
+                "reading": reading,
+                "datasets": study.datasets,
+            },
+        )
+    yield from _condition_jobs(params, name)
+
+
+def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs read that evaluate a model under all conditions of the study."""
+    study, model = params.study, params.models[name]
+    section, reading = params.measurements.conditions, model.reading.model_dump()
+    data = params.datasets[study.calibration]
+    longer = {**data.evaluation.model_dump(), "documents": study.extrapolation.documents}
+    yield (
+        CONFIG / "texts" / name / "calibration.json",
+        {"reading": reading, "evaluation": data.calibration.model_dump()},
+    )
+    yield (
+        CONFIG / "texts" / name / "long.json",
+        {
+            "reading": {**reading, "max_tokens": study.extrapolation.tokens},
+            "evaluation": longer,
+        },
+    )
+
+    def chosen(names: Iterable[str]) -> dict[str, Condition]:
+        fitting = {c: params.conditions[c] for c in names}
+        return {c: one for c, one in fitting.items() if one.is_for(model.is_decoder)}
+
+    conditions = chosen(study.all_conditions)
+    # Which kind of model it is for is nothing that it does.
+    effects = {
+        c: one.model_copy(update={"only": None}).model_dump() for c, one in conditions.items()
+    }
+    units = {c: {"condition": effect, "tokens": None} for c, effect in effects.items()}
+    long = chosen(study.extrapolation.conditions) if model.is_decoder else {}
+    sweeps, named = {}, [*conditions.values(), *long.values()]
+    for sweep in study.sweeps if model.is_decoder else []:
+        made = params.sweeps[sweep]
+        sweeps[sweep] = {"key": made.key, "units": {c: {} for c in chosen(made.conditions)}}
+        for unit, (condition, tokens) in made.units(params.conditions).items():
+            c, value = unit.split("@")
+            if c in sweeps[sweep]["units"]:
+                effect = condition.model_copy(update={"only": None}).model_dump()
+                units[unit] = {"condition": effect, "tokens": tokens}
+                sweeps[sweep]["units"][c][unit] = float(value)
+                named.append(condition)
+    masks = sorted({mask for one in named for mask in one.masks()})
+    shared = {"reading": reading, "device": params.activations.device,
+              "batch_tokens": section.batch_tokens}  # fmt: skip
+    yield (
+        CONFIG / "masks" / f"{name}.json",
+        {
+            **shared,
+            "calibration_share": section.calibration_share,
+            "masks": {mask: params.masks[mask].model_dump() for mask in masks},
+        },
+    )
+    yield (
+        CONFIG / "evaluate" / f"{name}.json",
+        {
+            **shared,
+            "documents": section.documents,
+            "special_tokens": section.special_tokens,
+            "datasets": study.datasets,
+            "units": units,
+            "long": {c: {"condition": one.model_dump(), "tokens": None} for c, one in long.items()},
+        },
+    )
+    yield (
+        CONFIG / "conditions" / f"{name}.json",
+        {
+            "parameters": section.model_dump(),
+            "extrapolation": study.extrapolation.model_dump(),
+            "datasets": study.datasets,
+            "conditions": effects,
+            "sweeps": sweeps,
+        },
+    )
+
+
+def masks_of(params: Params, model: str) -> list[str]:
+    """Names of the masks that are learned for a model of the active study."""
+    jobs = dict(_condition_jobs(params, model))
+    return list(jobs[CONFIG / "masks" / f"{model}.json"]["masks"])
 
 
 def materialize(params: Params) -> None:
@@ -100,11 +196,17 @@ def _leaves(params: Params, root: Path) -> set[Path]:
     study = params.study
     paths = {root / "training" / model for model in study.trained}
     for model in study.models:
+        paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
+        paths |= {root / "masks" / model, root / "evaluations" / model}
+        for dataset in [*study.datasets, "long"]:
+            paths.add(root / "measurements" / "conditions" / model / f"{dataset}.json")
         for dataset in study.datasets:
             paths.add(root / "tokens" / model / f"{dataset}.parquet")
+            for measurement in ("norms", "reference"):
+                paths.add(root / "measurements" / measurement / model / f"{dataset}.json")
             for condition in study.conditions:
                 paths.add(root / "activations" / model / dataset / condition)
-                for measurement, _ in params.measurements:
+                for measurement in RUNS:
                     paths.add(
                         root / "measurements" / measurement / model / dataset / f"{condition}.json"
                     )
@@ -126,11 +228,15 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     """
     place, aside = folder(params), SET_ASIDE / params.study.name
     wanted = _leaves(params, place)
-    depth = {"training": 2, "tokens": 3, "activations": 4, "measurements": 5}
+    levels = [
+        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
+        *(f"measurements/{one}/*/*/*" for one in RUNS),
+        *(f"measurements/{one}/*/*" for one in DATASETS),
+    ]  # fmt: skip
     gone = [
         path
-        for top, levels in depth.items()
-        for path in place.glob("/".join([top, *["*"] * (levels - 1)]))
+        for level in levels
+        for path in place.glob(level)
         if path not in wanted and not path.name.startswith(".")
     ]
     back = []
@@ -180,7 +286,13 @@ def facts(params: Params) -> dict[str, Any]:
             for model in [params.models[name]]
         },
         "datasets": {name: params.datasets[name].model_dump() for name in active.datasets},
-        "conditions": {name: params.conditions[name].model_dump() for name in active.conditions},
+        "conditions": {name: dumped(params.conditions[name]) for name in active.all_conditions},
+        "masks": {
+            mask: params.masks[mask].model_dump()
+            for model in active.models
+            for mask in masks_of(params, model)
+        },
+        "sweeps": {name: params.sweeps[name].model_dump() for name in active.sweeps},
     }
 
 

@@ -5,46 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from . import evaluation_tables
 from . import numbers as keys
-from .numbers import Entry, NotRun, Number, decimals_of, written
-
-ABSENT = "{--}"
-"""A cell without a number; the braces keep siunitx from reading it."""
-SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Results:
-    """All that is typeset: the study, its measurements in order, and the published numbers."""
-
-    study: Mapping[str, Any]
-    measurements: Sequence[Mapping[str, Any]]
-    trainings: Sequence[Mapping[str, Any]]
-    published: Mapping[str, Any]
-
-    def of(self, measurement: str) -> list[Mapping[str, Any]]:
-        """The runs of one measurement."""
-        return [one for one in self.measurements if one["measurement"] == measurement]
-
-
-def escape(text: str) -> str:
-    """Text as LaTeX prints it."""
-    return "".join(SPECIAL.get(character, character) for character in str(text))
-
-
-def display(name: str) -> str:
-    """The name of params.yaml as it is shown: underscores are spaces."""
-    return escape(name.replace("_", " "))
+from .cells import column, display, escape, interval, intervals, number, shared_decimals
+from .numbers import Entry, NotRun, Number
+from .results import Results
 
 
 def environment() -> Environment:
@@ -55,18 +26,6 @@ def environment() -> Environment:
         variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-
-
-def number(entry: Number, decimals: int | None = None) -> str:
-    """A number as LaTeX prints it."""
-    return rf"\num{{{written(entry.value, decimals_of(entry) if decimals is None else decimals)}}}"
-
-
-def interval(entry: Number, decimals: int | None = None) -> str:
-    """The interval of an estimate as LaTeX prints it."""
-    decimals = decimals_of(entry) if decimals is None else decimals
-    low, high = (rf"\num{{{written(end, decimals)}}}" for end in (entry.low, entry.high))
-    return f"[{low},~{high}]"
 
 
 def definition(key: str, entry: Entry) -> str:
@@ -93,14 +52,15 @@ def weights(results: Results, model: str) -> str:
 def studied(results: Results) -> dict[str, str]:
     """The names and words of the study, as LaTeX."""
     study = results.study["study"]
-    shares = sorted({one["confidence"] for one in results.measurements})
+    shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
     words = {
         "name": display(study["name"]),
         "title": escape(study["title"]),
         "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
     }
-    for kind in ("models", "datasets", "conditions"):
+    for kind in ("models", "datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
+    words["calibration"] = display(study["calibration"])
     for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):
         for role, name in roles.items():
             lacking = rf"\notrunreason{{no {role} in this study}}"
@@ -127,49 +87,6 @@ def numbers_tex(results: Results) -> str:
             numbers=[definition(key, entry) for key, entry in sorted(numbers.items())],
         )
     )
-
-
-def shared_decimals(entries: Iterable[Number | None], most: int) -> int:
-    """The decimals that a set of numbers needs, for all alike; at most so many."""
-    places = [decimals_of(entry) for entry in entries if entry is not None]
-    return max(0, min(most, max(places, default=0)))
-
-
-def column(entries: Sequence[Number | None], decimals: int | None = None) -> tuple[list[str], str]:
-    """Lay out a column of numbers.
-
-    Parameters
-    ----------
-    entries : sequence of Number or None
-        None leaves a cell without a number.
-    decimals : int or None
-        Of every number; None lets each have its own.
-
-    Returns
-    -------
-    cells : list of str
-        For an S column of siunitx.
-    form : str
-        The column's ``table-format``.
-    """
-    cells, whole, fraction, sign = [], 1, 0, ""
-    for entry in entries:
-        text = ABSENT
-        if entry is not None:
-            text = written(entry.value, decimals_of(entry) if decimals is None else decimals)
-            if "e" in text:
-                text = rf"{{\num{{{text}}}}}"
-            else:
-                sign = "-" if text.startswith("-") else sign
-                before, _, after = text.removeprefix("-").partition(".")
-                whole, fraction = max(whole, len(before)), max(fraction, len(after))
-        cells.append(text)
-    return cells, f"{sign}{whole}.{fraction}"
-
-
-def intervals(entries: Sequence[Number | None], decimals: int | None = None) -> list[str]:
-    """Lay out a column of the same numbers' intervals."""
-    return ["--" if entry is None else interval(entry, decimals) for entry in entries]
 
 
 def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
@@ -256,9 +173,11 @@ def published_table(results: Results) -> dict[str, Any]:
         theirs += [escape(value[part]) for part in ("condition", "model")]
         theirs.append(rf"\published{{{key}}}")
         if not value["ours"]:
-            rows.append([*theirs, "--", "--", r"\notrunmark", r"\word{no such condition}"])
+            empty = ["--"] * 3
+            rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
         for ours in value["ours"]:
-            model, dataset = (roles[part] for part in ours.split(".")[:2])
+            model_key, dataset_key, condition = ours.split(".")[:3]
+            model, dataset = roles[model_key], roles[dataset_key]
             if isinstance(numbers[ours], NotRun):
                 comparison = escape(numbers[ours].reason)
             else:
@@ -266,7 +185,7 @@ def published_table(results: Results) -> dict[str, Any]:
                 same = source["kind"] == "hub" and source["id"] in value["weights"]
                 comparison = r"\word{same model}" if same else r"\word{other model}"
                 comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
-            names = [display(name) if name else "--" for name in (model, dataset)]
+            names = [display(name) if name else "--" for name in (model, dataset, condition)]
             rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
             theirs = [""] * 4
     return {"rows": rows}
@@ -312,6 +231,7 @@ TABLES = {
     "similarity": similarity_table,
     "perplexity": perplexity_table,
     "published": published_table,
+    **evaluation_tables.TABLES,
 }
 
 
@@ -328,7 +248,7 @@ def metrics(results: Results) -> dict[str, Any]:
     }
     found: dict[str, Any] = {}
     for run in results.measurements:
-        if run["status"] != "measured":
+        if run["status"] != "measured" or run["measurement"] not in headline:
             continue
         values = keys.facts(run)
         model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
@@ -339,6 +259,15 @@ def metrics(results: Results) -> dict[str, Any]:
             for part in outer:
                 scope = scope.setdefault(part, {})
             scope[last] = float(f"{values[key].value:.4g}")
+    for run in results.of("conditions"):
+        for condition, values in keys.condition_facts(run).items():
+            model, dataset = (run["run"][part] for part in ("model", "dataset"))
+            place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+            place["conditions"] = {
+                key: float(f"{values[key].value:.4g}")
+                for key in ("last.cosine", "perplexity", "recovered")
+                if isinstance(values[key], Number)
+            }
     for training in results.trainings:
         loss = float(f"{training['final_validation_loss']:.4g}")
         found.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
@@ -349,7 +278,7 @@ def plots(results: Results) -> dict[str, str]:
     """Tables for ``dvc plots`` as CSV, by file name: one of layers a run, one of perplexities."""
     tables, perplexities = {}, []
     for run in results.measurements:
-        if run["status"] != "measured":
+        if run["status"] != "measured" or run["measurement"] not in ("similarity", "perplexity"):
             continue
         names = [run["run"][part] for part in ("model", "dataset", "condition")]
         if run["measurement"] == "similarity":

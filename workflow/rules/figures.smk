@@ -1,4 +1,10 @@
 # measurements -> figures
+# The conditions step measures a model's data sets, and its long documents, in one job.
+EVALUATED = expand(
+    f"{RUNS}/measurements/conditions/{{model}}/{{dataset}}.json",
+    model=STUDY.models,
+    dataset=[*STUDY.datasets, "long"],
+)
 FIGURES = {
     "layer_similarity": runs(
         f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"
@@ -12,12 +18,31 @@ FIGURES = {
         model=STUDY.trained,
         file=["loss.csv", "summary.json"],
     ),
+    "position_layers": EVALUATED,
+    "condition_costs": EVALUATED,
+    "recovered_share": EVALUATED,
+    "slope_sweep": EVALUATED
+    + expand(
+        f"{RUNS}/measurements/reference/{{model}}/{{dataset}}.json",
+        model=STUDY.models,
+        dataset=STUDY.datasets,
+    ),
+    "length_sweep": EVALUATED,
+    "extrapolation": EVALUATED,
+    "mask_semantics": [],  # of definitions alone
 }
 CATEGORIES = {
     "layer_similarity": "A1 zeroed positions",
     "cosine_histogram": "A2 is this cosine high?",
     "perplexity": "D1 perplexity",
     "training_loss": "Training",
+    "position_layers": "A1 zeroed positions",
+    "condition_costs": "A4 masks",
+    "recovered_share": "A5 masks in place of positions",
+    "slope_sweep": "A4 masks",
+    "length_sweep": "A4 masks",
+    "extrapolation": "A5 masks in place of positions",
+    "mask_semantics": "A4 masks",
 }
 
 

@@ -4,6 +4,7 @@ rule typeset:
         measurements=[rules.measurements.input, FIGURES["training_loss"]],
         study=section("study"),
         published="paper/published.yaml",
+        versions="docs/mask-versions.json",
         code=section("code/posenc.steps.typeset"),
     output:
         numbers="paper/generated/numbers.tex",
@@ -21,6 +22,7 @@ rule typeset:
         "logs/benchmarks/typeset.tsv"
     shell:
         "python -m posenc.steps.typeset --study {input.study} --published {input.published}"
+        " --versions {input.versions}"
         " --output-numbers {output.numbers} --output-tables paper/generated/tables"
         " --metrics {output.metrics} --plots data/plots {input.measurements} 2>&1 | tee {log}"
 

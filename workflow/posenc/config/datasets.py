@@ -91,6 +91,8 @@ class Dataset(Section):
     source: Source
     text: Text
     evaluation: Evaluation
+    calibration: Evaluation | None = None
+    """The documents that masks are learned from; null where the data set has none to spare."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -107,6 +109,13 @@ class Dataset(Section):
     @model_validator(mode="after")
     def _check_splits(self) -> Dataset:
         named = {self.evaluation.split}
+        if self.calibration is not None:
+            named.add(self.calibration.split)
+            if self.calibration.split == self.evaluation.split:
+                raise ValueError(
+                    f"calibration.split is {self.evaluation.split!r}, which is evaluated on: "
+                    f"choose another"
+                )
         if isinstance(self.source, SampleSource):
             named |= set(self.source.documents)
         for split in sorted(named - set(self.splits)):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Section
+from .base import Section, Seed
 
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", description="#RRGGBB.")]
 Inches = Annotated[float, Field(gt=0.5, le=20, description="Length in inches.")]
@@ -37,6 +37,19 @@ class Histogram(Figure):
     """Logarithmic density axis."""
 
 
+class MaskSemantics(Figure):
+    """Parameters of the picture of the semantics of a mask."""
+
+    tokens: Annotated[int, Field(ge=3, le=64)]
+    """Of the document that is shown."""
+    floor: Annotated[float, Field(ge=0.01, le=1)]
+    """Of the linear profile."""
+    slope: Annotated[float, Field(ge=0)]
+    """Of ALiBi, which is shown beside it."""
+    seed: Seed
+    """Of the random scores."""
+
+
 class Figures(Section):
     """One entry a figure."""
 
@@ -45,3 +58,10 @@ class Figures(Section):
     cosine_histogram: Histogram
     perplexity: Figure
     training_loss: Figure
+    position_layers: Figure
+    condition_costs: Figure
+    recovered_share: Figure
+    slope_sweep: Figure
+    length_sweep: Figure
+    extrapolation: Figure
+    mask_semantics: MaskSemantics

@@ -20,6 +20,9 @@ class Similarity(Section):
     """Bins of the histograms over [-1, 1]."""
     bootstrap_samples: Annotated[int, Field(ge=100)]
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    sample_tokens: Annotated[int, Field(ge=100)]
+    """Random tokens for what compares tokens with each other: centred and standardised cosine,
+    linear CKA, retrieval."""
     seed: Seed
 
 
@@ -31,8 +34,49 @@ class Perplexity(Section):
     seed: Seed
 
 
+class Conditions(Section):
+    """All conditions of a study on its first documents (A1, A3, A4, A5)."""
+
+    documents: Annotated[int, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    special_tokens: bool
+    """Whether [CLS], [SEP] and the like count as tokens."""
+    batch_tokens: Annotated[int, Field(ge=1)]
+    """Tokens of one forward pass, padding and the conditions that share the pass included."""
+    calibration_share: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the calibration documents that masks are fitted on; the rest chooses."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class Norms(Section):
+    """How much of a token's position its embeddings' norms tell (A3)."""
+
+    folds: Annotated[int, Field(ge=2)]
+    tokens: Annotated[int, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    seed: Seed
+
+
+class Reference(Section):
+    """Perplexity of models without a network: uniform, unigram, Kneser-Ney (D2)."""
+
+    orders: list[Annotated[int, Field(ge=2, le=3)]]
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+RUNS = ("similarity", "perplexity")
+"""Those with a file a run; the others have one for a model and a data set."""
+
+
 class Measurements(Section):
     """One entry a measurement."""
 
     similarity: Similarity
     perplexity: Perplexity
+    conditions: Conditions
+    norms: Norms
+    reference: Reference

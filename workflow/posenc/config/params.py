@@ -14,9 +14,11 @@ from .base import Name, Section
 from .conditions import Condition
 from .datasets import Dataset
 from .figures import Figures
+from .masks import LearnedMaskSource
 from .measurements import Measurements
 from .models import Model, TrainSource
 from .studies import Study
+from .sweeps import Sweep
 
 
 class ParamsError(ValueError):
@@ -29,6 +31,8 @@ class Params(Section):
     datasets: dict[Name, Dataset]
     models: dict[Name, Model]
     conditions: dict[Name, Condition]
+    masks: dict[Name, LearnedMaskSource]
+    sweeps: dict[Name, Sweep]
     activations: Activations
     measurements: Measurements
     figures: Figures
@@ -38,14 +42,17 @@ class Params(Section):
     @model_validator(mode="after")
     def _check_references(self) -> Params:
         """Every name that a study uses is defined; the rest of a study fits what it names."""
-        if self.conditions.get("intact") != Condition(position="intact"):
+        if self.conditions.get("intact") != Condition():
             raise ValueError("conditions.intact must be there, with position: intact")
+        self._check_conditions()
         for key, study in {**self.studies, "study": self.study}.items():
             where = "study" if key == "study" else f"studies.{key}"
             if key != "study" and study.name != key:
                 raise ValueError(f"{where}.name is {study.name!r}; it must be {key!r}, its key")
-            for kind in ("models", "datasets", "conditions"):
+            for kind in ("models", "datasets", "conditions", "sweeps"):
                 _check_known(f"{where}.{kind}", getattr(study, kind), kind, getattr(self, kind))
+            _check_known(f"{where}.evaluated", study.evaluated, "conditions", self.conditions)
+            self._check_study(where, study)
             _check_known(f"{where}.trained", study.trained.values(), "datasets", self.datasets)
             for name in study.models:
                 is_trained = isinstance(self.models[name].source, TrainSource)
@@ -81,6 +88,62 @@ class Params(Section):
         if self.study.name not in self.studies:
             raise ValueError(f"study.name {self.study.name!r} is not one of studies")
         return self
+
+    def _check_conditions(self) -> None:
+        """Conditions name masks that are there and that give what they are asked for."""
+        for name, condition in self.conditions.items():
+            where = f"conditions.{name}"
+            _check_known(where, condition.masks(), "masks", self.masks)
+            for part, key in ((condition.position, "position"), (condition.mask, "mask")):
+                part = getattr(part, "profile", part)
+                if getattr(part, "kind", None) != "learned":
+                    continue
+                source = self.masks[part.mask]
+                if key == "position" and not getattr(source, "learn_position", False):
+                    raise ValueError(
+                        f"{where}.position names the mask {part.mask!r}, which learns no position: "
+                        f"take one with method: fitted and learn_position: true"
+                    )
+                if key == "mask" and getattr(source, "terms", True) == []:
+                    raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
+        for name, sweep in self.sweeps.items():
+            _check_known(f"sweeps.{name}.conditions", sweep.conditions, "conditions",
+                         self.conditions)  # fmt: skip
+            try:
+                sweep.units(self.conditions)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                raise ValueError(
+                    f"sweeps.{name}: {sweep.key} cannot be {problem['input']!r}: {problem['msg']}"
+                ) from None
+            except ValueError as error:
+                raise ValueError(f"sweeps.{name}: {error}") from None
+
+    def _check_study(self, where: str, study: Study) -> None:
+        """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""
+        for name in study.conditions:
+            if self.conditions[name].masks() or self.conditions[name].segments:
+                raise ValueError(
+                    f"{where}.conditions names {name!r}, which needs a learned mask or segments: "
+                    f"list it under {where}.evaluated"
+                )
+        _check_known(f"{where}.extrapolation.conditions", study.extrapolation.conditions,
+                     "conditions", self.conditions)  # fmt: skip
+        _check_known(f"{where}.calibration", [study.calibration], "datasets", self.datasets)
+        calibration = self.datasets[study.calibration].calibration
+        if calibration is None:
+            raise ValueError(
+                f"{where}.calibration names {study.calibration!r}: give "
+                f"datasets.{study.calibration} a calibration"
+            )
+        for model, dataset in study.trained.items():
+            if dataset == study.calibration and self.models[model].source.split == (
+                calibration.split
+            ):  # fmt: skip
+                raise ValueError(
+                    f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
+                    f"which masks are calibrated on: choose another"
+                )
 
 
 def _check_known(where: str, names, kind: str, known: Mapping) -> None:
@@ -124,6 +187,7 @@ def _fields_at(location: tuple) -> list[str]:
 def _key(location: tuple, raw: Any) -> str:
     """A dotted key as the user wrote it: tags of unions, which are not keys, are left out."""
     parts, node = [], raw
+    location = tuple(part for part in location if not _is_tag(part))
     for index, part in enumerate(location):
         child = None
         if isinstance(node, Mapping):
@@ -138,10 +202,29 @@ def _key(location: tuple, raw: Any) -> str:
     return ".".join(parts)
 
 
+def _is_tag(part: Any) -> bool:
+    """Whether a part of a location names an alternative of a union, such as ``literal['zero']``."""
+    return isinstance(part, str) and part.endswith("]") and "[" in part[1:]
+
+
+def _alternatives_left_out(problems: list[dict]) -> list[dict]:
+    """Without what a plain word does wrong as a mapping, and a mapping as a plain word."""
+    kept = []
+    for problem in problems:
+        tags = [part for part in problem["loc"] if _is_tag(part)]
+        is_word = not isinstance(problem["input"], Mapping)
+        is_of_words = problem["type"] == "literal_error" or any(t.startswith("lit") for t in tags)
+        if not tags or is_word == is_of_words or len(problem["loc"]) > 1 + problem["loc"].index(
+            tags[-1]
+        ):  # fmt: skip
+            kept.append(problem)
+    return kept or problems
+
+
 def explain(error: ValidationError, raw: Any, source: str = "params.yaml") -> str:
     """Render a validation error: one line for each key, its value, and what would be right."""
     lines, seen = [], set()
-    for problem in error.errors():
+    for problem in _alternatives_left_out(error.errors()):
         location, kind = problem["loc"], problem["type"]
         if location and location[-1] == "[key]":
             location = (*location[:-2], location[-2])

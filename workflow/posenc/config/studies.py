@@ -9,6 +9,18 @@ from pydantic import Field, model_validator
 from .base import Name, Section
 
 
+class Extrapolation(Section):
+    """Documents longer than a decoder was trained for (A5)."""
+
+    tokens: Annotated[int, Field(ge=8)]
+    """Length that documents are cut to; those that do not reach it are left out."""
+    documents: Annotated[int, Field(ge=2)]
+    """How many of the calibration data set's evaluation documents are looked through."""
+    bucket: Annotated[int, Field(ge=1)]
+    """Losses are averaged over so many positions."""
+    conditions: Annotated[list[Name], Field(min_length=1)]
+
+
 class Study(Section):
     """One study: runs are all of models x data sets x conditions.
 
@@ -28,12 +40,24 @@ class Study(Section):
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
     conditions: Annotated[list[Name], Field(min_length=1)]
-    """Begins with ``intact``, which the others are compared with."""
+    """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
+    evaluated: Annotated[list[Name], Field(default_factory=list)]
+    """Conditions that are measured beside those, without keeping activations."""
+    sweeps: Annotated[list[Name], Field(default_factory=list)]
+    calibration: Name
+    """Data set whose calibration documents masks are learned from."""
+    extrapolation: Extrapolation
+
+    @property
+    def all_conditions(self) -> list[str]:
+        """Those with activations, then those without."""
+        return [*self.conditions, *self.evaluated]
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
-        for key in ("models", "pretrained", "datasets", "conditions"):
+        for key in ("models", "pretrained", "datasets", "all_conditions", "sweeps"):
             values = getattr(self, key)
+            key = "conditions and evaluated" if key == "all_conditions" else key
             for value in values:
                 if values.count(value) > 1:
                     raise ValueError(f"{key} names {value!r} twice")

@@ -170,6 +170,8 @@ def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
     """Say in empty axes why there are no data, in lines of so many characters."""
     text = "not run: " + "; ".join(unique(reason or "no reason given" for reason in reasons))
     axes.set_axis_off()
+    axes.set_xticks([])
+    axes.set_yticks([])
     axes.text(
         0.5, 0.5, textwrap.fill(text, characters), ha="center", va="center",
         transform=axes.transAxes,
@@ -179,8 +181,8 @@ def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
 def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
     """The finest round ticks between two values on a logarithmic axis, at most so many."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    candidates = [[m * 10.0**e for e in exponents for m in mantissas]
-                  for mantissas in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))]  # fmt: skip
+    sets = ((1, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))
+    candidates = [[m * 10.0**e for e in exponents for m in mantissas] for mantissas in sets]
     candidates += [[10.0**e for e in exponents if e % step == 0] for step in range(2, 20)]
     for candidate in candidates:
         inside = [tick for tick in candidate if low <= tick <= high]

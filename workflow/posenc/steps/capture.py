@@ -46,8 +46,8 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     import torch
 
     from posenc.capture import Shape, capture_shard
-    from posenc.conditions import applied
     from posenc.devices import device_for
+    from posenc.interventions import applied
     from posenc.models import load
 
     torch.set_num_threads(threads)

@@ -11,6 +11,12 @@ from tqdm import tqdm
 from posenc.config.measurements import Similarity
 from posenc.files import ArtifactError
 from posenc.measures.bootstrap import percentile_interval, ratio_replicates
+from posenc.measures.representation import (
+    centred_cosines,
+    linear_cka,
+    retrieval_at_1,
+    standardised_cosines,
+)
 from posenc.measures.similarity import (
     gaussian_null_sd,
     histogram,
@@ -22,7 +28,7 @@ from posenc.steps.common import run
 from posenc.steps.measurement import command
 from posenc.store import ActivationStore
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class KeptTokens:
@@ -71,7 +77,14 @@ def measure(
             f"raise evaluation.documents in params.yaml"
         )
     # Independent streams, so that the pairs, their bootstrap and the documents' do not correlate.
-    pair_seed, baseline_seed, document_seed = np.random.SeedSequence(parameters.seed).spawn(3)
+    pair_seed, baseline_seed, document_seed, sample_seed = np.random.SeedSequence(
+        parameters.seed
+    ).spawn(4)
+    sample = np.arange(len(tokens.document))  # [sampled]
+    if len(sample) > parameters.sample_tokens:
+        chosen = np.random.default_rng(sample_seed)
+        sample = np.sort(chosen.choice(sample, parameters.sample_tokens, replace=False))
+    compared: list[dict[str, Any]] = []
     i, j = random_pairs(tokens.document, parameters.baseline_pairs, pair_seed)  # [pairs] each
 
     sums = np.empty((n_documents, n_states))  # of cosines
@@ -100,6 +113,16 @@ def measure(
                 gather(intact, state, tokens.shard[i], tokens.row[i]),
                 gather(intact, state, tokens.shard[j], tokens.row[j]),
             )
+            where = tokens.shard[sample], tokens.row[sample]
+            compared.append(
+                compare(
+                    parameters,
+                    gather(intact, state, *where),
+                    gather(condition, state, *where),
+                    tokens.document[sample],
+                    document_seed,
+                )
+            )
             if state in (0, n_states - 1):
                 edges, density = histogram(cosines, parameters.histogram_bins)
                 _, null = histogram(baseline[:, state], parameters.histogram_bins)
@@ -121,12 +144,46 @@ def measure(
         "tokens": len(tokens.document),
         "confidence": parameters.confidence,
         "d_model": d_model,
-        "layers": layers(
-            parameters, sums, counts, token_sd, baseline, baseline_seed, document_seed
-        ),
+        "sample_tokens": len(sample),
+        "layers": [
+            {**layer, **others}
+            for layer, others in zip(
+                layers(parameters, sums, counts, token_sd, baseline, baseline_seed, document_seed),
+                compared,
+                strict=True,
+            )
+        ],
         "gaussian_null": {"mean": 0.0, "sd": gaussian_null_sd(d_model)},
         "histograms": histograms,
     }
+
+
+def compare(
+    parameters: Similarity,
+    x: NDArray[np.floating],  # [sampled, d_model]
+    y: NDArray[np.floating],  # [sampled, d_model]
+    document: NDArray[np.int64],  # [sampled]
+    seed: np.random.SeedSequence,
+) -> dict[str, Any]:
+    """What compares sampled tokens with each other: without the mean, by rank, as a whole.
+
+    Means have intervals over documents; linear CKA, which is no mean over tokens, has none.
+    """
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    counts = np.bincount(document)  # [documents]
+    found: dict[str, Any] = {"cka": linear_cka(x, y)}
+    columns = {
+        "centred": centred_cosines(x, y),
+        "standardised": standardised_cosines(x, y),
+        "retrieval": retrieval_at_1(x, y),
+    }
+    for name, values in columns.items():  # [sampled] each
+        sums = np.bincount(document, values)  # [documents]
+        replicates = ratio_replicates(sums, counts, parameters.bootstrap_samples, seed)
+        found[name] = percentile_interval(
+            sums.sum() / counts.sum(), replicates, parameters.confidence
+        ).as_json()
+    return found
 
 
 def layers(

@@ -20,10 +20,15 @@ from posenc.files import (
 )
 from posenc.steps.common import run
 
+MEASUREMENTS = ("similarity", "perplexity", "conditions", "norms", "reference", "extrapolation")
+LONG = "long"
+"""Stands in the place of a data set for documents beyond a model's trained length."""
+
 
 def main(
     study: Annotated[Path, typer.Option(help="the active study, data/config/study.json")],
     published: Annotated[Path, typer.Option(help="published numbers, with their source")],
+    versions: Annotated[Path, typer.Option(help="what versions of the library did with a mask")],
     output_numbers: Annotated[Path, typer.Option(help="LaTeX definitions of every number")],
     output_tables: Annotated[Path, typer.Option(help="folder of the LaTeX tables")],
     metrics: Annotated[Path, typer.Option(help="headline numbers for `dvc metrics`")],
@@ -31,7 +36,7 @@ def main(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
     """Write numbers, tables, metrics and plots of the measurements INPUT."""
-    results = read(study, published, inputs)
+    results = read(study, published, versions, inputs)
     write_text(output_numbers, typeset.numbers_tex(results))
     for name in typeset.TABLES:
         write_text(output_tables / f"{name}.tex", typeset.table_tex(results, name))
@@ -46,7 +51,7 @@ def main(
         write_text(plots / name, text)
 
 
-def read(study: Path, published: Path, inputs: list[Path]) -> typeset.Results:
+def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> typeset.Results:
     """Read all that is typeset.
 
     Raises
@@ -63,24 +68,31 @@ def read(study: Path, published: Path, inputs: list[Path]) -> typeset.Results:
         kind = value.get("measurement")
         if kind == "training":
             trainings.append(value)
-        elif kind in ("similarity", "perplexity"):
+        elif kind in MEASUREMENTS:
             measurements.append(value)
         else:
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
     facts = read_json(study)
-    order = {kind: facts["study"][kind] for kind in ("models", "datasets", "conditions")}
+    study_of = facts["study"]
+    order = {kind: study_of[kind] for kind in ("models", "datasets", "conditions")}
+    order["datasets"] = [*order["datasets"], LONG]
     # In order of presentation, however the inputs were listed.
     for one in measurements:
         for kind, names in order.items():
-            if one["run"][kind.removesuffix("s")] not in names:
+            if one["run"].get(kind.removesuffix("s"), names[0]) not in names:
                 raise ArtifactError(f"{one['run']} is not a run of the study {study}")
     measurements.sort(
-        key=lambda one: [
-            names.index(one["run"][kind.removesuffix("s")]) for kind, names in order.items()
-        ]
+        key=lambda one: (
+            [
+                names.index(one["run"].get(kind.removesuffix("s"), names[0]))
+                for kind, names in order.items()
+            ]
+            + [MEASUREMENTS.index(one["measurement"])]
+        )
     )
     trainings.sort(key=lambda one: order["models"].index(one["model"]))
-    return typeset.Results(facts, measurements, trainings, read_published(published))
+    published_values = read_published(published)
+    return typeset.Results(facts, measurements, trainings, published_values, read_json(versions))
 
 
 def read_published(path: Path) -> dict[str, Any]:

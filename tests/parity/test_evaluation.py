@@ -1,0 +1,219 @@
+"""Evaluations are what captures and the library give; nothing is evaluated twice."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from torch.nn import functional
+
+from posenc import evaluation
+from posenc.capture import forward
+from posenc.config.conditions import Condition
+from posenc.evaluation import evaluate, groups_of
+from posenc.files import ArtifactError, write_checksums, write_sealed
+from posenc.interventions import applied
+from posenc.measures.similarity import token_cosines
+from posenc.models import load
+from posenc.steps import evaluate as step
+from posenc.store import read_table, write_table
+from tests.parity.conftest import reference
+
+CONDITIONS = {
+    "intact": {},
+    "zero": {"position": "zero"},
+    "log": {"position": "zero", "mask": {"semantics": "log_mask",
+                                          "profile": {"kind": "linear", "floor": 0.1}}},
+    "late": {"position": "zero", "mask": {"semantics": "additive", "layers": [2],
+                                           "profile": {"kind": "alibi", "slope": 0.5}}},
+    "alone": {"position": "zero", "segments": 1},
+}  # fmt: skip
+
+
+def conditions():
+    return {name: Condition.model_validate(section) for name, section in CONDITIONS.items()}
+
+
+def test_outcomes_are_the_library_s(folder, family, documents):
+    model = load(folder, family)
+    counted = [[place != 0 for place in range(len(ids))] for ids in documents]
+    chosen = {name: one for name, one in conditions().items() if name != "alone"}
+    found = {}
+    for name, outcome in evaluate(model, documents, counted, chosen, {}, 120):
+        found[name, outcome.document] = outcome
+    assert len(found) == len(chosen) * len(documents)
+    for (name, index), outcome in found.items():
+        ids = documents[index]
+        with torch.inference_mode():
+            intact = forward(model, [ids], family == "gpt2")[0]
+            with applied(model, chosen[name]):
+                states = forward(model, [ids], family == "gpt2")[0]
+        keep = np.array(counted[index])
+        cosines = [
+            token_cosines(x[0].numpy(), y[0].numpy())[keep].sum()
+            for x, y in zip(intact, states, strict=True)
+        ]
+        np.testing.assert_allclose(outcome.cosine, cosines, rtol=0, atol=2e-5)
+        if family == "gpt2":
+            with torch.inference_mode():
+                logits = model.lm_head(states[-1][0])[:-1]
+            nll = functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none")
+            np.testing.assert_allclose(outcome.nll, nll.numpy(), rtol=0, atol=2e-5)
+        else:
+            assert len(outcome.nll) == 0
+
+
+def test_the_batch_changes_nothing(folder, family, documents):
+    model = load(folder, family)
+    counted = [[True] * len(ids) for ids in documents]
+
+    def run(budget):
+        found = evaluate(model, documents, counted, conditions(), {}, budget)
+        return {(name, one.document): one for name, one in found}
+
+    small, large = run(1), run(10_000)
+    assert small.keys() == large.keys()
+    for key, one in small.items():
+        np.testing.assert_allclose(one.nll, large[key].nll, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(one.cosine, large[key].cosine, rtol=0, atol=2e-4)
+
+
+def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, documents, monkeypatch):
+    assert groups_of(conditions()) == [["intact"], ["zero", "log", "late"], ["alone"]]
+    model = load(folder, family)
+    passes = []
+    monkeypatch.setattr(
+        evaluation, "forward", lambda *given: (passes.append(len(given[1])), forward(*given))[1]
+    )
+    counted = [[True] * len(ids) for ids in documents]
+    chosen = {name: one for name, one in conditions().items() if name != "alone"}
+    list(evaluate(model, documents, counted, chosen, {}, 10_000))
+    assert len(passes) == 3  # the intact model to compare with, itself as a condition, the others
+
+
+@pytest.fixture
+def workplace(tmp_path, documents):
+    """A decoder, its tokens and an empty list of masks, as the workflow lays them out."""
+    reference("gpt2").save_pretrained(tmp_path / "weights")
+    write_checksums(tmp_path / "weights/checksums.json", "config.json", "model.safetensors")
+    from posenc.tokenization import TABLE
+
+    def tokens(path, texts, longest):
+        table = pa.table(
+            {
+                "document_id": [f"d{index}" for index in range(len(texts))],
+                "input_ids": texts,
+                "starts": [[0] * len(ids) for ids in texts],
+                "ends": [[0] * len(ids) for ids in texts],
+                "special": [[place == 0 for place in range(len(ids))] for ids in texts],
+                "truncated": [False] * len(texts),
+                "bytes": [3 * len(ids) for ids in texts],
+            },
+            schema=TABLE,
+        )
+        write_table(table, path, {"bos": True, "max_tokens": longest})
+
+    tokens(tmp_path / "tokens/reviews.parquet", documents, 40)
+    long = [documents[3] * 2, documents[1], documents[3][::-1] * 2]
+    tokens(tmp_path / "long.parquet", [ids[:50] for ids in long], 50)
+    write_sealed(tmp_path / "masks/masks.json", {"model": "m", "masks": {}})
+    job = {
+        "reading": {"family": "gpt2", "max_tokens": 40}, "device": "cpu", "batch_tokens": 100,
+        "documents": 5, "special_tokens": True, "datasets": ["reviews"],
+        "units": {n: {"condition": c, "tokens": None} for n, c in CONDITIONS.items()}
+        | {"log@8": {"condition": CONDITIONS["log"], "tokens": 8}},
+        "long": {"zero": {"condition": CONDITIONS["zero"], "tokens": None}},
+    }  # fmt: skip
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    return tmp_path
+
+
+def call(place):
+    step.main("m", place / "job.json", place / "weights", place / "tokens", place / "long.parquet",
+              place / "masks", place / "studies/evaluations/m", threads=1)  # fmt: skip
+    return place / "studies/evaluations/m"
+
+
+def test_the_step_writes_every_unit_and_document(workplace, documents):
+    output = call(workplace)
+    table, metadata = read_table(output / "reviews.parquet")
+    assert metadata["vocabulary_size"] == 97
+    for unit in [*CONDITIONS, "log@8"]:
+        rows = table.filter(pa.compute.equal(table["unit"], unit)).to_pylist()
+        assert sorted(row["document_id"] for row in rows) == [f"d{k}" for k in range(5)]
+        for row in rows:
+            ids = documents[int(row["document_id"][1:])]
+            cut = ids[:8] if unit == "log@8" else ids
+            assert len(row["nll"]) == len(cut) - 1 and row["tokens"] == len(cut)
+            assert row["bytes"] == (3 * len(ids) if len(cut) == len(ids) else None)
+    # Only documents that reach the length are long.
+    long, _ = read_table(output / "long.parquet")
+    assert long["document_id"].to_pylist() == ["d0", "d2"]
+    assert not list((workplace / "studies").glob("captures/*"))
+
+
+def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeypatch):
+    output = call(workplace)
+    before = (output / "reviews.parquet").read_bytes()
+    monkeypatch.setattr("posenc.models.load", lambda *_: pytest.fail("the model was loaded"))
+    call(workplace)
+    assert (output / "reviews.parquet").read_bytes() == before
+    assert "6 of 6 are current" in capsys.readouterr().err
+    monkeypatch.undo()
+    job = json.loads((workplace / "job.json").read_text())
+    job["units"]["late"]["condition"]["mask"]["profile"]["slope"] = 0.25
+    (workplace / "job.json").write_text(json.dumps(job))
+    evaluated = []
+    real = evaluation.evaluate
+    monkeypatch.setattr(
+        evaluation, "evaluate",
+        lambda model, ids, counted, some, *rest, **more: (
+            evaluated.extend(some), real(model, ids, counted, some, *rest, **more))[1],
+    )  # fmt: skip
+    old, _ = read_table(output / "reviews.parquet")
+    call(workplace)
+    new, _ = read_table(output / "reviews.parquet")
+    assert evaluated == ["late"]
+    same = [unit != "late" for unit in old["unit"].to_pylist()]
+    assert old.filter(same).equals(new.filter(same)) and not old.equals(new)
+
+
+def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
+    whole = call(workplace)
+    expected = (whole / "reviews.parquet").read_bytes()
+    (whole / "reviews.parquet").unlink()
+    monkeypatch.setattr(step, "CHUNK_TOKENS", 20)
+    real, calls = step._rows, []
+
+    def dies(*given):
+        calls.append(given[3].tolist())
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(step, "_rows", dies)
+    with pytest.raises(KeyboardInterrupt):
+        call(workplace)
+    done = list((workplace / "studies/captures").rglob("*.parquet"))
+    assert len(done) == 1  # two calls a chunk: whole documents, and those that are cut
+    done[0].with_name("00001.parquet").write_bytes(b"half")
+    monkeypatch.setattr(step, "_rows", real)
+    call(workplace)
+    ours, _ = read_table(whole / "reviews.parquet")
+    import pyarrow.parquet as pq
+
+    (workplace / "expected.parquet").write_bytes(expected)
+    theirs = pq.read_table(workplace / "expected.parquet")
+    assert ours["unit"].to_pylist() == theirs["unit"].to_pylist()
+    for a, b in zip(ours["nll"].to_pylist(), theirs["nll"].to_pylist(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5)
+
+
+def test_other_weights_are_refused(workplace):
+    path = workplace / "weights/model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError):
+        call(workplace)

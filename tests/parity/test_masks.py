@@ -1,0 +1,225 @@
+"""Learned masks: exact where the scores depend on distance alone, and judged as they are fitted."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from posenc import attention, masks
+from posenc.capture import forward
+from posenc.config.conditions import Condition
+from posenc.config.masks import DistilledMask, FittedMask, SlopeMask
+from posenc.evaluation import INTACT
+from posenc.interventions import applied
+from posenc.learned import LearnedMask, read, write
+from posenc.models import load
+
+N, WIDTH = 12, 16
+
+
+def distance_model():
+    """One layer whose scores are 3 cos(i - j), whatever the tokens: position is all they see.
+
+    Tokens live in the first half of the features and positions in the other; queries and keys read
+    positions, values read tokens. LayerNorm has so large an eps that it is linear.
+    """
+    config = transformers.GPT2Config(
+        vocab_size=20, n_positions=N, n_layer=1, n_head=2, n_embd=WIDTH, n_inner=4,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e8,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    attention.register()
+    model = transformers.GPT2LMHeadModel(config).eval()
+    generator = torch.Generator().manual_seed(0)
+    half, d_head = WIDTH // 2, WIDTH // 2
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        for norm in (model.transformer.h[0].ln_1, model.transformer.h[0].ln_2,
+                     model.transformer.ln_f):  # fmt: skip
+            norm.weight.fill_(1e4)  # sqrt(eps): the norm is the identity, but for the mean
+        tokens = torch.randn(20, half, generator=generator)
+        model.transformer.wte.weight[:, :half] = tokens - tokens.mean(1, keepdim=True)
+        angle = torch.arange(N, dtype=torch.float32)
+        wave = torch.stack([angle.cos(), angle.sin(), -angle.cos(), -angle.sin()], 1)
+        model.transformer.wpe.weight[:, half : half + 4] = wave  # zero mean
+        project = model.transformer.h[0].attn.c_attn.weight  # [d_model, 3 d_model]
+        size = math.sqrt(3 * math.sqrt(d_head))
+        for head in range(2):
+            for k in range(2):
+                project[half + k, head * d_head + k] = size
+                project[half + k, WIDTH + head * d_head + k] = size
+        project[:half, 2 * WIDTH :] = torch.randn(half, WIDTH, generator=generator)
+        out = model.transformer.h[0].attn.c_proj.weight
+        out[:, :half] = torch.randn(WIDTH, half, generator=generator)
+    model.set_attn_implementation(attention.NAME)
+    return model
+
+
+@pytest.fixture
+def texts() -> list[list[int]]:
+    generator = torch.Generator().manual_seed(1)
+    return [
+        torch.randint(0, 20, (length,), generator=generator).tolist()
+        for length in (12, 9, 12, 5, 11, 12, 3, 12)
+    ]
+
+
+def distilled(**changes):
+    section = {"method": "distilled", "position": "zero", "layout": "relative", "first": False,
+               "weights": "uniform", "sequential": False}  # fmt: skip
+    return DistilledMask.model_validate({**section, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"sequential": True}, {"first": True}, {"layout": "absolute"}],
+    ids=["relative", "sequential", "first", "absolute"],
+)
+def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
+    model = distance_model()
+    data = masks.Calibration(model, texts[:6], texts[6:], 1000)
+    mask, _ = masks.distill(distilled(**changes), data)
+    if "layout" not in changes:
+        known = mask.relative[0, 0, 0]
+        np.testing.assert_allclose(known[: N - 1], 3 * np.cos(np.arange(N - 1)), atol=1e-4)
+    condition = masks.with_mask("zero")
+    for ids in texts:
+        with torch.inference_mode():
+            intact = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+            with applied(model, Condition(position="zero")):
+                without = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+            with applied(model, condition, {"it": mask}):
+                restored = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+        torch.testing.assert_close(restored, intact, rtol=0, atol=2e-4)
+        if len(ids) > 3:
+            assert (without - intact).abs().max() > 0.1
+
+
+def test_averages_are_those_of_a_loop(texts):
+    """Differences by distance, with the first key apart, counted pair by pair."""
+    rng = np.random.default_rng(0)
+    averages = masks._Averages(1, 2, 6)
+    loops = {}
+    for _ in range(4):
+        difference = torch.tensor(rng.normal(size=(3, 2, 6, 6)))
+        weight = torch.tensor(rng.uniform(size=(3, 2, 6, 6)))
+        averages.add(0, difference, weight)
+        for (b, h, i, j), value in np.ndenumerate(difference.numpy()):
+            w = float(weight[b, h, i, j])
+            for key in (("all", h, i - j), ("rest", h, i - j) if j else ("first", h, i)):
+                top, bottom = loops.get(key, (0.0, 0.0))
+                loops[key] = (top + w * value, bottom + w)
+    both = averages.relative(0, 2, without_first=False)
+    rest = averages.relative(0, 1, without_first=True)
+    first = averages.first(0, rest)
+    for h in range(2):
+        for offset in range(6):
+            for side, sign in ((0, 1), (1, -1)):
+                top, bottom = loops["all", h, sign * offset]
+                np.testing.assert_allclose(both[h, side, offset], top / bottom, atol=1e-12)
+            expected = 0.0
+            if offset < 5:  # at the longest distance, the first key is the only one
+                top, bottom = loops["rest", h, offset]
+                expected = top / bottom
+            np.testing.assert_allclose(rest[h, 0, offset], expected, atol=1e-12)
+            top, bottom = loops["first", h, offset]
+            np.testing.assert_allclose(first[h, offset], top / bottom - expected, atol=1e-12)
+
+
+def fitted(**changes):
+    section = {
+        "method": "fitted", "position": "keep_first_mean", "learn_position": True,
+        "terms": ["slope", "logarithm", "near", "first"], "near": 3, "steps": 6,
+        "batch_documents": 3, "learning_rate": 0.05, "precision": "float32", "validate_steps": 2,
+        "seed": 0,
+    }  # fmt: skip
+    return FittedMask.model_validate({**section, **changes})
+
+
+@pytest.mark.parametrize("terms", [[], ["slope", "logarithm", "near", "first"]])
+def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, terms):
+    """Once with a gradient, once as conditions are evaluated, at random parameters."""
+    model = load(folder, family)
+    data = masks.Calibration(model, documents, documents, 60)
+    source = fitted(terms=terms)
+    parameters = masks._Parameters(source, model, data.longest)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for parameter in parameters.parameters():
+            parameter.normal_(std=0.3)
+    condition = masks.with_mask(source.position, True, bool(terms))
+    judged = data.loss(condition, parameters.mask())
+    found = masks._loss(parameters, data, documents)
+    assert found.requires_grad
+    assert float(found.detach()) == pytest.approx(judged, abs=2e-6)
+
+
+def test_a_mask_of_zeros_is_the_model_without_positions(folder, family, documents):
+    model = load(folder, family)
+    data = masks.Calibration(model, documents, documents, 60)
+    n_layers, n_heads, sides = masks.shape_of(model)
+    nothing = LearnedMask(relative=np.zeros((n_layers, n_heads, sides, 9), np.float32))
+    without = data.loss(Condition(position="zero"))
+    assert data.loss(masks.with_mask("zero"), nothing) == pytest.approx(without, abs=1e-6)
+    assert data.loss(INTACT) != pytest.approx(without, abs=1e-3)
+
+
+def test_a_fit_keeps_its_best_and_leaves_the_weights(folder, family, documents):
+    model = load(folder, family)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    data = masks.Calibration(model, documents, documents, 60)
+    mask, facts = masks.learn(fitted(), data)
+    losses = [point["loss"] for point in facts["curve"]]
+    assert facts["loss"] == pytest.approx(min(losses), abs=1e-6)
+    assert min(losses) < losses[0] == pytest.approx(facts["start"], abs=1e-6)
+    # A vector for the first position and one for the others; 6 numbers a head and side, one first.
+    sides = 1 if family == "gpt2" else 2
+    assert facts["parameters"] == 2 * 32 + 3 * 4 * (sides * (1 + 1 + 3) + 1)
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    again, _ = masks.learn(fitted(), data)
+    for name, array in mask.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name])
+
+
+def test_the_best_slope_of_the_list_is_taken(texts):
+    model = distance_model()
+    data = masks.Calibration(model, texts[:4], texts[4:], 1000)
+    slopes = [0.0, 0.3, 2.0]
+    mask, facts = masks.choose_slope(
+        SlopeMask(method="slope", position="zero", slopes=slopes), data
+    )
+    losses = [point["loss"] for point in facts["curve"]]
+    assert facts["slope"] == slopes[int(np.argmin(losses))]
+    np.testing.assert_allclose(mask.relative[0, 1, 0, :3], -facts["slope"] * np.arange(3))
+    assert losses[0] == pytest.approx(data.loss(Condition(position="zero")), abs=1e-6)
+
+
+def test_a_mask_comes_back_from_its_file(tmp_path):
+    rng = np.random.default_rng(0)
+    mask = LearnedMask(relative=rng.normal(size=(2, 2, 1, 5)).astype(np.float32),
+                       constant=np.ones(4, np.float32))  # fmt: skip
+    write(tmp_path / "it.safetensors", mask, {"mask": "it"})
+    back, facts = read(tmp_path / "it.safetensors")
+    assert facts["mask"] == "it" and back.first is None
+    np.testing.assert_array_equal(back.relative, mask.relative)
+    np.testing.assert_array_equal(back.vectors(3), np.ones((3, 4)))
+    content = bytearray((tmp_path / "it.safetensors").read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "it.safetensors").write_bytes(content)
+    from posenc.files import DamagedError
+
+    with pytest.raises(DamagedError, match="was altered or damaged"):
+        read(tmp_path / "it.safetensors")
+
+
+def test_a_relative_bias_by_hand():
+    relative = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)  # past 0 1 2, future 3 4 5
+    first = np.array([[[10.0, 20.0]]], np.float32)
+    bias = LearnedMask(relative=relative, first=first).bias(0, 4)[0]
+    np.testing.assert_array_equal(
+        bias,
+        [[10 + 0, 4, 5, 5], [20 + 1, 0, 4, 5], [20 + 2, 1, 0, 4], [20 + 2, 2, 1, 0]],
+    )

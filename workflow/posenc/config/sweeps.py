@@ -1,0 +1,50 @@
+"""The ``sweeps`` section: conditions with one parameter varied."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import Name, Section
+from .conditions import Condition
+
+
+class Sweep(Section):
+    """Conditions, each under every value of a parameter."""
+
+    conditions: Annotated[list[Name], Field(min_length=1)]
+    key: str
+    """What is varied: a dotted key of the conditions such as ``mask.profile.slope``, or ``tokens``,
+    the length that documents are cut to."""
+    values: Annotated[list[float | int], Field(min_length=2)]
+
+    def units(self, conditions: dict[str, Condition]) -> dict[str, tuple[Condition, int | None]]:
+        """Each condition under each value, by ``name@value``: the condition, and a length if any.
+
+        Raises
+        ------
+        ValueError
+            If a condition does not have the key.
+        """
+        made = {}
+        for name in self.conditions:
+            for value in self.values:
+                unit = f"{name}@{value}"
+                if self.key == "tokens":
+                    made[unit] = (conditions[name], int(value))
+                else:
+                    made[unit] = (_varied(name, conditions[name], self.key, value), None)
+        return made
+
+
+def _varied(name: str, condition: Condition, key: str, value: float) -> Condition:
+    changed = condition.model_dump()
+    *outer, last = key.split(".")
+    place = changed
+    for part in outer:
+        place = place.get(part) if isinstance(place, dict) else None
+    if not isinstance(place, dict) or last not in place:
+        raise ValueError(f"the condition {name!r} has no key {key}")
+    place[last] = value
+    return Condition.model_validate(changed)

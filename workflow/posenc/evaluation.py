@@ -1,0 +1,277 @@
+"""Many conditions in few forward passes: losses and similarity to the intact model, no activations.
+
+Conditions that differ in their mask alone share one pass: rows part from the trunk at the first
+layer that differs. The intact model runs once a batch for all. What is kept of a document is the
+loss of each token and, by layer, the sum of its tokens' cosines with the intact model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .capture import batches_of, forward
+from .config.conditions import Condition
+from .interventions import (
+    Batch,
+    Branch,
+    attending,
+    blocks,
+    branch_of,
+    common_part,
+    embedded,
+    embedding_factors,
+)
+from .learned import LearnedMask
+
+INTACT = Condition()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A document under a condition.
+
+    Attributes
+    ----------
+    document
+        Its index.
+    nll
+        float32 [tokens - 1]: negative log-likelihood of tokens 1, 2, ... in nats; empty for an
+        encoder.
+    cosine
+        float64 [n_layers + 1]: sum over its tokens of the cosine with the intact hidden state.
+    """
+
+    document: int
+    nll: NDArray[np.float32]
+    cosine: NDArray[np.float64]
+
+
+@torch.inference_mode()
+def stacked_states(
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Sequence[Condition],
+    masks: Mapping[str, LearnedMask],
+) -> list[list[Tensor]]:
+    """Hidden states under conditions that differ in their mask alone, in one forward pass.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load`.
+    documents
+        Token ids.
+    conditions
+        All with the same :func:`posenc.interventions.common_part`; segments are not looked at.
+    masks
+        Learned masks by name.
+
+    Returns
+    -------
+    For each condition, n_layers + 1 tensors [documents, longest, d_model], as
+    :func:`posenc.capture.forward` gives them.
+    """
+    is_decoder = hasattr(model, "transformer")
+    lengths = [len(ids) for ids in documents]
+    branches = [branch_of(model, condition, masks) for condition in conditions]
+    with embedded(model, common_part(conditions[0]), masks, max(lengths)):
+        if all(branch.mask is None for branch in branches):
+            states, _ = forward(model, documents, is_decoder)
+            return [list(states) for _ in branches]
+        trunk = Branch(None, branches[0].n_layers, branches[0].n_heads, is_decoder)
+        with attending(model, Batch([trunk], lengths)) as batch:
+            stack = _Stack(trunk, branches, batch)
+            hooks = [
+                block.register_forward_pre_hook(stack.hook(layer))
+                for layer, block in enumerate(blocks(model))
+            ]
+            try:
+                output, _ = forward(model, documents, is_decoder)
+            finally:
+                for hook in hooks:
+                    hook.remove()
+            return stack.finish(output[-1])
+
+
+class _Stack:
+    """The hidden states of a trunk and of the branches that part from it, layer after layer."""
+
+    def __init__(self, trunk: Branch, branches: list[Branch], batch: Batch) -> None:
+        self.trunk, self.branches, self.batch = trunk, branches, batch
+        self.states: dict[int, list[Tensor]] = {id(one): [] for one in [trunk, *branches]}
+
+    def hook(self, layer: int):
+        """What runs before a block: it records its input, and lets branches part."""
+
+        def before(module: nn.Module, arguments: tuple) -> tuple:
+            x = arguments[0]  # [rows of the batch, tokens, d_model]
+            parts = list(x.chunk(len(self.batch.branches)))
+            for branch, part in zip(self.batch.branches, parts, strict=True):
+                self.states[id(branch)].append(part)
+            starting = [branch for branch in self.branches if branch.start == layer]
+            if not starting:
+                return arguments
+            own = parts[0]  # the trunk's, [documents, tokens, d_model]
+            for branch in starting:
+                is_scaled = branch.mask.semantics == "emb_mul"
+                part = own * embedding_factors(branch, own) if is_scaled else own
+                self.states[id(branch)] = [*self.states[id(self.trunk)][:-1], part]
+                parts.append(part)
+                self.batch.branches.append(branch)
+            return (torch.cat(parts), *arguments[1:])
+
+        return before
+
+    def finish(self, last: Tensor) -> list[list[Tensor]]:
+        """All states of each branch, once the last ones are known, after the final norm."""
+        for branch, part in zip(
+            self.batch.branches, last.chunk(len(self.batch.branches)), strict=True
+        ):
+            self.states[id(branch)].append(part)
+        # A branch that acts on no layer is the trunk.
+        return [
+            self.states[id(branch if branch.start < branch.n_layers else self.trunk)]
+            for branch in self.branches
+        ]
+
+
+def states_under(
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Sequence[Condition],
+    masks: Mapping[str, LearnedMask],
+) -> list[list[Tensor]]:
+    """As :func:`stacked_states`, with documents cut into segments where the conditions say so.
+
+    Equal segments are run once: with segments of one token, one row a distinct token.
+    """
+    size = conditions[0].segments
+    if size is None:
+        return stacked_states(model, documents, conditions, masks)
+    cuts = [[tuple(ids[i : i + size]) for i in range(0, len(ids), size)] for ids in documents]
+    distinct = sorted({cut for document in cuts for cut in document}, key=len)
+    place = {cut: row for row, cut in enumerate(distinct)}
+    run = stacked_states(model, [list(cut) for cut in distinct], conditions, masks)
+    longest = max(len(ids) for ids in documents)
+    joined = []
+    for states in run:
+        whole = []
+        for state in states:  # [distinct segments, longest segment, d_model]
+            out = state.new_zeros(len(documents), longest, state.shape[-1])
+            for row, document in enumerate(cuts):
+                parts = [state[place[cut], : len(cut)] for cut in document]
+                out[row, : len(documents[row])] = torch.cat(parts)
+            whole.append(out)
+        joined.append(whole)
+    return joined
+
+
+@torch.inference_mode()
+def batch_losses(
+    model: nn.Module,
+    hidden: Tensor,  # [documents, longest, d_model], after the final norm
+    documents: list[list[int]],
+    chunk: int = 2048,
+) -> list[NDArray[np.float32]]:
+    """Losses of tokens 1, 2, ... of each document, float32 [tokens - 1] each, in nats."""
+    targets = torch.cat([torch.tensor(ids[1:], dtype=torch.long) for ids in documents])
+    targets = targets.to(hidden.device)  # [all scored tokens]
+    flat = torch.cat([hidden[row, : len(ids) - 1] for row, ids in enumerate(documents)])
+    losses = [
+        functional.cross_entropy(
+            model.lm_head(flat[begin : begin + chunk]).float(),  # [chunk, vocabulary]
+            targets[begin : begin + chunk],
+            reduction="none",
+        )
+        for begin in range(0, len(targets), chunk)
+    ]
+    joined = torch.cat(losses).cpu().numpy() if losses else np.empty(0, np.float32)
+    return np.split(joined, np.cumsum([len(ids) - 1 for ids in documents])[:-1])
+
+
+@torch.inference_mode()
+def cosine_sums(
+    states: list[Tensor],  # n_layers + 1 tensors [documents, longest, d_model]
+    intact: list[Tensor],  # the same shapes
+    counted: Tensor,  # bool [documents, longest]
+) -> NDArray[np.float64]:
+    """Sum over a document's tokens of the cosine of the two states, [documents, n_layers + 1]."""
+    sums = []
+    for ours, theirs in zip(states, intact, strict=True):
+        cosine = functional.cosine_similarity(ours, theirs, dim=-1)  # [documents, longest]
+        sums.append(torch.where(counted, cosine, 0.0).double().sum(dim=1))
+    return torch.stack(sums, dim=1).cpu().numpy()
+
+
+def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
+    """Names of conditions that share a forward pass, in order of appearance."""
+    groups: dict[str, list[str]] = {}
+    for name, condition in conditions.items():
+        groups.setdefault(common_part(condition).model_dump_json(), []).append(name)
+    return list(groups.values())
+
+
+def evaluate(
+    model: nn.Module,
+    documents: list[list[int]],
+    counted: list[list[bool]],
+    conditions: Mapping[str, Condition],
+    masks: Mapping[str, LearnedMask],
+    batch_tokens: int,
+    chosen: range | None = None,
+    progress=None,
+) -> Iterator[tuple[str, Outcome]]:
+    """Evaluate documents under conditions.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load`.
+    documents
+        Token ids of each document.
+    counted
+        Which tokens of each document count for the cosine.
+    conditions
+        By name. The intact model runs in any case, and gives no outcome unless it is one of them.
+    masks
+        Learned masks by name.
+    batch_tokens
+        Tokens of one forward pass, padding and all conditions of the pass included.
+    chosen
+        The documents to evaluate; all by default.
+    progress
+        Object with ``update(tokens)``: tokens times conditions.
+
+    Yields
+    ------
+    Name of a condition, and the outcome of a document under it.
+    """
+    is_decoder = hasattr(model, "transformer")
+    device = next(model.parameters()).device
+    groups = groups_of(conditions)
+    budget = max(1, batch_tokens // max(map(len, groups)))
+    lengths = np.array([len(ids) for ids in documents])
+    for batch in batches_of(lengths, chosen or range(len(documents)), budget):
+        ids = [documents[index] for index in batch]
+        keep = torch.zeros(len(ids), max(map(len, ids)), dtype=torch.bool)  # [documents, longest]
+        for row, index in enumerate(batch):
+            keep[row, : len(ids[row])] = torch.tensor(counted[index])
+        keep = keep.to(device)
+        intact = states_under(model, ids, [INTACT], {})[0]
+        for names in groups:
+            some = [conditions[name] for name in names]
+            for name, states in zip(names, states_under(model, ids, some, masks), strict=True):
+                cosines = cosine_sums(states, intact, keep)
+                none = [np.empty(0, np.float32)] * len(ids)
+                losses = batch_losses(model, states[-1], ids) if is_decoder else none
+                for row, index in enumerate(batch):
+                    yield name, Outcome(index, losses[row], cosines[row])
+        if progress is not None:
+            progress.update(int(lengths[batch].sum()) * len(conditions))

@@ -1,0 +1,91 @@
+"""What each condition costs a decoder: the change of its loss against the intact model."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from .. import evaluated
+from ..config.figures import Figure, Style
+from . import common
+
+WITHOUT = "zero"
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the change of the loss by condition, in groups, with a panel for each data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of evaluated conditions; those of encoders are left out, and where there are
+        no others the figure says why.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A point with its interval for each condition of the first decoder, faint points for the
+        others, and a dashed line at the model without positions.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        measured, reasons = evaluated.decoders(measurements)
+        if not measured:
+            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+            return made
+        names = evaluated.rows(measured)
+        panels = evaluated.by_dataset(measured)
+        first = None
+        for place, runs in enumerate(panels.values()):
+            axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+            _draw_panel(axes, runs, names, style)
+            axes.set_title(evaluated.panel_title(runs[0]))
+            if first is None:
+                evaluated.label_rows(axes, names)
+            else:
+                axes.tick_params(axis="y", labelleft=False, length=0)
+            first = first or axes
+        made.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
+        return made
+
+
+def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
+    colours, colour = evaluated.group_colours(style), ""
+    axes.axvline(0, color=common.GREY, lw=0.7)
+    without = evaluated.entries(runs[0]).get(WITHOUT)
+    if without:
+        axes.axvline(without["delta_nll"]["value"], color=common.GREY, lw=0.8, ls="--")
+    for row, (name, is_heading) in enumerate(names):
+        if is_heading:
+            colour = colours[name]
+            continue
+        for order, measurement in enumerate(runs):
+            entry = evaluated.entries(measurement).get(name)
+            if entry is None:
+                continue
+            change = entry["delta_nll"]
+            if order:
+                axes.plot(
+                    [change["value"]], [row], color=colour, ls="none", marker="o", ms=2.6,
+                    mfc="none", mew=0.6, alpha=0.5,
+                )  # fmt: skip
+            else:
+                axes.plot([change["low"], change["high"]], [row, row], color=colour, lw=1.4)
+                axes.plot(
+                    [change["value"]], [row], color=colour, marker="o", ms=3, ls="none", zorder=3
+                )
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.grid(axis="x", color="0.92", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

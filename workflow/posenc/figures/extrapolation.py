@@ -1,0 +1,87 @@
+"""Loss by position in documents that are longer than the decoder was trained for."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from .. import evaluated
+from ..config.figures import Figure, Style
+from . import common
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the loss by position, beyond the trained length too, with a panel for each model.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of extrapolation; a model that was not run has a narrow panel that says why.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A line with its interval for each condition; a dashed line at the trained length.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        runs = evaluated.of_kind(measurements, "extrapolation")
+        measured = [one for one in runs if one["status"] == "measured"]
+        if not measured:
+            reasons = [one["reason"] for one in runs]
+            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+            return made
+        looks = evaluated.series(
+            common.unique(entry["condition"] for one in measured for entry in one["conditions"]),
+            style,
+        )
+        ends = [
+            bucket["nll_per_token"][end] for one in measured for entry in one["conditions"]
+            for bucket in entry["buckets"] for end in ("low", "high")
+        ]  # fmt: skip
+        margin = 0.04 * (max(ends) - min(ends))
+        layout = made.add_gridspec(
+            1, len(runs), width_ratios=[3 if one in measured else 1 for one in runs]
+        )
+        is_first = True
+        for place, one in enumerate(runs):
+            axes = made.add_subplot(layout[place])
+            axes.set_title(common.display(one["run"]["model"]))
+            if one not in measured:
+                common.not_run(axes, [one["reason"]], 15)
+                continue
+            _draw_panel(axes, one, looks)
+            axes.set_ylim(min(ends) - margin, max(ends) + margin)
+            axes.tick_params(labelleft=is_first)
+            if is_first:
+                axes.set_ylabel("loss (nats per token)")
+            axes.set_xlabel("position")
+            is_first = False
+        common.legend_above(made, made.axes, columns=4)
+        return made
+
+
+def _draw_panel(axes: Axes, measurement: dict, looks: dict[str, dict]) -> None:
+    for entry in measurement["conditions"]:
+        middles = [(bucket["from"] + bucket["to"]) / 2 for bucket in entry["buckets"]]
+        evaluated.curve(
+            axes, middles, [bucket["nll_per_token"] for bucket in entry["buckets"]],
+            label=common.display(entry["condition"]), **looks[entry["condition"]],
+        )  # fmt: skip
+    axes.axvline(
+        measurement["trained_tokens"], color="black", lw=0.8, ls="--", label="trained length"
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(axis="y", color="0.92", lw=0.6)
+    axes.set_axisbelow(True)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,129 @@
+"""What one line of user code does to attention under each semantics: patterns of one head."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure as Canvas
+from numpy.typing import NDArray
+
+from .. import profiles
+from .. import semantics as rows
+from ..config.figures import MaskSemantics, Style
+from . import common
+
+PER_ROW = 6
+SCALE = 1.5
+"""Standard deviation of the random scores."""
+
+
+def draw(measurements: list, figure: MaskSemantics, style: Style) -> Canvas:
+    """Draw the attention pattern of a head under each semantics of the same linear mask.
+
+    Parameters
+    ----------
+    measurements : list
+        Not read: patterns follow from the definitions alone.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two patterns a semantics, queries downwards and keys to the right: of scores that are all
+        zero, and of one random matrix of scores. Above the diagonal lies the future.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        scores = {
+            "z = 0": np.zeros((figure.tokens, figure.tokens)),
+            "random z": np.random.default_rng(figure.seed).normal(
+                scale=SCALE, size=(figure.tokens, figure.tokens)
+            ),
+        }
+        found = changes(figure.tokens, figure.floor, figure.slope)
+        blocks = -(-len(found) // PER_ROW)
+        layout = made.add_gridspec(blocks * len(scores), PER_ROW)
+        image = None
+        for place, (name, change) in enumerate(found.items()):
+            block, column = divmod(place, PER_ROW)
+            for line, (label, z) in enumerate(scores.items()):
+                axes = made.add_subplot(layout[block * len(scores) + line, column])
+                image = _draw_pattern(axes, pattern(z, change))
+                if line == 0:
+                    axes.set_title(common.display(name))
+                if column == 0:
+                    axes.set_ylabel(label)
+        bar = made.colorbar(image, ax=made.axes, location="right", fraction=0.03, pad=0.01)
+        bar.set_ticks([0, 0.05, 0.2, 0.5, 1], labels=["0", "0.05", "0.2", "0.5", "1"])
+        bar.set_label("attention")
+        bar.outline.set_linewidth(0.4)
+        return made
+
+
+def changes(tokens: int, floor: float, slope: float) -> dict[str, rows.Change]:
+    """What each semantics does to a causal model's attention, by name."""
+    document = profiles.Document(tokens)
+    along = profiles.Document(tokens, per_query=True)
+    linear = profiles.linear(document, floor=floor)  # [1, tokens]
+    found = {"none": rows.Change()}
+    for name in rows.semantics.functions:
+        found[name] = rows.semantics.functions[name](linear, True)
+    found["per_query"] = rows.log_mask(profiles.linear(along, floor=floor), True)
+    places = profiles.Places.of(tokens)
+    found["alibi"] = rows.additive(profiles.alibi(places, slope=slope))
+    return found
+
+
+def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.float64]:
+    """Attention of a causal head, [tokens, tokens].
+
+    Parameters
+    ----------
+    z
+        [tokens, tokens]: scaled scores.
+    change
+        What a mask does.
+
+    Returns
+    -------
+    Softmax over keys of the changed scores, times the factor of the pattern where there is one.
+    """
+    scores = np.array(z, np.float64)
+    if change.score_factor is not None:
+        scores = scores * change.score_factor
+    if change.bias is not None:
+        # As in the library: beside the lowest number of float32, a score has no weight.
+        scores = (scores.astype(np.float32) + np.float32(change.bias)).astype(np.float64)
+    if not change.sees_future:
+        scores = np.where(rows.future(len(z)), -np.inf, scores)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights if change.pattern_factor is None else weights * change.pattern_factor
+
+
+def _draw_pattern(axes: Axes, values: NDArray[np.float64]):
+    tokens = len(values)
+    image = axes.imshow(
+        values, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest", aspect="equal"
+    )
+    # The stairs between past and future.
+    steps = np.arange(tokens + 1) - 0.5
+    axes.step(steps, steps, where="post", color=common.GREY, lw=0.5)
+    axes.set_xlim(-0.5, tokens - 0.5)
+    axes.set_ylim(tokens - 0.5, -0.5)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.spines[:].set_color("0.6")
+    axes.spines[:].set_linewidth(0.4)
+    return image
+
+
+main = common.command(draw, MaskSemantics)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,120 @@
+"""How much of what positions were worth a mask brings back."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from .. import evaluated
+from ..config.figures import Figure, Style
+from ..groups import MASKED
+from . import common
+
+LOWEST, HIGHEST = -0.6, 1.12
+LEVELS = (0.0, 0.9, 1.0)
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the recovered share of the lost log-perplexity by mask, with a panel for each data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of evaluated conditions; those of encoders are left out.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A mark with its interval for each decoder; a number beside an arrow where the share lies
+        below the axis. A data set on which nothing is lost has no shares, and says so.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        measured, reasons = evaluated.decoders(measurements)
+        names = evaluated.rows(measured, *MASKED)
+        if not names:
+            common.not_run(made.add_subplot(), reasons or ["the study has no mask"], 60)
+            return made
+        panels = evaluated.by_dataset(measured)
+        shares = [any(map(_has_shares, runs)) for runs in panels.values()]
+        layout = made.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
+        first = None
+        for place, runs in enumerate(panels.values()):
+            axes = made.add_subplot(layout[place], sharey=first)
+            axes.set_title(evaluated.panel_title(runs[0]) if len(runs) == 1 else
+                           common.display(runs[0]["run"]["dataset"]))  # fmt: skip
+            if shares[place]:
+                _draw_panel(axes, runs, names, style)
+            else:
+                axes.text(
+                    0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
+                    ha="center", va="center", transform=axes.transAxes,
+                )  # fmt: skip
+                axes.set_xticks([])
+                axes.spines["bottom"].set_visible(False)
+            if first is None:
+                evaluated.label_rows(axes, names)
+            else:
+                axes.tick_params(axis="y", labelleft=False, length=0)
+            axes.spines["left"].set_visible(False)
+            first = first or axes
+        if any(shares):
+            label = "share of the lost log-perplexity recovered"
+            made.supxlabel(label, fontsize=style.font_size)
+        if len(common.unique(one["run"]["model"] for one in measured)) > 1:
+            common.legend_above(made, made.axes, columns=4)
+        return made
+
+
+def _has_shares(measurement: dict) -> bool:
+    return any(entry["recovered"] is not None for entry in measurement["conditions"])
+
+
+def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
+    for level in LEVELS:
+        axes.axvline(level, color=common.GREY, lw=0.7, ls="--" if level == 0.9 else "-")
+    colours, colour = evaluated.group_colours(style), ""
+    for row, (name, is_heading) in enumerate(names):
+        if is_heading:
+            colour = colours[name]
+            continue
+        for order, measurement in enumerate(runs):
+            share = evaluated.entries(measurement).get(name, {}).get("recovered")
+            if share is None:
+                continue
+            # Side by side, so that marks of several decoders do not hide each other.
+            height = row + 0.5 * ((order + 1) / (len(runs) + 1) - 0.5)
+            _draw_share(axes, share, height, colour, order, measurement["run"]["model"])
+    axes.set_xlim(LOWEST, HIGHEST)
+    axes.set_xticks([-0.5, 0, 0.5, 0.9, 1.0], ["−0.5", "0", "0.5", "0.9", "1"])
+
+
+def _draw_share(
+    axes: Axes, share: dict, height: float, colour: str, order: int, model: str
+) -> None:
+    look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if order == 0 else "white"}
+    label = common.display(model)
+    if share["value"] < LOWEST:
+        axes.plot([LOWEST + 0.02], [height], marker="<", **look)
+        if order == 0:
+            axes.text(
+                LOWEST + 0.06, height, f"{share['value']:.2f}".replace("-", "−"), va="center",
+                color=colour, fontsize=common.SMALLEST_POINTS,
+            )  # fmt: skip
+        return
+    axes.plot(
+        [max(share["low"], LOWEST), min(share["high"], HIGHEST)], [height, height], color=colour,
+        lw=1,
+    )  # fmt: skip
+    marker = common.MARKERS[order % len(common.MARKERS)]
+    axes.plot([share["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

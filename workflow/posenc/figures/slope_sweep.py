@@ -1,0 +1,138 @@
+"""Perplexity of masked conditions against a parameter of the mask: its slope, its floor."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from .. import evaluated
+from ..config.figures import Figure, Style
+from . import common
+
+LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
+"""Dashes of the reference levels that are drawn."""
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw perplexity against each swept parameter of a mask, a row for each data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of evaluated conditions and of reference levels.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A line for each condition of the first decoder, thin ones for the others; the intact model,
+        the one without positions and the n-gram models as levels.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        measured, reasons = evaluated.decoders(measurements)
+        sweeps = _sweeps(measured)
+        if not sweeps:
+            reasons = reasons if not measured else ["the study has no sweep of a mask's parameter"]
+            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+            return made
+        looks = evaluated.series(
+            common.unique(
+                row["condition"] for one in measured for name in sweeps
+                for row in one["sweeps"][name]["rows"]
+            ),
+            style,
+        )  # fmt: skip
+        panels = evaluated.by_dataset(measured)
+        references = evaluated.of_kind(measurements, "reference")
+        for line, (dataset, runs) in enumerate(panels.items()):
+            levels = _levels(runs[0], references)
+            values = list(levels.values())
+            for one in runs:
+                values += [row["perplexity"]["value"] for name in sweeps
+                           for row in one["sweeps"][name]["rows"]]  # fmt: skip
+            for column, name in enumerate(sweeps):
+                place = line * len(sweeps) + column + 1
+                axes = made.add_subplot(len(panels), len(sweeps), place)
+                _draw_panel(axes, runs, name, looks)
+                _draw_levels(axes, levels)
+                evaluated.logarithmic_perplexity(axes, values)
+                if column == 0:
+                    axes.set_ylabel(f"{common.display(dataset)}\nperplexity")
+                else:
+                    axes.tick_params(labelleft=False)
+                if line == len(panels) - 1:
+                    axes.set_xlabel(
+                        common.display(measured[0]["sweeps"][name]["key"].split(".")[-1])
+                    )
+        common.legend_above(made, made.axes, columns=5)
+        return made
+
+
+def _sweeps(measured: list[dict]) -> list[str]:
+    """Names of the sweeps of a mask's parameter."""
+    if not measured:
+        return []
+    found = measured[0]["sweeps"].items()
+    return [name for name, sweep in found if sweep["key"] != "tokens" and sweep["rows"]]
+
+
+def _levels(run: dict, references: list[dict]) -> dict[str, float]:
+    entries = evaluated.entries(run)
+    found = {
+        name: entries[name]["perplexity"]["value"]
+        for name in (common.INTACT, "zero")
+        if name in entries
+    }
+    for one in references:
+        if one["run"] == run["run"]:
+            found |= {
+                level["level"]: level["perplexity"]["value"]
+                for level in one["levels"]
+                if level["level"] in LEVELS
+            }
+    return found
+
+
+def _draw_levels(axes: Axes, levels: dict[str, float]) -> None:
+    dashes = {common.INTACT: "-", "zero": "--", **LEVELS}
+    for name, value in levels.items():
+        axes.axhline(
+            value, color=common.GREY, lw=1, ls=dashes[name], label=common.display(name), zorder=1
+        )
+
+
+def _draw_panel(axes: Axes, runs: list[dict], name: str, looks: dict[str, dict]) -> None:
+    for order, one in enumerate(runs):
+        swept = one["sweeps"][name]["rows"]
+        for condition in common.unique(row["condition"] for row in swept):
+            points = [row for row in swept if row["condition"] == condition]
+            xs = [row["value"] for row in points]
+            if min(xs) > 0:
+                axes.set_xscale("log")
+            look = looks[condition]
+            if order:
+                axes.plot(
+                    xs, [row["perplexity"]["value"] for row in points], color=look["color"],
+                    ls=look["ls"], lw=0.6, alpha=0.5, zorder=1,
+                )  # fmt: skip
+            else:
+                evaluated.curve(
+                    axes, xs, [row["perplexity"] for row in points],
+                    label=common.display(condition), **look,
+                )  # fmt: skip
+    values = common.unique(row["value"] for row in runs[0]["sweeps"][name]["rows"])
+    ticks = values
+    if len(values) > 8 and min(values) > 0:
+        ticks = common.logarithmic_ticks(min(values), max(values), 6)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,70 @@
+"""Groups that conditions are presented in, by what they do and not by what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+GROUPS = {
+    "positions": "positions",
+    "norms": "norms",
+    "versions": "library versions",
+    "semantics": "other semantics",
+    "profiles": "other profiles",
+    "learned": "learned",
+}
+"""By what is shown of them, in order of presentation."""
+MASKED = ("versions", "semantics", "profiles", "learned")
+"""Groups of conditions that put something in the place of positions."""
+
+
+def group_of(spec: Mapping[str, Any]) -> str:
+    """The group of a condition.
+
+    Parameters
+    ----------
+    spec : mapping
+        As params.yaml has it; what is left out is as in the intact model.
+
+    Returns
+    -------
+    str
+        A key of ``GROUPS``. Tokens that are run alone stand with the library's versions, one of
+        which does the same by a mask.
+
+    Examples
+    --------
+    >>> group_of({"position": "zero"})
+    'positions'
+    >>> group_of({"position": "zero", "segments": 1})
+    'versions'
+    """
+    position, mask = spec.get("position", "intact"), spec.get("mask")
+    profile = mask["profile"]["kind"] if mask else None
+    if profile == "learned" or (isinstance(position, Mapping) and position["kind"] == "learned"):
+        return "learned"
+    if mask is None:
+        if spec.get("segments") == 1:
+            return "versions"
+        return "positions" if spec.get("embeddings", "intact") == "intact" else "norms"
+    if mask["semantics"].startswith("hf_"):
+        return "versions"
+    return "semantics" if profile == "linear" else "profiles"
+
+
+def grouped(specs: Mapping[str, Mapping[str, Any]], *groups: str) -> dict[str, list[str]]:
+    """Names of conditions by group, without the intact model and without empty groups.
+
+    Parameters
+    ----------
+    specs : mapping
+        Specification of each condition, in order of presentation.
+    *groups : str
+        Only these; none for all.
+    """
+    found: dict[str, list[str]] = {group: [] for group in groups or GROUPS}
+    for name, spec in specs.items():
+        group = group_of(spec)
+        if group in found and any(spec.values()):
+            found[group].append(name)
+    return {group: names for group, names in found.items() if names}

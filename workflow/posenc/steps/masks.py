@@ -1,0 +1,130 @@
+"""Learn the masks that a study's conditions name, from calibration text; current ones are kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from posenc.config.base import Name, Section
+from posenc.config.masks import LearnedMaskSource
+from posenc.config.models import Reading
+from posenc.files import ArtifactError, read_sealed, sha256_file, verify, write_sealed
+from posenc.learned import read, write
+from posenc.provenance import code_digest, versions
+from posenc.runs import CONFIG, WEIGHTS, Tokens
+from posenc.steps.common import read_section, run
+
+
+class Job(Section):
+    """What the masks of one model depend on, beside its files and the calibration tokens."""
+
+    reading: Reading
+    device: str
+    batch_tokens: int
+    calibration_share: float
+    masks: dict[Name, LearnedMaskSource]
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/masks/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    tokens: Annotated[Path, typer.Option(help="calibration tokens, as the model reads them")],
+    output: Annotated[Path, typer.Option(help="folder of its masks")],
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Write a mask and what is known of it for each of the study's masks, and their list."""
+    job = read_section(config, Job)
+    for file in (CONFIG, WEIGHTS):
+        verify(weights / file)
+    text = Tokens(tokens)
+    inputs = {
+        "tokens": text.digest,
+        "weights": sha256_file(weights / WEIGHTS),
+        "config": sha256_file(weights / CONFIG),
+    }
+    identities = {
+        name: {
+            "source": source.model_dump(),
+            "inputs": inputs,
+            "parameters": job.model_dump(exclude={"masks"}),
+            "versions": versions("torch", "transformers", "numpy"),
+            "code": code_digest("posenc.steps.masks"),
+        }
+        for name, source in job.masks.items()
+    }
+    todo = [name for name in job.masks if not is_current(output / name, identities[name])]
+    if todo:
+        learn(model, job, todo, identities, weights, text, output, threads)
+    for path in output.glob("*"):
+        if path.name.split(".")[0] not in [*job.masks, "masks"]:
+            path.unlink()  # of a mask that no condition names any more
+    digests = {name: sha256_file(output / f"{name}.json") for name in job.masks}
+    write_sealed(output / "masks.json", {"model": model, "masks": digests})
+
+
+def is_current(path: Path, identity: dict) -> bool:
+    """Whether a mask is there, whole, and made of the same."""
+    json = path.with_suffix(".json")
+    try:
+        if not json.exists() or read_sealed(json).get("provenance") != identity:
+            return False
+        read(path.with_suffix(".safetensors"))
+    except ArtifactError as error:
+        print(f"{error}; the mask is learned again", file=sys.stderr)
+        return False
+    print(f"{json} is current and is kept", file=sys.stderr)
+    return True
+
+
+def learn(
+    model: str,
+    job: Job,
+    todo: list[str],
+    identities: dict,
+    weights: Path,
+    text: Tokens,
+    output: Path,
+    threads: int,
+) -> None:
+    """Learn the masks that are not current, each written as soon as it is there."""
+    import torch
+
+    from posenc import masks
+    from posenc.devices import device_for
+    from posenc.models import load
+
+    torch.set_num_threads(threads)
+    network = load(weights, job.reading.family, device_for(job.device))
+    fitted = round(job.calibration_share * len(text.ids))
+    if not 0 < fitted < len(text.ids):
+        raise ArtifactError(
+            f"{len(text.ids)} calibration documents cannot be parted into those that masks are "
+            f"fitted on and those that choose: raise the data set's calibration.documents"
+        )
+    data = masks.Calibration(network, text.ids[:fitted], text.ids[fitted:], job.batch_tokens)
+    for name in todo:
+        source = job.masks[name]
+        with tqdm(total=masks.work(source, data), desc=f"mask {name}", mininterval=5) as bar:
+            mask, facts = masks.learn(source, data, bar.update)
+        write(
+            output / f"{name}.safetensors",
+            mask,
+            {
+                "measurement": "mask",
+                "model": model,
+                "mask": name,
+                "documents": {"fitting": fitted, "choosing": len(text.ids) - fitted},
+                **facts,
+                "provenance": identities[name],
+            },
+        )
+        print(f"{name}: loss {facts['start']:.4f} -> {facts['loss']:.4f}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,136 @@
+"""How much of a token's position the norm of its embeddings tells (A3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from posenc.config.base import Name, Section
+from posenc.config.measurements import Norms
+from posenc.config.models import Reading
+from posenc.files import ArtifactError, verify, write_sealed
+from posenc.measures.norms import norm_r2
+from posenc.provenance import code_digest, versions
+from posenc.runs import CONFIG, WEIGHTS, Tokens
+from posenc.steps.common import read_section, run
+
+SCHEMA = 1
+TABLES = {
+    "tokens": ("wte.weight", "embeddings.word_embeddings.weight"),
+    "positions": ("wpe.weight", "embeddings.position_embeddings.weight"),
+}
+"""Names of the embeddings in the weights, without a model's own prefix."""
+
+
+class Job(Section):
+    """What the measurement of one model depends on, beside its weights and tokens."""
+
+    parameters: Norms
+    reading: Reading
+    datasets: list[Name]
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/norms/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
+    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    job = read_section(config, Job)
+    for file in (CONFIG, WEIGHTS):
+        verify(weights / file)
+    embeddings, places = tables(weights / WEIGHTS, job.reading.family)
+    for dataset in job.datasets:
+        text = Tokens(tokens / f"{dataset}.parquet")
+        write_sealed(
+            output / f"{dataset}.json",
+            {
+                "schema": SCHEMA,
+                "measurement": "norms",
+                "catalogue": ["A3"],
+                "run": {"model": model, "dataset": dataset},
+                "status": "measured",
+                "reason": None,
+                **measure(job, embeddings, places, text),
+                "provenance": {
+                    "parameters": job.parameters.model_dump(),
+                    "inputs": {"tokens": text.digest},
+                    "versions": versions("numpy", "scikit-learn"),
+                    "code": code_digest("posenc.steps.norms"),
+                },
+            },
+        )
+
+
+def tables(path: Path, family: str) -> tuple[np.ndarray, np.ndarray]:
+    """Token and position embeddings, [vocabulary, d_model] and [positions, d_model].
+
+    Raises
+    ------
+    ArtifactError
+        If the weights have none under a known name.
+    """
+    from safetensors import safe_open
+
+    found = {}
+    with safe_open(path, "np") as file:
+        for kind, names in TABLES.items():
+            keys = [key for key in file.keys() if key.endswith(names)]  # noqa: SIM118
+            if len(keys) != 1:
+                raise ArtifactError(f"{path} has {len(keys)} tables of embeddings of {kind}")
+            found[kind] = file.get_tensor(keys[0]).astype(np.float32)
+    # RoBERTa's first rows are for padding: its positions begin with row 2.
+    begin = 2 if family == "roberta" else 0
+    return found["tokens"], found["positions"][begin:]
+
+
+def measure(job: Job, embeddings: np.ndarray, places: np.ndarray, text: Tokens) -> dict[str, Any]:
+    """R2 of position from the norm of its vector, of the token's, and of their sum."""
+    parameters = job.parameters
+    document = np.repeat(np.arange(len(text.ids)), text.lengths)  # [all tokens]
+    position = np.concatenate([np.arange(length) for length in text.lengths])  # [all tokens]
+    ids = np.concatenate([np.asarray(one) for one in text.ids])  # [all tokens]
+    # Position 0 holds the same special token in every document: it would tell itself.
+    kept = np.flatnonzero(position > 0)
+    generator = np.random.default_rng(parameters.seed)
+    if len(kept) > parameters.tokens:
+        kept = np.sort(generator.choice(kept, parameters.tokens, replace=False))
+    document, position, ids = document[kept], position[kept], ids[kept]  # [kept] each
+    words, vectors = embeddings[ids], places[position]  # [kept, d_model] each
+    options = {"folds": parameters.folds, "seed": parameters.seed}
+    used = int(text.lengths.max())
+    table = places[:used]  # [positions in use, d_model]
+    table_norm = np.linalg.norm(table, axis=1)  # [positions in use]
+    r2 = {
+        "position_embeddings": norm_r2(table_norm, np.arange(used), **options),
+        "token_embeddings": norm_r2(
+            np.linalg.norm(words, axis=1), position, groups=document, **options
+        ),
+        "sum": norm_r2(
+            np.linalg.norm(words + vectors, axis=1), position, groups=document, **options
+        ),
+    }
+    return {
+        "documents": len(text.ids),
+        "tokens": len(kept),
+        "positions": used,
+        "r2": r2,
+        "norm": {
+            "position_embeddings": _spread(table_norm),
+            "token_embeddings": _spread(np.linalg.norm(words, axis=1)),
+        },
+        "curve": table_norm.astype(float).round(6).tolist(),
+    }
+
+
+def _spread(values: np.ndarray) -> dict[str, float]:
+    return {"mean": float(values.mean()), "sd": float(values.std())}
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,76 @@
+# tokens -> learned masks -> losses and similarities under every condition; no activations are kept
+
+
+rule texts:
+    input:
+        documents=f"data/documents/{STUDY.calibration}.parquet",
+        tokenizer="data/tokenizers/{model}/tokenizer.json",
+        checksums="data/tokenizers/{model}/checksums.json",
+        config=section("texts/{model}/{text}"),
+        code=section("code/posenc.steps.tokenize"),
+    output:
+        f"{RUNS}/texts/{{model}}/{{text}}.parquet",
+    log:
+        "logs/texts/{model}/{text}.log",
+    benchmark:
+        "logs/benchmarks/texts/{model}/{text}.tsv"
+    wildcard_constraints:
+        text=plan.alternatives(plan.TEXTS),
+    shell:
+        "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
+        " --documents {input.documents} --output {output} 2>&1 | tee {log}"
+
+
+# The list holds the checksum of every mask, so it stands for the folder.
+rule masks:
+    input:
+        tokens=f"{RUNS}/texts/{{model}}/calibration.parquet",
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("masks/{model}"),
+        code=section("code/posenc.steps.masks"),
+    output:
+        update(f"{RUNS}/masks/{{model}}/masks.json"),
+    log:
+        "logs/masks/{model}.log",
+    benchmark:
+        "logs/benchmarks/masks/{model}.tsv"
+    threads: 8
+    resources:
+        gpu=1,
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.masks --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {input.tokens}"
+        " --output {params.runs}/masks/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
+
+
+rule evaluate:
+    input:
+        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
+        long=f"{RUNS}/texts/{{model}}/long.parquet",
+        masks=f"{RUNS}/masks/{{model}}/masks.json",
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("evaluate/{model}"),
+        code=section("code/posenc.steps.evaluate"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
+                dataset=[*STUDY.datasets, "long"],
+            )
+        ),
+    log:
+        "logs/evaluate/{model}.log",
+    benchmark:
+        "logs/benchmarks/evaluate/{model}.tsv"
+    threads: 8
+    resources:
+        gpu=1,
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.evaluate --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --long {input.long} --masks {params.runs}/masks/{wildcards.model}"
+        " --output {params.runs}/evaluations/{wildcards.model} --threads {threads} 2>&1 | tee {log}"

@@ -116,6 +116,19 @@ def test_a_mistake_in_a_sweep_is_named():
             validate(params)
 
 
+def test_a_study_is_calibrated_on_its_own_data():
+    from posenc.config.params import ParamsError, validate
+
+    for name, message in (
+        ("imdb", r"studies\.default\.calibration names 'imdb', which is not one of its datasets"),
+        ("sample_questions", r"give datasets\.sample_questions a calibration"),
+    ):
+        params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+        params["studies"]["default"]["calibration"] = name
+        with pytest.raises(ParamsError, match=message):
+            validate(params)
+
+
 def test_text_is_not_calibrated_and_evaluated_on():
     from posenc.config.params import ParamsError, validate
 

@@ -130,6 +130,10 @@ class Params(Section):
         _check_known(f"{where}.extrapolation.conditions", study.extrapolation.conditions,
                      "conditions", self.conditions)  # fmt: skip
         _check_known(f"{where}.calibration", [study.calibration], "datasets", self.datasets)
+        if study.calibration not in study.datasets:
+            raise ValueError(
+                f"{where}.calibration names {study.calibration!r}, which is not one of its datasets"
+            )
         calibration = self.datasets[study.calibration].calibration
         if calibration is None:
             raise ValueError(

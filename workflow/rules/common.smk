@@ -86,6 +86,7 @@ def outputs():
         "model": STUDY.models,
         "dataset": list(dict.fromkeys([*STUDY.datasets, *STUDY.trained.values()])),
         "figure": list(FIGURES),
+        "text": list(plan.TEXTS),
     }
     raw = list(map(raw_path, values["dataset"]))
     paths = {*raw, *(f"{path}.json" for path in raw)}
@@ -93,6 +94,9 @@ def outputs():
         for pattern in rule.output:
             plain = strip_wildcard_constraints(str(pattern))
             names = get_wildcard_names(plain)
-            if not is_flagged(pattern, "temp") and names <= values.keys():
-                paths.update(expand(plain, **{name: values[name] for name in names}))
+            if is_flagged(pattern, "temp") or "file" in names:  # raw files are listed above
+                continue
+            if names - values.keys():
+                raise WorkflowError(f"rule {rule.name}: give outputs() the values of {names}")
+            paths.update(expand(plain, **{name: values[name] for name in names}))
     return [Path(path) for path in sorted(paths)]

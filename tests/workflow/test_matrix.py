@@ -273,6 +273,8 @@ def test_changing_the_study_and_back_computes_nothing(project):
     other = "  other: &other\n    name: other\n    title: Other\n    models: [decoder]\n"
     other += "    pretrained: []\n    trained: {decoder: sample_reviews}\n"
     other += "    datasets: [sample_reviews]\n    conditions: [intact]\n"
+    other += "    calibration: sample_reviews\n    extrapolation: {tokens: 64, documents: 20,"
+    other += " bucket: 16, conditions: [intact]}\n"
     raw.write_text(text.replace("studies:\n", "studies:\n" + other, 1))
     assert agree(project)
     project.run("posenc", "study", "other")

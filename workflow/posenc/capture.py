@@ -86,6 +86,27 @@ def allocate(shape: Shape, tokens: int, parameters: Activations) -> dict[str, np
     return {name: np.empty(sizes[name], dtype) for name in parameters.quantities}
 
 
+def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Documents as rows of one length, padded on the right, on the model's device.
+
+    Returns
+    -------
+    input_ids
+        int64 [batch, longest].
+    mask
+        int64 [batch, longest]: 1 for a document's tokens, 0 for padding.
+    """
+    device = next(model.parameters()).device
+    longest = max(len(ids) for ids in documents)
+    filler = model.config.pad_token_id if model.config.pad_token_id is not None else 0
+    input_ids = torch.full((len(documents), longest), filler)  # [batch, longest]
+    mask = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
+    for row, ids in enumerate(documents):
+        input_ids[row, : len(ids)] = torch.tensor(ids)
+        mask[row, : len(ids)] = 1
+    return input_ids.to(device), mask.to(device)
+
+
 @torch.inference_mode()
 def forward(
     model: nn.Module,
@@ -109,21 +130,14 @@ def forward(
     recording
         Queries and keys, each [batch, n_heads, longest, d_head].
     """
-    device = next(model.parameters()).device
-    longest = max(len(ids) for ids in documents)
-    pad = model.config.pad_token_id if model.config.pad_token_id is not None else 0
-    input_ids = torch.full((len(documents), longest), pad)  # [batch, longest]
-    mask = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
-    for row, ids in enumerate(documents):
-        input_ids[row, : len(ids)] = torch.tensor(ids)
-        mask[row, : len(ids)] = 1
-    options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask.to(device)}
+    input_ids, mask = pad(model, documents)  # [batch, longest] each
+    options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
     body = model.transformer if is_decoder else model
     if is_decoder:
         options["use_cache"] = False
     lengths = [len(ids) for ids in documents]
     with attention.recording() as recording, interventions.documents_of(lengths):
-        output = body(input_ids.to(device), output_hidden_states=True, **options)
+        output = body(input_ids, output_hidden_states=True, **options)
     return output.hidden_states, recording
 
 
@@ -131,17 +145,16 @@ def forward(
 def token_losses(
     model: nn.Module,
     hidden: Tensor,  # [tokens, d_model], after the final norm
-    input_ids: Tensor,  # [tokens]
+    targets: Tensor,  # [tokens]
     chunk: int = 1024,
 ) -> Tensor:
-    """Negative log-likelihood in nats of tokens 1, 2, ... given those before, [tokens - 1].
+    """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
 
     The logits are made for ``chunk`` tokens at a time, never for a whole batch.
     """
-    predicted, targets = hidden[:-1], input_ids[1:]  # [tokens - 1, d_model], [tokens - 1]
     losses = [
         functional.cross_entropy(
-            model.lm_head(predicted[begin : begin + chunk]).float(),  # [chunk, vocabulary]
+            model.lm_head(hidden[begin : begin + chunk]).float(),  # [chunk, vocabulary]
             targets[begin : begin + chunk],  # [chunk]
             reduction="none",
         )
@@ -207,7 +220,7 @@ def capture_shard(
         if is_decoder:
             for row, document in enumerate(batch):
                 ids = torch.tensor(tokens[document], device=hidden_states[-1].device)
-                nll = token_losses(model, hidden_states[-1][row, : len(ids)], ids)
+                nll = token_losses(model, hidden_states[-1][row, : len(ids) - 1], ids[1:])
                 losses[document] = nll.cpu().numpy()
         if progress is not None:
             progress.update(int(lengths[batch].sum()))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .capture import batches_of, forward
+from .capture import batches_of, forward, pad, token_losses
 from .config.conditions import Condition
 from .interventions import (
     Batch,
@@ -27,6 +27,7 @@ from .interventions import (
     common_part,
     embedded,
     embedding_factors,
+    is_decoder,
 )
 from .learned import LearnedMask
 
@@ -78,14 +79,14 @@ def stacked_states(
     For each condition, n_layers + 1 tensors [documents, longest, d_model], as
     :func:`posenc.capture.forward` gives them.
     """
-    is_decoder = hasattr(model, "transformer")
+    causal = is_decoder(model)
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition, masks) for condition in conditions]
     with embedded(model, common_part(conditions[0]), masks, max(lengths)):
         if all(branch.mask is None for branch in branches):
-            states, _ = forward(model, documents, is_decoder)
+            states, _ = forward(model, documents, causal)
             return [list(states) for _ in branches]
-        trunk = Branch(None, branches[0].n_layers, branches[0].n_heads, is_decoder)
+        trunk = Branch(None, branches[0].n_layers, branches[0].n_heads, causal)
         with attending(model, Batch([trunk], lengths)) as batch:
             stack = _Stack(trunk, branches, batch)
             hooks = [
@@ -93,7 +94,7 @@ def stacked_states(
                 for layer, block in enumerate(blocks(model))
             ]
             try:
-                output, _ = forward(model, documents, is_decoder)
+                output, _ = forward(model, documents, causal)
             finally:
                 for hook in hooks:
                     hook.remove()
@@ -178,22 +179,13 @@ def batch_losses(
     model: nn.Module,
     hidden: Tensor,  # [documents, longest, d_model], after the final norm
     documents: list[list[int]],
-    chunk: int = 2048,
 ) -> list[NDArray[np.float32]]:
     """Losses of tokens 1, 2, ... of each document, float32 [tokens - 1] each, in nats."""
     targets = torch.cat([torch.tensor(ids[1:], dtype=torch.long) for ids in documents])
     targets = targets.to(hidden.device)  # [all scored tokens]
     flat = torch.cat([hidden[row, : len(ids) - 1] for row, ids in enumerate(documents)])
-    losses = [
-        functional.cross_entropy(
-            model.lm_head(flat[begin : begin + chunk]).float(),  # [chunk, vocabulary]
-            targets[begin : begin + chunk],
-            reduction="none",
-        )
-        for begin in range(0, len(targets), chunk)
-    ]
-    joined = torch.cat(losses).cpu().numpy() if losses else np.empty(0, np.float32)
-    return np.split(joined, np.cumsum([len(ids) - 1 for ids in documents])[:-1])
+    losses = token_losses(model, flat, targets).cpu().numpy()  # [all scored tokens]
+    return np.split(losses, np.cumsum([len(ids) - 1 for ids in documents])[:-1])
 
 
 @torch.inference_mode()
@@ -218,6 +210,23 @@ def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
     return list(groups.values())
 
 
+def _each(
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Mapping[str, Condition],
+    groups: list[list[str]],
+    masks: Mapping[str, LearnedMask],
+    intact: list[Tensor],
+) -> Iterator[tuple[str, list[Tensor]]]:
+    """Hidden states under each condition; those of the intact model are there already."""
+    for name, condition in conditions.items():
+        if condition == INTACT:
+            yield name, intact
+    for names in groups:
+        some = [conditions[name] for name in names]
+        yield from zip(names, states_under(model, documents, some, masks), strict=True)
+
+
 def evaluate(
     model: nn.Module,
     documents: list[list[int]],
@@ -225,7 +234,6 @@ def evaluate(
     conditions: Mapping[str, Condition],
     masks: Mapping[str, LearnedMask],
     batch_tokens: int,
-    chosen: range | None = None,
     progress=None,
 ) -> Iterator[tuple[str, Outcome]]:
     """Evaluate documents under conditions.
@@ -244,8 +252,6 @@ def evaluate(
         Learned masks by name.
     batch_tokens
         Tokens of one forward pass, padding and all conditions of the pass included.
-    chosen
-        The documents to evaluate; all by default.
     progress
         Object with ``update(tokens)``: tokens times conditions.
 
@@ -253,25 +259,20 @@ def evaluate(
     ------
     Name of a condition, and the outcome of a document under it.
     """
-    is_decoder = hasattr(model, "transformer")
-    device = next(model.parameters()).device
-    groups = groups_of(conditions)
-    budget = max(1, batch_tokens // max(map(len, groups)))
+    groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
+    budget = max(1, batch_tokens // max(map(len, groups), default=1))
     lengths = np.array([len(ids) for ids in documents])
-    for batch in batches_of(lengths, chosen or range(len(documents)), budget):
+    for batch in batches_of(lengths, range(len(documents)), budget):
         ids = [documents[index] for index in batch]
-        keep = torch.zeros(len(ids), max(map(len, ids)), dtype=torch.bool)  # [documents, longest]
+        keep = pad(model, ids)[1].bool()  # [documents, longest]
         for row, index in enumerate(batch):
             keep[row, : len(ids[row])] = torch.tensor(counted[index])
-        keep = keep.to(device)
         intact = states_under(model, ids, [INTACT], {})[0]
-        for names in groups:
-            some = [conditions[name] for name in names]
-            for name, states in zip(names, states_under(model, ids, some, masks), strict=True):
-                cosines = cosine_sums(states, intact, keep)
-                none = [np.empty(0, np.float32)] * len(ids)
-                losses = batch_losses(model, states[-1], ids) if is_decoder else none
-                for row, index in enumerate(batch):
-                    yield name, Outcome(index, losses[row], cosines[row])
+        for name, states in _each(model, ids, conditions, groups, masks, intact):
+            cosines = cosine_sums(states, intact, keep)
+            none = [np.empty(0, np.float32)] * len(ids)
+            losses = batch_losses(model, states[-1], ids) if is_decoder(model) else none
+            for row, index in enumerate(batch):
+                yield name, Outcome(index, losses[row], cosines[row])
         if progress is not None:
             progress.update(int(lengths[batch].sum()) * len(conditions))

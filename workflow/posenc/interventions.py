@@ -52,6 +52,7 @@ class Branch:
     causal: bool
     learned: LearnedMask | None = None
     _made: dict = field(default_factory=dict)
+    _made_for: tuple | None = None
 
     @property
     def start(self) -> int:
@@ -97,30 +98,29 @@ class Branch:
             ``score_factor`` and ``pattern_factor``, [batch or 1, n_heads or 1, longest or 1,
             longest], or None.
         """
-        is_layered = self.learned is not None
-        shared = self.mask.semantics == "additive"
         # A decoder's bias is the same for every document: padding lies in the future.
-        of_all = shared and self.causal
-        key = (layer if is_layered else 0, None if of_all else tuple(lengths), longest)
+        of_all = self.mask.semantics == "additive" and self.causal
+        batch = (longest, None if of_all else tuple(lengths))
+        if batch != self._made_for:
+            self._made, self._made_for = {}, batch
+        key = 0 if self.learned is None else layer  # only a learned bias differs between layers
         if key not in self._made:
-            self._made.clear() if not is_layered else self._forget(key)
-            sizes = [longest] if shared else lengths
-            made = [self._padded(self.change(layer, size), size, longest) for size in sizes]
-            self._made[key] = {
-                name: None if made[0][name] is None else torch.stack([m[name] for m in made])
-                for name in made[0]
-            }
-            for name, value in self._made[key].items():
-                if value is not None:
-                    self._made[key][name] = value.to(device)
-            if shared and not self.causal and min(lengths) < longest:
-                real = _padding(lengths, longest, device)  # [batch, 1, 1, longest]
-                self._made[key]["bias"] = self._made[key]["bias"].masked_fill(~real, -torch.inf)
+            self._made[key] = self._make(layer, lengths, longest, device)
         return self._made[key]
 
-    def _forget(self, key: tuple) -> None:
-        for old in [old for old in self._made if old[1:] != key[1:]]:
-            del self._made[old]
+    def _make(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+        # A bias is the same for every document, but for its padding.
+        shared = self.mask.semantics == "additive"
+        sizes = [longest] if shared else lengths
+        each = [self._padded(self.change(layer, size), size, longest) for size in sizes]
+        made = {
+            name: None if each[0][name] is None else torch.stack([one[name] for one in each])
+            for name in each[0]
+        }
+        made = {name: value if value is None else value.to(device) for name, value in made.items()}
+        if shared and not self.causal:
+            made["bias"] = unpadded(made["bias"], lengths)
+        return made
 
     def _padded(self, change: Change, length: int, longest: int) -> dict[str, Tensor | None]:
         chosen = np.ones(self.n_heads, bool)
@@ -251,6 +251,19 @@ def _padding(lengths: Sequence[int], longest: int, device) -> Tensor:
     return (places < torch.tensor(lengths, device=device)[:, None])[:, None, None, :]
 
 
+def unpadded(bias: Tensor, lengths: Sequence[int]) -> Tensor:
+    """A bias [1, n_heads, longest, longest] that hides padded keys, where there are any."""
+    longest = bias.shape[-1]
+    if min(lengths) == longest:
+        return bias
+    return torch.where(_padding(lengths, longest, bias.device), bias, -torch.inf)
+
+
+def is_decoder(model: nn.Module) -> bool:
+    """Whether a model is a causal language model."""
+    return hasattr(model, "transformer")
+
+
 def blocks(model: nn.Module) -> nn.ModuleList:
     """The model's Transformer blocks in order."""
     body = getattr(model, "transformer", model)
@@ -314,7 +327,7 @@ def branch_of(
         mask=condition.mask,
         n_layers=config.num_hidden_layers,
         n_heads=config.num_attention_heads,
-        causal=hasattr(model, "transformer"),
+        causal=is_decoder(model),
         learned=(masks or {})[profile.mask] if getattr(profile, "kind", "") == "learned" else None,
     )
 
@@ -342,9 +355,7 @@ def embedded(
                 original, first_row(embedding), condition, masks or {}, tokens
             )
         if condition.embeddings != "intact":
-            module = model.transformer.drop if hasattr(model, "transformer") else (
-                model.embeddings.LayerNorm
-            )  # fmt: skip
+            module = model.transformer.drop if is_decoder(model) else model.embeddings.LayerNorm
             hooks.append(
                 module.register_forward_pre_hook(
                     lambda module, inputs: (_resized(inputs[0], condition.embeddings),)
@@ -408,7 +419,7 @@ def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
         return
 
     # A BERT's hidden state 0 is the output of its embeddings, a GPT-2's the input of its block 0.
-    module = model.transformer.drop if hasattr(model, "transformer") else model.embeddings
+    module = model.transformer.drop if is_decoder(model) else model.embeddings
     hook = module.register_forward_hook(
         lambda module, inputs, output: output * embedding_factors(branch, output)
     )

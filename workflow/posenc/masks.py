@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from . import positions
-from .capture import batches_of, forward
+from .capture import batches_of, forward, pad
 from .config.conditions import Condition
 from .config.masks import DistilledMask, FittedMask, SlopeMask
-from .evaluation import INTACT, evaluate
-from .interventions import Batch, Branch, applied, attending, first_row, position_embedding
+from .evaluation import INTACT, Outcome, evaluate
+from .interventions import (
+    Batch,
+    Branch,
+    applied,
+    attending,
+    first_row,
+    is_decoder,
+    position_embedding,
+    unpadded,
+)
 from .learned import LearnedMask
 
 REACH = 4
@@ -52,29 +62,38 @@ class Calibration:
     @property
     def is_decoder(self) -> bool:
         """Whether the model is a causal language model."""
-        return hasattr(self.model, "transformer")
+        return is_decoder(self.model)
 
     @property
     def longest(self) -> int:
         """Tokens of the longest document."""
         return max(map(len, [*self.fitting, *self.choosing]))
 
-    def loss(self, condition: Condition, mask: LearnedMask | None = None) -> float:
+    def losses(
+        self, conditions: dict[str, Condition], mask: LearnedMask | None = None, progress=None
+    ) -> dict[str, float]:
         """Of the choosing documents: nats a token, or 1 - cosine of the last hidden state."""
-        found = list(
-            evaluate(
-                self.model,
-                self.choosing,
-                [[True] * len(ids) for ids in self.choosing],
-                {"it": condition},
-                {"it": mask} if mask else {},
-                self.batch_tokens,
-            )
-        )
+        outcomes: dict[str, list[Outcome]] = {name: [] for name in conditions}
+        counted = [[True] * len(ids) for ids in self.choosing]
+        for name, outcome in evaluate(
+            self.model, self.choosing, counted, conditions, {"it": mask} if mask else {},
+            self.batch_tokens, progress,
+        ):  # fmt: skip
+            outcomes[name].append(outcome)
         if self.is_decoder:
-            return float(np.concatenate([outcome.nll for _, outcome in found]).mean())
+            return {
+                name: float(np.concatenate([one.nll for one in found]).mean())
+                for name, found in outcomes.items()
+            }
         tokens = sum(map(len, self.choosing))
-        return 1 - sum(float(outcome.cosine[-1]) for _, outcome in found) / tokens
+        return {
+            name: 1 - sum(float(one.cosine[-1]) for one in found) / tokens
+            for name, found in outcomes.items()
+        }
+
+    def loss(self, condition: Condition, mask: LearnedMask | None = None) -> float:
+        """As :meth:`losses`, of one condition."""
+        return self.losses({"it": condition}, mask)["it"]
 
 
 def start_of(position: str) -> Condition:
@@ -84,14 +103,16 @@ def start_of(position: str) -> Condition:
 
 def with_mask(position: str, learn_position: bool = False, biased: bool = True) -> Condition:
     """The condition under which a mask called ``it`` is judged."""
-    section: dict[str, Any] = {"position": position}
-    if learn_position:
-        section["position"] = {"kind": "learned", "mask": "it"}
-    if biased:
-        section["mask"] = {
-            "semantics": "additive", "profile": {"kind": "learned", "mask": "it"},
-        }  # fmt: skip
-    return Condition.model_validate(section)
+    learned = {"kind": "learned", "mask": "it"}
+    start = learned if learn_position else position
+    return masked(start, learned) if biased else Condition.model_validate({"position": start})
+
+
+def masked(position: str | dict, profile: dict) -> Condition:
+    """A position with a bias added to the scores."""
+    return Condition.model_validate(
+        {"position": position, "mask": {"semantics": "additive", "profile": profile}}
+    )
 
 
 def relative_slope(slope: float, shape: tuple[int, int, int], offsets: int) -> np.ndarray:
@@ -103,27 +124,22 @@ def relative_slope(slope: float, shape: tuple[int, int, int], offsets: int) -> n
 def shape_of(model: nn.Module) -> tuple[int, int, int]:
     """Layers, heads, and sides that a key can stand on."""
     config = model.config
-    sides = 1 if hasattr(model, "transformer") else 2
+    sides = 1 if is_decoder(model) else 2
     return config.num_hidden_layers, config.num_attention_heads, sides
 
 
 def choose_slope(
     source: SlopeMask, data: Calibration, progress: Callable[[int], Any] = lambda done: None
 ) -> tuple[LearnedMask, dict[str, Any]]:
-    """The slope of the list that is best on the choosing documents."""
-    losses = []
-    for slope in source.slopes:
-        condition = Condition.model_validate(
-            {
-                "position": source.position,
-                "mask": {
-                    "semantics": "additive",
-                    "profile": {"kind": "alibi", "slope": slope},
-                },
-            }
-        )
-        losses.append(data.loss(condition))
-        progress(1)
+    """The slope of the list that is best on the choosing documents.
+
+    ``progress`` is called with the number of tokens seen, once for each slope.
+    """
+    conditions = {
+        str(slope): masked(source.position, {"kind": "alibi", "slope": slope})
+        for slope in source.slopes
+    }
+    losses = list(data.losses(conditions, progress=SimpleNamespace(update=progress)).values())
     best = int(np.argmin(losses))
     mask = LearnedMask(
         relative=relative_slope(
@@ -199,14 +215,11 @@ class _Averages:
         return np.where(weights > 0, sums / np.maximum(weights, 1e-300), 0.0)
 
 
-def _allowed(documents: list[list[int]], causal: bool, device) -> Tensor:
+def _allowed(data: Calibration, documents: list[list[int]]) -> Tensor:
     """Pairs of tokens that see each other, bool [batch, 1, n, n]."""
-    n = max(map(len, documents))
-    real = torch.zeros(len(documents), n, dtype=torch.bool)
-    for row, ids in enumerate(documents):
-        real[row, : len(ids)] = True
+    real = pad(data.model, documents)[1].bool()  # [batch, n]
     pairs = real[:, None, :, None] & real[:, None, None, :]
-    return (pairs & torch.ones(n, n, dtype=torch.bool).tril() if causal else pairs).to(device)
+    return pairs.tril() if data.is_decoder else pairs
 
 
 def distill(
@@ -251,8 +264,7 @@ def _differences(
         documents = [data.fitting[index] for index in batch]
         intact = scores_of(data, documents, INTACT, layers)
         without = scores_of(data, documents, condition, layers, None if is_first else so_far)
-        device = intact[layers[0]].device
-        allowed = _allowed(documents, data.is_decoder, device)  # [batch, 1, n, n]
+        allowed = _allowed(data, documents)  # [batch, 1, n, n]
         for layer in layers:
             difference = intact[layer] - without[layer]  # [batch, n_heads, n, n]
             weight = allowed.expand_as(difference).to(difference)
@@ -340,19 +352,13 @@ class _FittedBranch(Branch):
     def tensors(self, layer: int, lengths, longest: int, device) -> dict:
         bias = self.bias[layer][None]  # [1, n_heads, longest, longest]
         if self.causal:
-            bias = bias.masked_fill(~_causal(longest, device), -torch.inf)
-        if min(lengths) < longest and not self.causal:
-            real = (
-                torch.arange(longest, device=device) < torch.tensor(lengths, device=device)[:, None]
-            )
-            bias = torch.where(real[:, None, None, :], bias, -torch.inf)
+            future = torch.ones_like(bias, dtype=torch.bool).triu(1)
+            bias = bias.masked_fill(future, -torch.inf)
+        else:
+            bias = unpadded(bias, lengths)
         autocast = torch.is_autocast_enabled(device.type)
         bias = bias.to(torch.get_autocast_dtype(device.type)) if autocast else bias
         return {"bias": bias, "score_factor": None, "pattern_factor": None}
-
-
-def _causal(tokens: int, device) -> Tensor:
-    return torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
 
 
 def fit(
@@ -401,14 +407,8 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
     model, source = data.model, parameters.source
     device = parameters.device
     lengths = [len(ids) for ids in documents]
-    longest = max(lengths)
-    ids = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
-    real = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
-    for row, document in enumerate(documents):
-        ids[row, : len(document)] = torch.tensor(document)
-        real[row, : len(document)] = 1
-    ids, real = ids.to(device), real.to(device)
-    bias = parameters.biases(longest) if source.terms else None
+    ids, real = pad(model, documents)  # [batch, longest] each
+    bias = parameters.biases(max(lengths)) if source.terms else None
     n_layers, n_heads, _ = parameters.shape
     branch = _FittedBranch(None, n_layers, n_heads, data.is_decoder, bias=bias)
     embedding = position_embedding(model)
@@ -464,9 +464,7 @@ def learn(
                        or mask.absolute is not None)  # fmt: skip
     return mask, {
         "unit": "nats a token" if data.is_decoder else "1 - cosine of the last hidden state",
-        "intact": data.loss(INTACT),
-        "start": data.loss(start_of(source.position)),
-        "loss": data.loss(judged, mask),
+        **data.losses({"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask),
         **facts,
     }
 
@@ -474,7 +472,7 @@ def learn(
 def work(source: SlopeMask | DistilledMask | FittedMask, data: Calibration) -> int:
     """How far a mask's progress goes."""
     if source.method == "slope":
-        return len(source.slopes)
+        return len(source.slopes) * sum(map(len, data.choosing))
     if source.method == "fitted":
         return source.steps
     tokens = sum(map(len, data.fitting))

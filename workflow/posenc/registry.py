@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import Field, create_model
+from pydantic import create_model
 
 from .config.base import Section
 
@@ -63,13 +63,6 @@ class Registry(Generic[F]):
             **fields,
         )
         return function
-
-    def section(self) -> Any:
-        """The type of a section that names one of the functions under ``kind``."""
-        kinds = tuple(self.sections.values())
-        if len(kinds) == 1:
-            return kinds[0]
-        return Annotated[typing.Union[kinds], Field(discriminator="kind")]  # noqa: UP007
 
     def plain(self) -> list[str]:
         """Names of the functions that need no parameters."""

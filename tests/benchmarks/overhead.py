@@ -48,6 +48,9 @@ def stand_in(project: Project) -> int:
         if line.startswith("    output: "):
             paths.update(part.split(" (")[0] for part in line[12:].split(", "))
     paths = {path for path in paths if "/captures/" not in path}
+    # Only DVC knows these.
+    runs = [Path(path).with_suffix("").parts[-3:] for path in paths if "/perplexity/" in path]
+    paths |= {f"data/plots/layers/{'-'.join(run)}.csv" for run in runs}
     for path in paths:
         file = project.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -60,11 +60,11 @@ REMOVALS = (
     CAPTURE,
     Removal(
         (f"{STUDY}/tokens/minilm", *CAPTURE.paths),
-        ("tokenize@minilm-sample_reviews", *CAPTURE.stages),
+        ("tokenize@minilm", *CAPTURE.stages),
     ),
     Removal(
         ("data/tokenizers/decoder", f"{STUDY}/tokens/decoder", "data/corpora", *TRAINING.paths),
-        ("corpus@decoder", "tokenize@decoder-sample_reviews", *TRAINING.stages),
+        ("corpus@decoder", "tokenize@decoder", *TRAINING.stages),
     ),
     Removal(
         (f"{STUDY}/activations/decoder", f"{STUDY}/measurements/*/decoder"),

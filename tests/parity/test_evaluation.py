@@ -187,7 +187,7 @@ def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
     real, calls = step._rows, []
 
     def dies(*given):
-        calls.append(given[3].tolist())
+        calls.append(given[2].tolist())
         if len(calls) == 3:
             raise KeyboardInterrupt
         return real(*given)

@@ -123,13 +123,10 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("models.decoder.source.seed", 7,
          {"models/decoder/train.json", "models/decoder/corpus.json"}),
         ("models.decoder.max_tokens", 64,
-         {"tokenize/decoder/sample_reviews.json", "tokenize/decoder/sample_questions.json",
-          "texts/decoder/calibration.json",
-          *(f"{job}/decoder.json"
-            for job in ("capture", "masks", "evaluate", "norms", "reference"))}),
+         {f"{job}/decoder.json"
+          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
-        ("datasets.sample_reviews.evaluation.documents", 7,
-         {"tokenize/minilm/sample_reviews.json", "tokenize/decoder/sample_reviews.json"}),
+        ("datasets.sample_reviews.evaluation.documents", 7, of_each_model("tokenize")),
         ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
         ("datasets.sample_reviews.text.normalization", "none",
          {"datasets/sample_reviews/documents.json"}),
@@ -143,8 +140,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
          {*of_each_model("conditions"), *of_each_model("evaluate")}),
         ("masks.fitted.steps", 9, {"masks/decoder.json"}),  # it is for decoders
         ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
-        ("datasets.sample_reviews.calibration.documents", 7,
-         {"texts/minilm/calibration.json", "texts/decoder/calibration.json"}),
+        ("datasets.sample_reviews.calibration.documents", 7, of_each_model("texts")),
         ("conditions.zero.position", "intact",
          {*of_each_model("capture"), *of_each_model("evaluate"), *of_each_model("conditions")}),
         ("conditions.mean.position", "zero",

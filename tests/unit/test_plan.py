@@ -24,9 +24,9 @@ READERS = {
     "models/*/fetch.json": "posenc.steps.model",
     "models/*/corpus.json": "posenc.steps.tokenizer posenc.steps.training_tokens",
     "models/*/train.json": "posenc.steps.train",
-    "tokenize/*/*.json": "posenc.steps.tokenize",
+    "tokenize/*.json": "posenc.steps.tokenize",
+    "texts/*.json": "posenc.steps.tokenize",
     "capture/*.json": "posenc.steps.capture posenc.steps.store",
-    "texts/*/*.json": "posenc.steps.tokenize",
     "masks/*.json": "posenc.steps.masks",
     "evaluate/*.json": "posenc.steps.evaluate",
     "conditions/*.json": "posenc.steps.conditions",
@@ -59,7 +59,7 @@ def raw() -> dict:
 def root(tmp_path, monkeypatch) -> Path:
     """Empty data, of the project whose code it is."""
     monkeypatch.chdir(PROJECT)
-    for name in ("CONFIG", "STUDIES", "SET_ASIDE"):
+    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "SET_ASIDE"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 
@@ -127,7 +127,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
         assert capture["datasets"] == study.datasets
         assert list(capture["conditions"]) == study.conditions
         for dataset in study.datasets:
-            tokenize = values[f"tokenize/{model}/{dataset}.json"]
+            tokenize = values[f"tokenize/{model}.json"]["texts"][dataset]
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
     assert values["study.json"] == plan.facts(params)

@@ -116,38 +116,68 @@ def test_a_wrong_checksum_or_family_writes_nothing(tmp_path):
 def options(bpe, tmp_path) -> dict[str, Path]:
     """Options of the step that tokenizes a data set for a decoder."""
     raw = archive(tmp_path / "a.tar.gz", REVIEWS)
-    write_documents(parse(raw, content("imdb")), tmp_path / "d.parquet", content("imdb"), {})
-    save_tokenizer(bpe, tmp_path / "tokenizer")
-    job = step.Job(
-        reading=Reading(family="gpt2", max_tokens=5),
-        evaluation=Evaluation(split="test", documents=2, seed=1),
+    write_documents(
+        parse(raw, content("imdb")), tmp_path / "documents/reviews.parquet", content("imdb"), {}
     )
-    (tmp_path / "job.json").write_text(job.model_dump_json())
+    save_tokenizer(bpe, tmp_path / "tokenizer")
+    write_job(tmp_path / "job.json")
     return {
         "config": tmp_path / "job.json",
         "tokenizer": tmp_path / "tokenizer/tokenizer.json",
-        "documents": tmp_path / "d.parquet",
-        "output": tmp_path / "out/tokens.parquet",
+        "documents": tmp_path / "documents",
+        "output": tmp_path / "tokens",
     }
+
+
+def write_job(path: Path, longest: int = 9) -> None:
+    """Two documents of a data set to evaluate on, and two that are cut later."""
+    evaluated = step.Text(
+        dataset="reviews",
+        reading=Reading(family="gpt2", max_tokens=5),
+        evaluation=Evaluation(split="test", documents=2, seed=1),
+    )
+    long = step.Text(
+        dataset="reviews",
+        reading=Reading(family="gpt2", max_tokens=longest),
+        evaluation=Evaluation(split="test", documents=2, seed=2),
+    )
+    path.write_text(step.Job(texts={"reviews": evaluated, "long": long}).model_dump_json())
 
 
 def test_the_step_tokenizes_the_documents_that_are_evaluated(options, bpe):
     step.main(**options)
-    table, metadata = read_table(options["output"])
-    chosen = select(
-        read_documents(options["documents"]), Evaluation(split="test", documents=2, seed=1)
-    )
+    output = options["output"] / "reviews.parquet"
+    documents = options["documents"] / "reviews.parquet"
+    table, metadata = read_table(output)
+    chosen = select(read_documents(documents), Evaluation(split="test", documents=2, seed=1))
     expected = tokenize(
         bpe, chosen["document_id"].to_pylist(), chosen["text"].to_pylist(), 5, is_decoder=True
     )
     assert table.to_pylist() == expected.to_pylist() and len(table) == 2
     assert (metadata["bos"], metadata["max_tokens"]) == (True, 5)
     assert metadata["inputs"] == {
-        name: sha256_file(options[name]) for name in ("tokenizer", "documents")
-    }
-    first = options["output"].read_bytes()
+        "tokenizer": sha256_file(options["tokenizer"]), "documents": sha256_file(documents)
+    }  # fmt: skip
+    _, longer = read_table(options["output"] / "long.parquet")
+    assert longer["max_tokens"] == 9 and longer["evaluation"]["seed"] == 2
+    first = output.read_bytes()
+    output.unlink()
     step.main(**options)
-    assert options["output"].read_bytes() == first
+    assert output.read_bytes() == first
+
+
+def test_the_step_keeps_what_is_current(options, monkeypatch, capsys):
+    step.main(**options)
+    made = []
+    monkeypatch.setattr(step, "tokenize", lambda *given: made.append(given[3]) or tokenize(*given))
+    step.main(**options)
+    assert made == []
+    write_job(options["config"], longest=7)
+    step.main(**options)
+    assert made == [7]  # the other text is the same
+    flip(options["output"] / "reviews.parquet")
+    step.main(**options)
+    assert made == [7, 5] and "it was altered" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", ["tokenize", "training_tokens"])
@@ -163,12 +193,13 @@ def test_an_altered_tokenizer_is_not_used(options, module, damaged):
             validation_share=0.1, seed=1,
         )  # fmt: skip
         options["config"].write_text(corpus.model_dump_json())
+        options["documents"] /= "reviews.parquet"
     found_and_removed(path, f"posenc.steps.{module}", **options)
     assert not options["output"].exists()
 
 
 def test_altered_documents_are_not_tokenized(options):
-    documents = options["documents"]
+    documents = options["documents"] / "reviews.parquet"
     whole = documents.read_bytes()
     documents.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
     found_and_removed(documents, "posenc.steps.tokenize", **options)

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import code
 from .config.conditions import Condition, dumped
+from .config.datasets import Evaluation
 from .config.measurements import RUNS
 from .config.models import TrainSource
 from .config.params import Params
@@ -21,6 +22,7 @@ from .files import write_json_if_changed
 
 CONFIG = Path("data/config")
 STUDIES = Path("data/studies")
+DOCUMENTS = Path("data/documents")
 SET_ASIDE = Path("data/set_aside")
 TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
@@ -54,12 +56,8 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     """What the jobs of one model's runs read."""
     study, model = params.study, params.models[name]
     reading = model.reading.model_dump()
-    for dataset in study.datasets:
-        evaluation = params.datasets[dataset].evaluation.model_dump()
-        yield (
-            CONFIG / "tokenize" / name / f"{dataset}.json",
-            {"reading": reading, "evaluation": evaluation},
-        )
+    for job, texts in _texts(params, name).items():
+        yield CONFIG / job / f"{name}.json", {"texts": texts}
     yield (
         CONFIG / "capture" / f"{name}.json",
         {
@@ -90,47 +88,55 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     yield from _condition_jobs(params, name)
 
 
+def _texts(params: Params, name: str) -> dict[str, Any]:
+    """All texts that a study gives to a model: those of its evaluation, and the others."""
+    study, reading = params.study, params.models[name].reading
+
+    def text(dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
+        return {
+            "dataset": dataset,
+            "reading": {**reading.model_dump(), **changed},
+            "evaluation": evaluation.model_dump(),
+        }
+
+    data = params.datasets[study.calibration]
+    longer = data.evaluation.model_copy(update={"documents": study.extrapolation.documents})
+    return {
+        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets},
+        "texts": {
+            "calibration": text(study.calibration, data.calibration),
+            "long": text(study.calibration, longer, max_tokens=study.extrapolation.tokens),
+        },
+    }
+
+
 def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     """What the jobs read that evaluate a model under all conditions of the study."""
     study, model = params.study, params.models[name]
     section, reading = params.measurements.conditions, model.reading.model_dump()
-    data = params.datasets[study.calibration]
-    longer = {**data.evaluation.model_dump(), "documents": study.extrapolation.documents}
-    yield (
-        CONFIG / "texts" / name / "calibration.json",
-        {"reading": reading, "evaluation": data.calibration.model_dump()},
-    )
-    yield (
-        CONFIG / "texts" / name / "long.json",
-        {
-            "reading": {**reading, "max_tokens": study.extrapolation.tokens},
-            "evaluation": longer,
-        },
-    )
 
-    def chosen(names: Iterable[str]) -> dict[str, Condition]:
-        fitting = {c: params.conditions[c] for c in names}
-        return {c: one for c, one in fitting.items() if one.is_for(model.is_decoder)}
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [c for c in names if params.conditions[c].is_for(model.is_decoder)]
 
-    conditions = chosen(study.all_conditions)
-    # Which kind of model it is for is nothing that it does.
-    effects = {
-        c: one.model_copy(update={"only": None}).model_dump() for c, one in conditions.items()
-    }
-    units = {c: {"condition": effect, "tokens": None} for c, effect in effects.items()}
-    long = chosen(study.extrapolation.conditions) if model.is_decoder else {}
-    sweeps, named = {}, [*conditions.values(), *long.values()]
-    for sweep in study.sweeps if model.is_decoder else []:
-        made = params.sweeps[sweep]
-        sweeps[sweep] = {"key": made.key, "units": {c: {} for c in chosen(made.conditions)}}
-        for unit, (condition, tokens) in made.units(params.conditions).items():
-            c, value = unit.split("@")
-            if c in sweeps[sweep]["units"]:
-                effect = condition.model_copy(update={"only": None}).model_dump()
-                units[unit] = {"condition": effect, "tokens": tokens}
-                sweeps[sweep]["units"][c][unit] = float(value)
-                named.append(condition)
-    masks = sorted({mask for one in named for mask in one.masks()})
+    def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
+        named.update(condition.masks())
+        # Which kind of model a condition is for is nothing that it does.
+        return {"condition": condition.model_copy(update={"only": None}).model_dump(),
+                "tokens": tokens}  # fmt: skip
+
+    named: set[str] = set()
+    conditions = {c: unit(params.conditions[c]) for c in chosen(study.all_conditions)}
+    longer_conditions = chosen(study.extrapolation.conditions) if model.is_decoder else []
+    long = {c: unit(params.conditions[c]) for c in longer_conditions}
+    sweeps, units = {}, dict(conditions)
+    for name_of_sweep in study.sweeps if model.is_decoder else []:
+        sweep = params.sweeps[name_of_sweep]
+        varied: dict[str, dict[str, float]] = {c: {} for c in chosen(sweep.conditions)}
+        for c, value, condition, tokens in sweep.units(params.conditions):
+            if c in varied:
+                units[f"{c}@{value}"] = unit(condition, tokens)
+                varied[c][f"{c}@{value}"] = float(value)
+        sweeps[name_of_sweep] = {"key": sweep.key, "units": varied}
     shared = {"reading": reading, "device": params.activations.device,
               "batch_tokens": section.batch_tokens}  # fmt: skip
     yield (
@@ -138,7 +144,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         {
             **shared,
             "calibration_share": section.calibration_share,
-            "masks": {mask: params.masks[mask].model_dump() for mask in masks},
+            "masks": {mask: params.masks[mask].model_dump() for mask in sorted(named)},
         },
     )
     yield (
@@ -149,7 +155,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "special_tokens": section.special_tokens,
             "datasets": study.datasets,
             "units": units,
-            "long": {c: {"condition": one.model_dump(), "tokens": None} for c, one in long.items()},
+            "long": long,
         },
     )
     yield (
@@ -158,7 +164,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "parameters": section.model_dump(),
             "extrapolation": study.extrapolation.model_dump(),
             "datasets": study.datasets,
-            "conditions": effects,
+            "conditions": {c: one["condition"] for c, one in conditions.items()},
             "sweeps": sweeps,
         },
     )
@@ -214,10 +220,11 @@ def _leaves(params: Params, root: Path) -> set[Path]:
 
 
 def tidy(params: Params, say: Callable[[str], None]) -> None:
-    """Set aside what belongs to runs that the study no longer has; bring back what it has again.
+    """Set aside what belongs to nothing that the study has; bring back what it has again.
 
-    The folders of a study are dependencies and outputs of DVC's stages as wholes: what lies in them
-    must follow from params.yaml alone, not from what was run before. Nothing is deleted.
+    The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
+    as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
+    Nothing is deleted.
 
     Parameters
     ----------
@@ -226,13 +233,23 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     say
         Receives one line a direction.
     """
-    place, aside = folder(params), SET_ASIDE / params.study.name
+    place = folder(params)
     wanted = _leaves(params, place)
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{one}/*/*/*" for one in RUNS),
         *(f"measurements/{one}/*/*" for one in DATASETS),
     ]  # fmt: skip
+    _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
+    # No study can have this name.
+    documents = {DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
+    _tidy(DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
+    (place / "training").mkdir(parents=True, exist_ok=True)
+
+
+def _tidy(
+    place: Path, aside: Path, wanted: set[Path], levels: list[str], say: Callable[[str], None]
+) -> None:
     gone = [
         path
         for level in levels
@@ -252,11 +269,10 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
         _move(path, aside / path.relative_to(place))
     for path in back:
         _move(aside / path.relative_to(place), path)
-    (place / "training").mkdir(parents=True, exist_ok=True)
     if gone:
-        say(f"set aside in {aside}: {len(gone)} results of runs that the study no longer has")
+        say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
     if back:
-        say(f"brought back from {aside}: {len(back)} results of runs that the study has again")
+        say(f"brought back from {aside}: {len(back)} results that the study has again")
 
 
 def _move(source: Path, target: Path) -> None:
@@ -265,7 +281,7 @@ def _move(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
     for parent in source.parents:
-        if parent in (STUDIES, SET_ASIDE) or any(parent.iterdir()):
+        if parent in (STUDIES, SET_ASIDE, DOCUMENTS) or any(parent.iterdir()):
             break
         parent.rmdir()
 

@@ -29,6 +29,7 @@ from .files import (
     replace_directory,
     sha256_file,
     sha256_json,
+    verify,
     write_sealed,
 )
 from .provenance import code_digest, versions
@@ -44,6 +45,19 @@ class Job(Section):
     activations: Activations
     datasets: list[Name]
     conditions: dict[Name, Condition]
+
+
+def model_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of a model's weights and configuration, which are verified.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is absent, altered or damaged.
+    """
+    for file in (CONFIG, WEIGHTS):
+        verify(folder / file)
+    return {"weights": sha256_file(folder / WEIGHTS), "config": sha256_file(folder / CONFIG)}
 
 
 @dataclass(frozen=True)
@@ -173,7 +187,7 @@ def runs_of(job: Job, model: str, weights: Path, tokens: Path, output: Path) -> 
         Folder of its stores; partial work lies beside it, so that a front end that empties the
         folder does not lose it.
     """
-    digests = {"weights": sha256_file(weights / WEIGHTS), "config": sha256_file(weights / CONFIG)}
+    digests = model_digests(weights)
     code = code_digest("posenc.steps.capture")
     for dataset in job.datasets:
         read = Tokens(tokens / f"{dataset}.parquet")

@@ -9,20 +9,23 @@ scattergather:
 
 rule tokenize:
     input:
-        documents="data/documents/{dataset}.parquet",
+        documents=expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets),
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
-        config=section("tokenize/{model}/{dataset}"),
+        config=section("tokenize/{model}"),
         code=section("code/posenc.steps.tokenize"),
     output:
-        f"{RUNS}/tokens/{{model}}/{{dataset}}.parquet",
+        update(expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets)),
     log:
-        "logs/tokenize/{model}/{dataset}.log",
+        "logs/tokenize/{model}.log",
     benchmark:
-        "logs/benchmarks/tokenize/{model}/{dataset}.tsv"
+        "logs/benchmarks/tokenize/{model}.tsv"
+    params:
+        runs=RUNS,
     shell:
         "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents {input.documents} --output {output} 2>&1 | tee {log}"
+        " --documents data/documents --output {params.runs}/tokens/{wildcards.model}"
+        " 2>&1 | tee {log}"
 
 
 def captured(wildcards):

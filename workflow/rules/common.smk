@@ -40,6 +40,13 @@ STUDY = PARAMS.study
 # Tokens, activations and measurements belong to a study: changing to another and back computes
 # nothing anew, and a folder holds the study's runs and no others.
 RUNS = f"data/studies/{STUDY.name}"
+# What is evaluated: the study's data sets, and documents longer than the model was trained for.
+EVALUATED_TEXTS = [*STUDY.datasets, "long"]
+CONDITION_MEASUREMENTS = expand(
+    f"{RUNS}/measurements/conditions/{{model}}/{{dataset}}.json",
+    model=STUDY.models,
+    dataset=EVALUATED_TEXTS,
+)
 if workflow.is_main_process:
     plan.materialize(PARAMS)
     if not workflow.dryrun and not recovery.is_running(Path.cwd()):
@@ -84,7 +91,7 @@ def outputs():
     """Every file that the rules make for the active study, temporary ones left out."""
     values = {
         "model": STUDY.models,
-        "dataset": list(dict.fromkeys([*STUDY.datasets, *STUDY.trained.values()])),
+        "dataset": STUDY.all_datasets,
         "figure": list(FIGURES),
         "text": list(plan.TEXTS),
     }

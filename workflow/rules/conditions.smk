@@ -6,19 +6,20 @@ rule texts:
         documents=f"data/documents/{STUDY.calibration}.parquet",
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
-        config=section("texts/{model}/{text}"),
+        config=section("texts/{model}"),
         code=section("code/posenc.steps.tokenize"),
     output:
-        f"{RUNS}/texts/{{model}}/{{text}}.parquet",
+        update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=plan.TEXTS)),
     log:
-        "logs/texts/{model}/{text}.log",
+        "logs/texts/{model}.log",
     benchmark:
-        "logs/benchmarks/texts/{model}/{text}.tsv"
-    wildcard_constraints:
-        text=plan.alternatives(plan.TEXTS),
+        "logs/benchmarks/texts/{model}.tsv"
+    params:
+        runs=RUNS,
     shell:
         "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents {input.documents} --output {output} 2>&1 | tee {log}"
+        " --documents data/documents --output {params.runs}/texts/{wildcards.model}"
+        " 2>&1 | tee {log}"
 
 
 # The list holds the checksum of every mask, so it stands for the folder.
@@ -57,7 +58,7 @@ rule evaluate:
         update(
             expand(
                 f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
-                dataset=[*STUDY.datasets, "long"],
+                dataset=EVALUATED_TEXTS,
             )
         ),
     log:

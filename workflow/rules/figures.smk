@@ -1,10 +1,4 @@
 # measurements -> figures
-# The conditions step measures a model's data sets, and its long documents, in one job.
-EVALUATED = expand(
-    f"{RUNS}/measurements/conditions/{{model}}/{{dataset}}.json",
-    model=STUDY.models,
-    dataset=[*STUDY.datasets, "long"],
-)
 FIGURES = {
     "layer_similarity": runs(
         f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"
@@ -18,17 +12,17 @@ FIGURES = {
         model=STUDY.trained,
         file=["loss.csv", "summary.json"],
     ),
-    "position_layers": EVALUATED,
-    "condition_costs": EVALUATED,
-    "recovered_share": EVALUATED,
-    "slope_sweep": EVALUATED
+    "position_layers": CONDITION_MEASUREMENTS,
+    "condition_costs": CONDITION_MEASUREMENTS,
+    "recovered_share": CONDITION_MEASUREMENTS,
+    "slope_sweep": CONDITION_MEASUREMENTS
     + expand(
         f"{RUNS}/measurements/reference/{{model}}/{{dataset}}.json",
         model=STUDY.models,
         dataset=STUDY.datasets,
     ),
-    "length_sweep": EVALUATED,
-    "extrapolation": EVALUATED,
+    "length_sweep": CONDITION_MEASUREMENTS,
+    "extrapolation": CONDITION_MEASUREMENTS,
     "mask_semantics": [],  # of definitions alone
 }
 CATEGORIES = {

@@ -3,11 +3,7 @@ rule measurements:
     input:
         runs(f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"),
         runs(f"{RUNS}/measurements/perplexity/{{model}}/{{dataset}}/{{condition}}.json"),
-        expand(
-            f"{RUNS}/measurements/conditions/{{model}}/{{dataset}}.json",
-            model=STUDY.models,
-            dataset=[*STUDY.datasets, "long"],
-        ),
+        CONDITION_MEASUREMENTS,
         expand(
             f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
             measurement=["norms", "reference"],
@@ -70,7 +66,7 @@ rule conditions:
     input:
         evaluations=expand(
             f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
-            dataset=[*STUDY.datasets, "long"],
+            dataset=EVALUATED_TEXTS,
         ),
         masks=f"{RUNS}/masks/{{model}}/masks.json",
         config=section("conditions/{model}"),
@@ -78,7 +74,7 @@ rule conditions:
     output:
         expand(
             f"{RUNS}/measurements/conditions/{{{{model}}}}/{{dataset}}.json",
-            dataset=[*STUDY.datasets, "long"],
+            dataset=EVALUATED_TEXTS,
         ),
     log:
         "logs/conditions/{model}.log",

@@ -14,7 +14,8 @@ rule typeset:
         ],
         tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
         metrics="data/metrics.json",
-        layers=runs("data/plots/layers/{model}-{dataset}-{condition}.csv"),
+        # Stands for the files of data/plots/layers, one a run, which only `dvc plots` reads: each
+        # output has a record of all inputs, and with 400 runs they would take seconds to read.
         perplexity="data/plots/perplexity.csv",
     log:
         "logs/typeset.log",

@@ -110,7 +110,7 @@ class Params(Section):
             _check_known(f"sweeps.{name}.conditions", sweep.conditions, "conditions",
                          self.conditions)  # fmt: skip
             try:
-                sweep.units(self.conditions)
+                list(sweep.units(self.conditions))
             except ValidationError as error:
                 problem = error.errors()[0]
                 raise ValueError(

@@ -53,6 +53,11 @@ class Study(Section):
         """Those with activations, then those without."""
         return [*self.conditions, *self.evaluated]
 
+    @property
+    def all_datasets(self) -> list[str]:
+        """Those that models are evaluated on, learn from, or whose masks are learned from."""
+        return list(dict.fromkeys([*self.datasets, *self.trained.values(), self.calibration]))
+
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
         for key in ("models", "pretrained", "datasets", "all_conditions", "sweeps"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -19,23 +20,22 @@ class Sweep(Section):
     the length that documents are cut to."""
     values: Annotated[list[float | int], Field(min_length=2)]
 
-    def units(self, conditions: dict[str, Condition]) -> dict[str, tuple[Condition, int | None]]:
-        """Each condition under each value, by ``name@value``: the condition, and a length if any.
+    def units(
+        self, conditions: dict[str, Condition]
+    ) -> Iterator[tuple[str, float, Condition, int | None]]:
+        """Each condition under each value: its name, the value, the condition, a length if any.
 
         Raises
         ------
         ValueError
             If a condition does not have the key.
         """
-        made = {}
         for name in self.conditions:
             for value in self.values:
-                unit = f"{name}@{value}"
                 if self.key == "tokens":
-                    made[unit] = (conditions[name], int(value))
+                    yield name, value, conditions[name], int(value)
                 else:
-                    made[unit] = (_varied(name, conditions[name], self.key, value), None)
-        return made
+                    yield name, value, _varied(name, conditions[name], self.key, value), None
 
 
 def _varied(name: str, condition: Condition, key: str, value: float) -> Condition:

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from posenc.files import ArtifactError, verify, write_json
-from posenc.runs import CONFIG, WEIGHTS, Job, Run, is_finished, runs_of, write_shard
+from posenc.files import ArtifactError, write_json
+from posenc.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.steps.common import read_section, run
 
 
@@ -30,8 +30,6 @@ def main(
 ) -> None:
     """Write the shards of all runs of a model that are not current."""
     job = read_section(config, Job)
-    for file in (CONFIG, WEIGHTS):
-        verify(weights / file)
     number, parts = map(int, part.split("-of-"))
     todo = [run for run in runs_of(job, model, weights, tokens, output) if not run.is_current()]
     if todo:

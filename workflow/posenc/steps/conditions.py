@@ -16,6 +16,7 @@ from posenc.config.conditions import Condition, dumped
 from posenc.config.measurements import Conditions
 from posenc.config.studies import Extrapolation
 from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
+from posenc.losses import Losses
 from posenc.measures.perplexity import share_worse_than_uniform
 from posenc.measures.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.provenance import code_digest, versions
@@ -97,6 +98,7 @@ class Evaluations:
     def __init__(self, path: Path) -> None:
         table, self.metadata = read_table(path)
         self.path = path
+        self._losses: dict[str, Losses] = {}
         self.units: dict[str, pa.Table] = {
             unit: table.filter(pc.equal(table["unit"], unit)).sort_by("document_id")
             for unit in self.metadata["units"]
@@ -110,25 +112,20 @@ class Evaluations:
         ArtifactError
             If the units did not score the same tokens.
         """
-        lengths = [pc.list_value_length(self.units[unit]["nll"]).to_numpy() for unit in units]
-        for unit, length in zip(units, lengths, strict=True):
-            if not np.array_equal(length, lengths[0]):
+        first = self.losses(units[0]).tokens  # [documents]
+        for unit in units:
+            if not np.array_equal(self.losses(unit).tokens, first):
                 raise ArtifactError(
                     f"{self.path}: {unit} and {units[0]} scored different tokens; "
                     f"delete the file and rerun"
                 )
-        sums = np.stack([self.sums(unit) for unit in units], axis=1)  # [documents, units]
-        return sums, lengths[0].astype(np.int64)
+        return np.stack([self.losses(unit).nll for unit in units], axis=1), first
 
-    def token_nll(self, unit: str) -> NDArray[np.float32]:
-        """Losses of all tokens of a unit, document after document."""
-        return pc.list_flatten(self.units[unit]["nll"]).to_numpy()
-
-    def sums(self, unit: str) -> NDArray[np.float64]:
-        """Sum of the losses of each document, [documents]."""
-        lengths = pc.list_value_length(self.units[unit]["nll"]).to_numpy()
-        document = np.repeat(np.arange(len(lengths)), lengths)
-        return np.bincount(document, self.token_nll(unit), minlength=len(lengths))
+    def losses(self, unit: str) -> Losses:
+        """Losses of a unit."""
+        if unit not in self._losses:
+            self._losses[unit] = Losses(self.units[unit])
+        return self._losses[unit]
 
     def cosines(self, unit: str) -> NDArray[np.float64]:
         """Sums of cosines, [documents, n_layers + 1]."""
@@ -165,13 +162,13 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
     if is_decoder:
         sums, scored = found.nll(names)
         means = PairedMeans(sums, scored, **bootstrap)
-        utf8 = found.units[names[0]]["bytes"].to_numpy()  # [documents]
+        utf8 = found.losses(names[0]).utf8_bytes  # [documents]
         bits = PairedMeans(sums / np.log(2), utf8, **bootstrap)
         for column, entry in enumerate(entries):
             entry.update(losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT})))
             entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
             entry["worse_than_uniform"] = share_worse_than_uniform(
-                found.token_nll(names[column]), scored, out["vocabulary_size"], **bootstrap
+                found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **bootstrap
             ).as_json()
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
@@ -223,10 +220,10 @@ def swept(sweep: Sweep, found: Evaluations, names: list[str], bootstrap: dict) -
             if own == value
         }
         # With another length, the conditions to compare with have it too.
-        base = {
-            name: units.get(name) if sweep.key == "tokens" else name for name in (INTACT, WITHOUT)
-        }
-        base = {name: unit if unit in found.units else None for name, unit in base.items()}
+        base = {}
+        for name in (INTACT, WITHOUT):
+            unit = units.get(name) if sweep.key == "tokens" else name
+            base[name] = unit if unit in found.units else None
         order = list(dict.fromkeys([*units.values(), *filter(None, base.values())]))
         cosine_tokens = found.units[order[0]]["tokens"].to_numpy()
         means = None

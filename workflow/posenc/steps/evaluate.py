@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import typer
 from tqdm import tqdm
@@ -21,10 +22,11 @@ from tqdm import tqdm
 from posenc.config.base import Name, Section
 from posenc.config.conditions import Condition
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, atomic_file, read_sealed, sha256_file, sha256_json, verify
-from posenc.learned import LearnedMask, read
+from posenc.files import ArtifactError, atomic_file, read_json, read_sealed, sha256_json
+from posenc.learned import LearnedMask
+from posenc.learned import read as read_mask
 from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, WEIGHTS, Tokens
+from posenc.runs import CONFIG, Tokens, model_digests
 from posenc.steps.common import read_section, run
 from posenc.store import read_table, write_table
 
@@ -78,12 +80,9 @@ def main(
 ) -> None:
     """Write OUTPUT/DATASET.parquet for each data set, and OUTPUT/long.parquet."""
     job = read_section(config, Job)
-    for file in (CONFIG, WEIGHTS):
-        verify(weights / file)
     digests = read_sealed(masks / "masks.json")["masks"]
     common = {
-        "weights": sha256_file(weights / WEIGHTS),
-        "config": sha256_file(weights / CONFIG),
+        **model_digests(weights),
         "parameters": job.model_dump(exclude={"datasets", "units", "long"}),
         "versions": versions("torch", "transformers", "numpy"),
         "code": code_digest("posenc.steps.evaluate"),
@@ -102,11 +101,13 @@ def main(
             for unit, section in units.items()
         }
         target = output / f"{name}.parquet"
-        kept = current(target, identities)
+        recorded = read(target)
+        kept = {unit: recorded[unit][1] for unit, identity in identities.items()
+                if unit in recorded and recorded[unit][0] == identity}  # fmt: skip
         todo = {unit: section for unit, section in units.items() if unit not in kept}
         if kept:
             print(f"{target}: {len(kept)} of {len(units)} are current and kept", file=sys.stderr)
-        if todo or not target.exists() or len(kept) != recorded(target):
+        if todo or recorded.keys() != units.keys():
             digest = sha256_json({unit: identities[unit] for unit in todo})[:16]
             partial = output.parents[1] / "captures" / f"{model}.{name}.{digest}"
             rows = []
@@ -137,16 +138,8 @@ def main(
                 shutil.rmtree(old)
 
 
-def recorded(path: Path) -> int:
-    """How many units a file has."""
-    try:
-        return len(read_table(path, ["unit"])[1]["units"])
-    except ArtifactError:
-        return -1
-
-
-def current(path: Path, identities: dict[str, Any]) -> dict[str, pa.Table]:
-    """Rows by unit, of those that a file holds and that are made of the same."""
+def read(path: Path) -> dict[str, tuple[Any, pa.Table]]:
+    """By unit: what a file says it is made of, and its rows; nothing if the file is damaged."""
     if not path.exists():
         return {}
     try:
@@ -154,11 +147,9 @@ def current(path: Path, identities: dict[str, Any]) -> dict[str, pa.Table]:
     except ArtifactError as error:
         print(f"{error}; it is evaluated again", file=sys.stderr)
         return {}
-    found = metadata.get("units", {})
     return {
-        unit: table.filter(pa.compute.equal(table["unit"], unit))
-        for unit, identity in identities.items()
-        if found.get(unit) == identity
+        unit: (identity, table.filter(pc.equal(table["unit"], unit)))
+        for unit, identity in metadata.get("units", {}).items()
     }
 
 
@@ -171,8 +162,6 @@ class _Network:
     @property
     def vocabulary_size(self) -> int:
         """Tokens of its vocabulary."""
-        from posenc.files import read_json
-
         return read_json(self.weights / CONFIG)["vocab_size"]
 
     @property
@@ -201,11 +190,9 @@ def evaluate(
     name: str,
 ) -> list[pa.Table]:
     """Evaluate units on the chosen documents, some documents at a time."""
-    from posenc import evaluation
-
     learned: dict[str, LearnedMask] = {}
     for mask in {mask for unit in units.values() for mask in unit.condition.masks()}:
-        learned[mask], _ = read(masks / f"{mask}.safetensors")
+        learned[mask], _ = read_mask(masks / f"{mask}.safetensors")
     lengths = text.lengths[chosen]
     tables = []
     with tqdm(total=int(lengths.sum()) * len(units), unit="token", desc=name, mininterval=5) as bar:
@@ -217,8 +204,7 @@ def evaluate(
                 rows = []
                 for tokens in sorted({unit.tokens or 0 for unit in units.values()}):
                     some = {n: u.condition for n, u in units.items() if (u.tokens or 0) == tokens}
-                    rows += _rows(evaluation, network, text, chunk, tokens or None, some, learned,
-                                  job, bar)  # fmt: skip
+                    rows += _rows(network, text, chunk, tokens or None, some, learned, job, bar)
                 table = pa.Table.from_pylist(rows, OUTCOMES)
                 with atomic_file(path) as temporary:
                     pq.write_table(table, temporary)
@@ -248,13 +234,15 @@ def _chunks(lengths: np.ndarray) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
-def _rows(evaluation, network, text, chunk, tokens, conditions, learned, job, bar) -> list[dict]:
+def _rows(network, text, chunk, tokens, conditions, learned, job, bar) -> list[dict]:
+    from posenc.evaluation import evaluate as outcomes
+
     ids = [text.ids[index][:tokens] for index in chunk]
     special = [text.table["special"][int(index)].as_py()[:tokens] for index in chunk]
     counted = [[job.special_tokens or not flag for flag in flags] for flags in special]
     names = text.table["document_id"]
     rows = []
-    for unit, outcome in evaluation.evaluate(
+    for unit, outcome in outcomes(
         network.model, ids, counted, conditions, learned, job.batch_tokens, progress=bar
     ):
         index = int(chunk[outcome.document])

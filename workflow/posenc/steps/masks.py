@@ -12,10 +12,10 @@ from tqdm import tqdm
 from posenc.config.base import Name, Section
 from posenc.config.masks import LearnedMaskSource
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, read_sealed, sha256_file, verify, write_sealed
+from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.learned import read, write
 from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, WEIGHTS, Tokens
+from posenc.runs import Tokens, model_digests
 from posenc.steps.common import read_section, run
 
 
@@ -39,14 +39,8 @@ def main(
 ) -> None:
     """Write a mask and what is known of it for each of the study's masks, and their list."""
     job = read_section(config, Job)
-    for file in (CONFIG, WEIGHTS):
-        verify(weights / file)
     text = Tokens(tokens)
-    inputs = {
-        "tokens": text.digest,
-        "weights": sha256_file(weights / WEIGHTS),
-        "config": sha256_file(weights / CONFIG),
-    }
+    inputs = {"tokens": text.digest, **model_digests(weights)}
     identities = {
         name: {
             "source": source.model_dump(),

@@ -11,10 +11,10 @@ import typer
 from posenc.config.base import Name, Section
 from posenc.config.measurements import Norms
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, verify, write_sealed
+from posenc.files import ArtifactError, write_sealed
 from posenc.measures.norms import norm_r2
 from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, WEIGHTS, Tokens
+from posenc.runs import WEIGHTS, Tokens, model_digests
 from posenc.steps.common import read_section, run
 
 SCHEMA = 1
@@ -42,8 +42,7 @@ def main(
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, Job)
-    for file in (CONFIG, WEIGHTS):
-        verify(weights / file)
+    digests = model_digests(weights)
     embeddings, places = tables(weights / WEIGHTS, job.reading.family)
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
@@ -59,7 +58,7 @@ def main(
                 **measure(job, embeddings, places, text),
                 "provenance": {
                     "parameters": job.parameters.model_dump(),
-                    "inputs": {"tokens": text.digest},
+                    "inputs": {"tokens": text.digest, **digests},
                     "versions": versions("numpy", "scikit-learn"),
                     "code": code_digest("posenc.steps.norms"),
                 },

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from posenc.config.measurements import Perplexity
 from posenc.files import ArtifactError
+from posenc.losses import Losses
 from posenc.measures.perplexity import (
     bits_per_byte,
     corpus_perplexity,
@@ -23,31 +23,6 @@ from posenc.steps.measurement import command
 from posenc.store import LOSSES, ActivationStore
 
 SCHEMA = 1
-
-
-class Losses:
-    """The losses of a store.
-
-    Attributes
-    ----------
-    document_id
-        Identifiers, in order.
-    token_nll
-        float32 [all tokens]: negative log-likelihood of each scored token, nats.
-    nll
-        float64 [documents]: its sum over the tokens of each document, nats.
-    tokens, utf8_bytes
-        int64 [documents]: number of scored tokens, and UTF-8 bytes of their text.
-    """
-
-    def __init__(self, store: ActivationStore) -> None:
-        table = store.losses()
-        self.document_id = table["document_id"]
-        self.token_nll = pc.list_flatten(table["nll"]).to_numpy()  # [all tokens]
-        self.tokens = pc.list_value_length(table["nll"]).to_numpy().astype(np.int64)  # [documents]
-        self.utf8_bytes = table["bytes"].to_numpy()  # [documents]
-        document = np.repeat(np.arange(len(self.tokens)), self.tokens)  # [all tokens]
-        self.nll = np.bincount(document, self.token_nll, minlength=len(self.tokens))  # [documents]
 
 
 def measure(
@@ -70,7 +45,7 @@ def measure(
             "tokens": 0,
             "confidence": parameters.confidence,
         }
-    ours, theirs = Losses(condition), Losses(intact)
+    ours, theirs = Losses(condition.losses()), Losses(intact.losses())
     if not (
         ours.document_id.equals(theirs.document_id)
         and np.array_equal(ours.tokens, theirs.tokens)

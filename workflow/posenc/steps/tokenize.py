@@ -1,59 +1,82 @@
-"""Tokenize the documents that a study evaluates on, as a model reads them."""
+"""Tokenize the texts that a study gives to a model, as it reads them; current ones are kept."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tokenizers import Tokenizer
 
-from posenc.config.base import Section
+from posenc.config.base import Name, Section
 from posenc.config.datasets import Evaluation
 from posenc.config.models import Reading
 from posenc.datasets.documents import read_documents, select
-from posenc.files import sha256_file, verify
-from posenc.provenance import versions
+from posenc.files import ArtifactError, sha256_file, verify
+from posenc.provenance import code_digest, versions
 from posenc.steps.common import read_section, run
-from posenc.store import write_table
+from posenc.store import read_table, write_table
 from posenc.tokenization import SCHEMA, tokenize
 
 
-class Job(Section):
-    """What the tokens of one data set depend on, beside the model's tokenizer and the documents."""
+class Text(Section):
+    """One text: documents of a data set, and how they are read."""
 
+    dataset: Name
     reading: Reading
     evaluation: Evaluation
 
 
+class Job(Section):
+    """What the tokens of one model depend on, beside its tokenizer and the documents."""
+
+    texts: dict[Name, Text]
+
+
 def main(
-    config: Annotated[Path, typer.Option(help="data/config/tokenize/MODEL/DATASET.json")],
+    config: Annotated[Path, typer.Option(help="data/config/{tokenize,texts}/MODEL.json")],
     tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
-    documents: Annotated[Path, typer.Option()],
-    output: Annotated[Path, typer.Option()],
+    documents: Annotated[Path, typer.Option(help="folder of the data sets' documents")],
+    output: Annotated[Path, typer.Option(help="folder of the tokens")],
 ) -> None:
-    """Write the tokens of the data set's evaluation documents to OUTPUT."""
+    """Write the tokens of each text to OUTPUT/TEXT.parquet."""
     job = read_section(config, Job)
-    chosen = select(read_documents(documents, split=job.evaluation.split), job.evaluation)
-    table = tokenize(
-        Tokenizer.from_file(str(verify(tokenizer))),
-        chosen["document_id"].to_pylist(),
-        chosen["text"].to_pylist(),
-        job.reading.max_tokens,
-        job.reading.is_decoder,
-    )
-    write_table(
-        table,
-        output,
-        {
+    read = Tokenizer.from_file(str(verify(tokenizer)))
+    paths = {name: documents / f"{text.dataset}.parquet" for name, text in job.texts.items()}
+    digests = {path: sha256_file(path) for path in set(paths.values())}
+    for name, text in job.texts.items():
+        metadata = {
             "schema": SCHEMA,
-            "max_tokens": job.reading.max_tokens,
-            "bos": job.reading.is_decoder,
-            "evaluation": job.evaluation.model_dump(),
-            "inputs": {"tokenizer": sha256_file(tokenizer), "documents": sha256_file(documents)},
+            "max_tokens": text.reading.max_tokens,
+            "bos": text.reading.is_decoder,
+            "evaluation": text.evaluation.model_dump(),
+            "inputs": {"tokenizer": sha256_file(tokenizer), "documents": digests[paths[name]]},
             "versions": versions("tokenizers", "pyarrow"),
-        },
-    )
+            "code": code_digest("posenc.steps.tokenize"),
+        }
+        path = output / f"{name}.parquet"
+        if is_current(path, metadata):
+            print(f"{path} is current and is kept", file=sys.stderr)
+            continue
+        chosen = select(read_documents(paths[name], split=text.evaluation.split), text.evaluation)
+        table = tokenize(
+            read,
+            chosen["document_id"].to_pylist(),
+            chosen["text"].to_pylist(),
+            text.reading.max_tokens,
+            text.reading.is_decoder,
+        )
+        write_table(table, path, metadata)
+
+
+def is_current(path: Path, metadata: dict[str, Any]) -> bool:
+    """Whether a file is there, whole, and made of the same."""
+    try:
+        return path.exists() and read_table(path)[1] == metadata
+    except ArtifactError as error:
+        print(f"{error}; the text is tokenized again", file=sys.stderr)
+        return False
 
 
 if __name__ == "__main__":

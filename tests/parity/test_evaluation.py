@@ -179,6 +179,18 @@ def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeyp
     assert old.filter(same).equals(new.filter(same)) and not old.equals(new)
 
 
+def test_a_file_without_units_is_written_and_mended(workplace):
+    """An encoder has no long documents, and the rule's output is there all the same."""
+    job = json.loads((workplace / "job.json").read_text())
+    (workplace / "job.json").write_text(json.dumps({**job, "long": {}}))
+    path = call(workplace) / "long.parquet"
+    assert len(read_table(path)[0]) == 0
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    call(workplace)
+    assert path.read_bytes() == whole
+
+
 def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
     whole = call(workplace)
     expected = (whole / "reviews.parquet").read_bytes()

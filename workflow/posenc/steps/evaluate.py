@@ -102,12 +102,13 @@ def main(
         }
         target = output / f"{name}.parquet"
         recorded = read(target)
+        is_whole, recorded = recorded is not None, recorded or {}
         kept = {unit: recorded[unit][1] for unit, identity in identities.items()
                 if unit in recorded and recorded[unit][0] == identity}  # fmt: skip
         todo = {unit: section for unit, section in units.items() if unit not in kept}
         if kept:
             print(f"{target}: {len(kept)} of {len(units)} are current and kept", file=sys.stderr)
-        if todo or recorded.keys() != units.keys():
+        if todo or not is_whole or recorded.keys() != units.keys():
             digest = sha256_json({unit: identities[unit] for unit in todo})[:16]
             partial = output.parents[1] / "captures" / f"{model}.{name}.{digest}"
             rows = []
@@ -138,15 +139,15 @@ def main(
                 shutil.rmtree(old)
 
 
-def read(path: Path) -> dict[str, tuple[Any, pa.Table]]:
-    """By unit: what a file says it is made of, and its rows; nothing if the file is damaged."""
+def read(path: Path) -> dict[str, tuple[Any, pa.Table]] | None:
+    """By unit: what a file says it is made of, and its rows; None if it is absent or damaged."""
     if not path.exists():
-        return {}
+        return None
     try:
         table, metadata = read_table(path)
     except ArtifactError as error:
         print(f"{error}; it is evaluated again", file=sys.stderr)
-        return {}
+        return None
     return {
         unit: (identity, table.filter(pc.equal(table["unit"], unit)))
         for unit, identity in metadata.get("units", {}).items()

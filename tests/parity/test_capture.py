@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from posenc.capture import capture_shard, forward
+import posenc.capture as step
+from posenc.capture import forward
 from posenc.config.activations import Activations
 from posenc.config.conditions import Condition
 from posenc.files import ArtifactError
 from posenc.interventions import applied, first_row, position_embedding
 from posenc.models import load
+from posenc.packing import packs_of
 from posenc.runs import shards_of
 
 EXACT = Activations(
@@ -25,9 +27,21 @@ TOLERANCE = {"rtol": 0, "atol": 3e-6}  # float32 sums in another order
 def capture(folder, family, documents, parameters=EXACT, condition="intact"):
     model = load(folder, family)
     with applied(model, Condition(position=condition)):
-        return capture_shard(
-            model, documents, range(len(documents)), parameters, is_decoder=family == "gpt2"
-        )
+        return captured(model, documents, parameters)
+
+
+def captured(model, documents, parameters=EXACT):
+    """Activations of all documents one after the other, and the losses of each."""
+    lengths, arrays = np.array([len(ids) for ids in documents]), {}
+    packs = list(packs_of(lengths, range(len(documents)), parameters.batch_tokens))
+
+    def write(pack, parts):
+        for name, part in parts.items():
+            arrays.setdefault(name, []).append(part.numpy().copy())
+
+    losses = step.capture(model, documents, packs, parameters, write)
+    joined = {name: np.concatenate(parts, axis=-2) for name, parts in arrays.items()}
+    return joined, [losses[document] for document in sorted(losses)]
 
 
 def spans(documents):
@@ -85,14 +99,14 @@ def test_losses_equal_the_library(documents, tmp_path):
         assert nll.mean() == pytest.approx(expected, abs=3e-6)
 
 
-def test_padding_changes_no_document(folder, family, documents):
-    """The same documents in one padded batch, in many, and one by one."""
+def test_packing_changes_no_document(folder, family, documents):
+    """The same documents in one row, in several, and one by one."""
     alone = EXACT.model_copy(update={"batch_tokens": 1})
     together = EXACT.model_copy(update={"batch_tokens": 10_000})
     one_by_one, _ = capture(folder, family, documents, alone)
-    padded, _ = capture(folder, family, documents, together)
+    packed, _ = capture(folder, family, documents, together)
     for name, values in one_by_one.items():
-        np.testing.assert_allclose(padded[name], values, **TOLERANCE)
+        np.testing.assert_allclose(packed[name], values, **TOLERANCE)
 
 
 def test_position_matters_when_intact_and_not_to_an_encoder_when_zeroed(folder, family, documents):
@@ -136,9 +150,9 @@ def test_half_precision_storage_refuses_overflow(folder, family, documents):
     parameters = EXACT.model_copy(update={"dtype": "float16"})
     if family == "gpt2":  # BERT's LayerNorm brings any embedding back into range
         with pytest.raises(ArtifactError, match=r"activations\.dtype"):
-            capture_shard(model, documents, range(2), parameters, is_decoder=True)
+            captured(model, documents[:2], parameters)
     else:
-        arrays, _ = capture_shard(model, documents, range(2), parameters, is_decoder=False)
+        arrays, _ = captured(model, documents[:2], parameters)
         assert np.isfinite(arrays["hidden_states"]).all()
 
 

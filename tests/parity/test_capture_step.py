@@ -334,14 +334,13 @@ def test_a_killed_capture_goes_on_and_ends_the_same(project, monkeypatch, killed
     assert project.contents() == expected
 
 
-@pytest.mark.parametrize("name", ["save_file", "write_sealed"])
+@pytest.mark.parametrize("name", ["ShardFile.write", "write_sealed"])
 def test_a_shard_counts_only_with_its_receipt(project, written, monkeypatch, name):
     """Killed between a shard's own files."""
     expected = project.from_nothing()
     written.clear()
-    home = "safetensors.numpy" if name == "save_file" else "posenc.runs"
     with monkeypatch.context() as patch:
-        patch.setattr(f"{home}.{name}", killed)
+        patch.setattr(f"posenc.runs.{name}", killed)
         with pytest.raises(Killed):
             project.capture()
     with pytest.raises(ArtifactError, match="5 of 5 shards are not captured"):

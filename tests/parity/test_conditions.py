@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from posenc import positions, profiles, semantics
-from posenc.capture import forward
+from posenc.capture import document_losses, forward, packed_states
 from posenc.config.conditions import Condition
 from posenc.evaluation import stacked_states, states_under
 from posenc.interventions import ConditionError, applied, blocks, position_embedding
@@ -159,12 +159,13 @@ def test_hf_finfo_is_each_token_alone(decoder, documents):
     """The source's 11,897: no attention between tokens is left."""
     alone = states_under(decoder, documents, [Condition(position="zero", segments=1)], {})[0][-1]
     found = last(decoder, documents, masked("hf_finfo", "zero"))
-    assert_same([alone[row, : len(ids)] for row, ids in enumerate(documents)], found)
+    alone = alone.split([len(ids) for ids in documents])
+    assert_same(alone, found)
     for row, ids in enumerate(documents):
         with applied(decoder, Condition(position="zero")):
             for place, token in enumerate(ids):
                 single = forward(decoder, [[token]], True)[0][-1][0, 0]
-                torch.testing.assert_close(alone[row, place], single, **TOLERANCE)
+                torch.testing.assert_close(alone[row][place], single, **TOLERANCE)
 
 
 def test_hf_finfo_with_positions_is_each_token_alone_at_its_position(decoder, documents):
@@ -365,20 +366,20 @@ def test_one_stacked_pass_is_the_passes_one_by_one(folder, family, documents):
     for condition, states in zip(conditions, together, strict=True):
         with applied(model, condition, masks):
             alone, _ = forward(model, documents, family == "gpt2")
-        for ours, theirs in zip(states, alone, strict=True):
-            for row, ids in enumerate(documents):
-                torch.testing.assert_close(
-                    ours[row, : len(ids)], theirs[row, : len(ids)], rtol=0, atol=1e-5
-                )
+            packed = packed_states(model, documents)
+        for ours, padded, row_alone in zip(states, alone, packed, strict=True):
+            theirs = torch.cat([padded[row, : len(ids)] for row, ids in enumerate(documents)])
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+            torch.testing.assert_close(row_alone[0], theirs, rtol=0, atol=1e-5)
 
 
 def test_segments_are_documents_of_their_own(folder, family, documents):
     model = load(folder, family)
     condition = Condition(segments=7)
     found = states_under(model, documents, [condition], {})[0][-1]
-    for row, ids in enumerate(documents):
+    for ids, state in zip(documents, found.split([len(d) for d in documents]), strict=True):
         parts = last(model, [ids[i : i + 7] for i in range(0, len(ids), 7)], Condition())
-        torch.testing.assert_close(found[row, : len(ids)], torch.cat(parts), **TOLERANCE)
+        torch.testing.assert_close(state, torch.cat(parts), **TOLERANCE)
 
 
 def test_a_learned_bias_is_added_to_the_scores(decoder, documents):
@@ -478,10 +479,8 @@ def test_every_semantics_is_tested_here():
 
 
 def test_losses_of_a_batch_are_the_library_s(decoder, documents):
-    from posenc.evaluation import batch_losses
-
-    states, _ = forward(decoder, documents, True)
-    for ids, losses in zip(documents, batch_losses(decoder, states[-1], documents), strict=True):
+    states = packed_states(decoder, documents)[-1][0]
+    for ids, losses in zip(documents, document_losses(decoder, states, documents), strict=True):
         with torch.inference_mode():
             logits = decoder(torch.tensor([ids])).logits[0]
         expected = functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="none")

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from posenc import evaluation
-from posenc.capture import forward
+from posenc.capture import forward, packed_states
 from posenc.config.conditions import Condition
 from posenc.evaluation import evaluate, groups_of
 from posenc.files import ArtifactError, write_checksums, write_sealed
@@ -84,8 +84,9 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
     model = load(folder, family)
     passes = []
     monkeypatch.setattr(
-        evaluation, "forward", lambda *given: (passes.append(len(given[1])), forward(*given))[1]
-    )
+        evaluation, "packed_states",
+        lambda *given: (passes.append(len(given[1])), packed_states(*given))[1],
+    )  # fmt: skip
     counted = [[True] * len(ids) for ids in documents]
     chosen = {name: one for name, one in conditions().items() if name != "alone"}
     list(evaluate(model, documents, counted, chosen, {}, 10_000))

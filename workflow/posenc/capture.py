@@ -1,14 +1,14 @@
 """Capture: one pass over the tokens gives hidden states, queries, keys and losses.
 
-Documents are grouped into shards in their order, and within a shard run from short to long in
-batches that are padded on the right. Padding is masked (encoders) or lies in the future
-(decoders), so it never changes a document's values, and it is never stored.
+Documents are packed, one after the other, in rows of a token budget: nothing is padded. What is
+computed goes straight into a buffer of the storage type, and is written while the next is computed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch.nn import functional
 from . import attention, interventions
 from .config.activations import Activations
 from .files import ArtifactError
+from .packing import Pack, positions_of
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
@@ -52,6 +53,15 @@ class Shape:
         """What the index of a store says of the model."""
         return dataclasses.asdict(self)
 
+    def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the activations of so many tokens: layer, then head, token, feature."""
+        by_head = (self.n_layers, self.n_heads, tokens, self.d_head)
+        return {
+            "hidden_states": (self.n_layers + 1, tokens, self.d_model),
+            "queries": by_head,
+            "keys": by_head,
+        }
+
     def bytes_per_token(self, parameters: Activations) -> int:
         """Bytes that a token takes on disk."""
         width = {"float16": 2, "float32": 4}[parameters.dtype]
@@ -73,17 +83,6 @@ def batches_of(lengths: np.ndarray, documents: range, batch_tokens: int) -> Iter
         batch.append(document)
     if batch:
         yield batch
-
-
-def allocate(shape: Shape, tokens: int, parameters: Activations) -> dict[str, np.ndarray]:
-    """Empty arrays of one shard: layer, then head, then token, then feature."""
-    dtype = np.dtype(parameters.dtype)
-    sizes = {
-        "hidden_states": (shape.n_layers + 1, tokens, shape.d_model),
-        "queries": (shape.n_layers, shape.n_heads, tokens, shape.d_head),
-        "keys": (shape.n_layers, shape.n_heads, tokens, shape.d_head),
-    }
-    return {name: np.empty(sizes[name], dtype) for name in parameters.quantities}
 
 
 def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
@@ -163,70 +162,185 @@ def token_losses(
     return torch.cat(losses) if losses else hidden.new_zeros(0)
 
 
-def capture_shard(
-    model: nn.Module,
-    tokens: list[list[int]],
-    documents: range,
-    parameters: Activations,
-    is_decoder: bool,
-    progress=None,
-) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """Capture one shard.
+@torch.inference_mode()
+def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, ...]:
+    """Hidden states of documents that are run in one row, each attending to itself alone.
 
     Parameters
     ----------
+    model
+        From :func:`posenc.models.load`, under a condition or not.
+    documents
+        Token ids of each document.
+
+    Returns
+    -------
+    n_layers + 1 tensors [branches, tokens, d_model], as those of :func:`forward`; there is one
+    branch but for :mod:`posenc.evaluation`.
+    """
+    device = next(model.parameters()).device
+    lengths = [len(ids) for ids in documents]
+    first = interventions.first_row(interventions.position_embedding(model))
+    ids = torch.tensor([token for document in documents for token in document], device=device)
+    places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
+    if interventions.is_decoder(model):
+        body, options = model.transformer, {"use_cache": False}
+    else:
+        body, options = model, {"token_type_ids": torch.zeros_like(places)}
+    with interventions.packed(model, lengths):
+        output = body(ids[None], position_ids=places + first, output_hidden_states=True, **options)
+    return output.hidden_states
+
+
+class _Into(dict):
+    """Queries or keys of a pass, written to a buffer as soon as they are there."""
+
+    def __init__(self, buffer: Tensor) -> None:  # [n_layers, n_heads, tokens, d_head]
+        super().__init__()
+        self.buffer = buffer
+
+    def __setitem__(self, layer: int, value: Tensor) -> None:  # [1, n_heads, tokens, d_head]
+        self.buffer[layer].copy_(value[0])
+
+
+@dataclass
+class Buffer:
+    """Room for the activations of one pack, in the type that is stored.
+
+    Parameters
+    ----------
+    shape
+        Of the model.
+    tokens
+        Tokens of the longest pack.
+    parameters
+        Quantities and storage type.
+    """
+
+    shape: Shape
+    tokens: int
+    parameters: Activations
+
+    def __post_init__(self) -> None:
+        dtype = _TORCH_DTYPES[self.parameters.dtype]
+        sizes = self.shape.sizes(self.tokens)
+        self.arrays = {
+            name: torch.empty(sizes[name], dtype=dtype) for name in self.parameters.quantities
+        }
+
+    def fill(
+        self, model: nn.Module, documents: list[list[int]]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Run a pack.
+
+        Returns
+        -------
+        arrays
+            Views of this buffer: ``hidden_states`` [n_layers + 1, tokens, d_model]; ``queries``
+            and ``keys`` [n_layers, n_heads, tokens, d_head].
+        last
+            Hidden states after the final norm, [tokens, d_model], as they were computed.
+        """
+        tokens = sum(map(len, documents))
+        views = {name: array[..., :tokens, :] for name, array in self.arrays.items()}
+        with attention.recording() as recording:
+            for name in ("queries", "keys"):
+                setattr(recording, name, _Into(views[name]) if name in views else _Nowhere())
+            states = packed_states(model, documents)
+        for view, state in zip(views.get("hidden_states", ()), states, strict=False):
+            view.copy_(state[0])
+        return views, states[-1][0]
+
+
+class _Nowhere(dict):
+    """Queries or keys that are not kept."""
+
+    def __setitem__(self, layer: int, value: Tensor) -> None:
+        pass
+
+
+def overflows(array: Tensor) -> bool:
+    """Whether a value is infinite or not a number."""
+    return not bool(torch.isfinite(array).all())
+
+
+def capture(
+    model: nn.Module,
+    tokens: list[list[int]],
+    packs: Sequence[Pack],
+    parameters: Activations,
+    write: Callable[[Pack, dict[str, Tensor]], None],
+    progress=None,
+) -> dict[int, np.ndarray]:
+    """Capture packs of documents; what is computed is written while the next pack is computed.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load`, under a condition or not.
     tokens
         Token ids of every document of the data set.
-    documents
-        Those of this shard.
+    packs
+        Documents of each forward pass.
     parameters
-        Quantities, storage type and batch budget.
+        Quantities and storage type.
+    write
+        Receives a pack and its activations, in a thread of its own; the arrays hold them until it
+        returns.
     progress
         Object with ``update(tokens)``.
 
     Returns
     -------
-    arrays
-        See :func:`allocate`.
-    losses
-        For a decoder, float32 [tokens - 1] for each document in order; else empty.
+    For a decoder, by document: float32 [tokens - 1], nats; empty for an encoder.
 
     Raises
     ------
     ArtifactError
         If a value does not fit the storage type.
     """
-    shape = Shape.of(model)
-    lengths = np.array([len(ids) for ids in tokens])
-    starts = dict(
-        zip(documents, np.concatenate([[0], np.cumsum(lengths[documents])])[:-1], strict=True)
-    )
-    arrays = allocate(shape, int(lengths[documents].sum()), parameters)
-    losses: dict[int, np.ndarray] = {}
-    for batch in batches_of(lengths, documents, parameters.batch_tokens):
-        hidden_states, recording = forward(model, [tokens[d] for d in batch], is_decoder)
-        by_layer = {
-            "hidden_states": dict(enumerate(hidden_states)),
-            "queries": recording.queries,
-            "keys": recording.keys,
-        }
+    causal, losses = interventions.is_decoder(model), {}
+    longest = max((pack.tokens for pack in packs), default=0)
+    buffers = [Buffer(Shape.of(model), longest, parameters) for _ in range(2)]
+    writing: Future | None = None
+
+    def check_and_write(pack: Pack, arrays: dict[str, Tensor]) -> None:
         for name, array in arrays.items():
-            for layer, values in by_layer[name].items():
-                host = values.to(_TORCH_DTYPES[parameters.dtype]).cpu().numpy()
-                for row, document in enumerate(batch):
-                    begin, length = starts[document], lengths[document]
-                    # The token axis is the last but one in both layouts.
-                    array[layer][..., begin : begin + length, :] = host[row][..., :length, :]
-        if is_decoder:
-            for row, document in enumerate(batch):
-                ids = torch.tensor(tokens[document], device=hidden_states[-1].device)
-                nll = token_losses(model, hidden_states[-1][row, : len(ids) - 1], ids[1:])
-                losses[document] = nll.cpu().numpy()
-        if progress is not None:
-            progress.update(int(lengths[batch].sum()))
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ArtifactError(
-                f"{name} do not fit {parameters.dtype}: set activations.dtype to float32"
-            )
-    return arrays, [losses[document] for document in documents] if is_decoder else []
+            if overflows(array):
+                raise ArtifactError(
+                    f"{name} do not fit {parameters.dtype}: set activations.dtype to float32"
+                )
+        write(pack, arrays)
+
+    with ThreadPoolExecutor(1) as writer:
+        for number, pack in enumerate(packs):
+            documents = [tokens[document] for document in pack.documents]
+            arrays, last = buffers[number % 2].fill(model, documents)
+            if causal:
+                nll = document_losses(model, last, documents)
+                losses.update(zip(pack.documents, nll, strict=True))
+            if writing is not None:
+                writing.result()  # the other buffer is free again, and errors come to light
+            writing = writer.submit(check_and_write, pack, arrays)
+            if progress is not None:
+                progress.update(pack.tokens)
+        if writing is not None:
+            writing.result()
+    return losses
+
+
+@torch.inference_mode()
+def document_losses(
+    model: nn.Module,
+    last: Tensor,  # [tokens, d_model], after the final norm
+    documents: list[list[int]],
+) -> list[np.ndarray]:
+    """Losses of tokens 1, 2, ... of packed documents, float32 [tokens - 1] each, in nats."""
+    lengths = [len(ids) for ids in documents]
+    ids = torch.tensor([token for document in documents for token in document])  # [tokens]
+    is_first = torch.from_numpy(positions_of(lengths) == 0)  # [tokens]
+    scored = torch.nonzero(~is_first)[:, 0]  # [scored tokens]
+    targets = ids[scored].to(last.device)  # [scored tokens]
+    # A token is predicted from the one before it.
+    losses = token_losses(model, last[(scored - 1).to(last.device)], targets).cpu().numpy()
+    return np.split(losses, np.cumsum([length - 1 for length in lengths])[:-1])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .capture import batches_of, forward, pad, token_losses
+from .capture import document_losses, packed_states
 from .config.conditions import Condition
 from .interventions import (
     Batch,
@@ -30,6 +30,7 @@ from .interventions import (
     is_decoder,
 )
 from .learned import LearnedMask
+from .packing import packs_of
 
 INTACT = Condition()
 
@@ -76,25 +77,24 @@ def stacked_states(
 
     Returns
     -------
-    For each condition, n_layers + 1 tensors [documents, longest, d_model], as
-    :func:`posenc.capture.forward` gives them.
+    For each condition, n_layers + 1 tensors [tokens, d_model]: documents one after the other.
     """
     causal = is_decoder(model)
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition, masks) for condition in conditions]
     with embedded(model, common_part(conditions[0]), masks, max(lengths)):
         if all(branch.mask is None for branch in branches):
-            states, _ = forward(model, documents, causal)
-            return [list(states) for _ in branches]
+            states = [state[0] for state in packed_states(model, documents)]
+            return [states for _ in branches]
         trunk = Branch(None, branches[0].n_layers, branches[0].n_heads, causal)
-        with attending(model, Batch([trunk], lengths)) as batch:
+        with attending(model, Batch([trunk])) as batch:
             stack = _Stack(trunk, branches, batch)
             hooks = [
                 block.register_forward_pre_hook(stack.hook(layer))
                 for layer, block in enumerate(blocks(model))
             ]
             try:
-                output, _ = forward(model, documents, causal)
+                output = packed_states(model, documents)
             finally:
                 for hook in hooks:
                     hook.remove()
@@ -112,14 +112,14 @@ class _Stack:
         """What runs before a block: it records its input, and lets branches part."""
 
         def before(module: nn.Module, arguments: tuple) -> tuple:
-            x = arguments[0]  # [rows of the batch, tokens, d_model]
-            parts = list(x.chunk(len(self.batch.branches)))
+            x = arguments[0]  # [branches, tokens, d_model]
+            parts = list(x.split(1))
             for branch, part in zip(self.batch.branches, parts, strict=True):
                 self.states[id(branch)].append(part)
             starting = [branch for branch in self.branches if branch.start == layer]
             if not starting:
                 return arguments
-            own = parts[0]  # the trunk's, [documents, tokens, d_model]
+            own = parts[0]  # the trunk's, [1, tokens, d_model]
             for branch in starting:
                 is_scaled = branch.mask.semantics == "emb_mul"
                 part = own * embedding_factors(branch, own) if is_scaled else own
@@ -132,13 +132,14 @@ class _Stack:
 
     def finish(self, last: Tensor) -> list[list[Tensor]]:
         """All states of each branch, once the last ones are known, after the final norm."""
-        for branch, part in zip(
-            self.batch.branches, last.chunk(len(self.batch.branches)), strict=True
-        ):
+        for branch, part in zip(self.batch.branches, last.split(1), strict=True):
             self.states[id(branch)].append(part)
         # A branch that acts on no layer is the trunk.
         return [
-            self.states[id(branch if branch.start < branch.n_layers else self.trunk)]
+            [
+                x[0]
+                for x in self.states[id(branch if branch.start < branch.n_layers else self.trunk)]
+            ]
             for branch in self.branches
         ]
 
@@ -160,45 +161,27 @@ def states_under(
     distinct = sorted({cut for document in cuts for cut in document}, key=len)
     place = {cut: row for row, cut in enumerate(distinct)}
     run = stacked_states(model, [list(cut) for cut in distinct], conditions, masks)
-    longest = max(len(ids) for ids in documents)
-    joined = []
-    for states in run:
-        whole = []
-        for state in states:  # [distinct segments, longest segment, d_model]
-            out = state.new_zeros(len(documents), longest, state.shape[-1])
-            for row, document in enumerate(cuts):
-                parts = [state[place[cut], : len(cut)] for cut in document]
-                out[row, : len(documents[row])] = torch.cat(parts)
-            whole.append(out)
-        joined.append(whole)
-    return joined
-
-
-@torch.inference_mode()
-def batch_losses(
-    model: nn.Module,
-    hidden: Tensor,  # [documents, longest, d_model], after the final norm
-    documents: list[list[int]],
-) -> list[NDArray[np.float32]]:
-    """Losses of tokens 1, 2, ... of each document, float32 [tokens - 1] each, in nats."""
-    targets = torch.cat([torch.tensor(ids[1:], dtype=torch.long) for ids in documents])
-    targets = targets.to(hidden.device)  # [all scored tokens]
-    flat = torch.cat([hidden[row, : len(ids) - 1] for row, ids in enumerate(documents)])
-    losses = token_losses(model, flat, targets).cpu().numpy()  # [all scored tokens]
-    return np.split(losses, np.cumsum([len(ids) - 1 for ids in documents])[:-1])
+    starts = np.cumsum([0, *map(len, distinct)])  # of the distinct segments
+    rows = np.concatenate(
+        [starts[place[cut]] + np.arange(len(cut)) for document in cuts for cut in document]
+    )  # [tokens]
+    rows = torch.from_numpy(rows).to(run[0][0].device)
+    return [[state[rows] for state in states] for states in run]
 
 
 @torch.inference_mode()
 def cosine_sums(
-    states: list[Tensor],  # n_layers + 1 tensors [documents, longest, d_model]
+    states: list[Tensor],  # n_layers + 1 tensors [tokens, d_model]
     intact: list[Tensor],  # the same shapes
-    counted: Tensor,  # bool [documents, longest]
+    counted: Tensor,  # bool [tokens]
+    lengths: list[int],
 ) -> NDArray[np.float64]:
     """Sum over a document's tokens of the cosine of the two states, [documents, n_layers + 1]."""
     sums = []
     for ours, theirs in zip(states, intact, strict=True):
-        cosine = functional.cosine_similarity(ours, theirs, dim=-1)  # [documents, longest]
-        sums.append(torch.where(counted, cosine, 0.0).double().sum(dim=1))
+        cosine = functional.cosine_similarity(ours.float(), theirs.float(), dim=-1)  # [tokens]
+        kept = torch.where(counted, cosine, 0.0).double()  # [tokens]
+        sums.append(torch.stack([part.sum() for part in kept.split(lengths)]))
     return torch.stack(sums, dim=1).cpu().numpy()
 
 
@@ -251,7 +234,7 @@ def evaluate(
     masks
         Learned masks by name.
     batch_tokens
-        Tokens of one forward pass, padding and all conditions of the pass included.
+        Tokens of one forward pass, all conditions of the pass included.
     progress
         Object with ``update(tokens)``: tokens times conditions.
 
@@ -262,17 +245,18 @@ def evaluate(
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
     budget = max(1, batch_tokens // max(map(len, groups), default=1))
     lengths = np.array([len(ids) for ids in documents])
-    for batch in batches_of(lengths, range(len(documents)), budget):
-        ids = [documents[index] for index in batch]
-        keep = pad(model, ids)[1].bool()  # [documents, longest]
-        for row, index in enumerate(batch):
-            keep[row, : len(ids[row])] = torch.tensor(counted[index])
+    # Neighbours of equal length share calls, and a mask is made once for each length.
+    order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))
+    for pack in packs_of(lengths, order, budget):
+        ids = [documents[index] for index in pack.documents]
+        flags = [flag for index in pack.documents for flag in counted[index]]
+        keep = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]
         intact = states_under(model, ids, [INTACT], {})[0]
         for name, states in _each(model, ids, conditions, groups, masks, intact):
-            cosines = cosine_sums(states, intact, keep)
+            cosines = cosine_sums(states, intact, keep, pack.lengths)
             none = [np.empty(0, np.float32)] * len(ids)
-            losses = batch_losses(model, states[-1], ids) if is_decoder(model) else none
-            for row, index in enumerate(batch):
+            losses = document_losses(model, states[-1], ids) if is_decoder(model) else none
+            for row, index in enumerate(pack.documents):
                 yield name, Outcome(index, losses[row], cosines[row])
         if progress is not None:
-            progress.update(int(lengths[batch].sum()) * len(conditions))
+            progress.update(pack.tokens * len(conditions))

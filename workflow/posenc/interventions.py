@@ -4,11 +4,15 @@ Position embeddings are exchanged, attention goes through the library's attentio
 hooks touch the embeddings. Several conditions that differ in their mask alone run in one forward
 pass: their rows part from the common trunk at the first layer that differs. A bias and factors that
 depend on the key alone keep the library's fused attention; other factors compute it in full.
+
+Documents come as padded rows, or packed: one after the other in a single row, each attending to
+itself alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,12 +30,18 @@ from .learned import LearnedMask
 from .semantics import Change
 
 NAME = "posenc_conditions"
+PACKED = "posenc_packed"
 
 
 class ConditionError(RuntimeError):
     """A condition does not fit the model or the document."""
 
     is_user_error = True
+
+
+KEPT = 64
+"""For how many lengths of documents a mask's tensors are held."""
+_NOTHING = {"bias": None, "score_factor": None, "pattern_factor": None}
 
 
 @dataclass
@@ -52,7 +62,7 @@ class Branch:
     causal: bool
     learned: LearnedMask | None = None
     _made: dict = field(default_factory=dict)
-    _made_for: tuple | None = None
+    _biases: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def start(self) -> int:
@@ -98,15 +108,26 @@ class Branch:
             ``score_factor`` and ``pattern_factor``, [batch or 1, n_heads or 1, longest or 1,
             longest], or None.
         """
+        is_padded = min(lengths) < longest
+        layer = 0 if self.learned is None else layer  # only a learned bias differs between layers
         # A decoder's bias is the same for every document: padding lies in the future.
-        of_all = self.mask.semantics == "additive" and self.causal
-        batch = (longest, None if of_all else tuple(lengths))
-        if batch != self._made_for:
-            self._made, self._made_for = {}, batch
-        key = 0 if self.learned is None else layer  # only a learned bias differs between layers
+        if self.mask.semantics == "additive" and (self.causal or not is_padded):
+            return {**_NOTHING, "bias": self._bias(layer, longest, device)}
+        sizes = tuple(lengths) if is_padded else (longest,)
+        key = (layer, longest, sizes)
         if key not in self._made:
-            self._made[key] = self._make(layer, lengths, longest, device)
+            while len(self._made) >= KEPT:
+                del self._made[next(iter(self._made))]
+            self._made[key] = self._make(layer, sizes, longest, device)
         return self._made[key]
+
+    def _bias(self, layer: int, longest: int, device) -> Tensor:
+        """Of the longest documents so far; that of shorter ones is a part of it."""
+        whole = self._biases.get(layer)
+        if whole is None or whole.shape[-1] < longest:
+            whole = self._make(layer, [longest], longest, device)["bias"]
+            self._biases[layer] = whole
+        return whole[..., :longest, :longest]
 
     def _make(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
         # A bias is the same for every document, but for its padding.
@@ -171,10 +192,21 @@ class Batch:
         Those whose rows are in the batch by now, in the order of the rows; None is the trunk.
     lengths
         Tokens of each document, without padding; None when no row is padded.
+    is_packed
+        Whether all documents lie in one row, one after the other.
     """
 
     branches: list[Branch]
     lengths: list[int] | None = None
+    is_packed: bool = False
+
+    def groups(self) -> Iterator[tuple[int, int, int]]:
+        """Begin, number and length of packed documents that are neighbours of equal length."""
+        begin = 0
+        for length, group in itertools.groupby(self.lengths):
+            number = len(list(group))
+            yield begin, number, length
+            begin += number * length
 
 
 _batch: Batch | None = None
@@ -194,6 +226,8 @@ def _attention(
         attention._active.keys[module.layer_idx] = key
     if _batch is None:
         raise ConditionError("the model's attention was left without a condition")
+    if _batch.is_packed:
+        return _packed_attention(module, query, key, value, kwargs), None
     size = len(query) // len(_batch.branches)
     longest = query.shape[2]
     lengths = _batch.lengths or [longest] * size
@@ -203,6 +237,29 @@ def _attention(
         parts.append(_attend(module, query[part], key[part], value[part], branch, lengths, kwargs))
     joined = torch.cat(parts) if len(parts) > 1 else parts[0]
     return joined.transpose(1, 2).contiguous(), None  # [branches * batch, tokens, n_heads, d_head]
+
+
+def _packed_attention(
+    module: nn.Module,
+    query: Tensor,  # [branches, n_heads, tokens, d_head]
+    key: Tensor,  # [branches, n_heads, tokens, d_head]
+    value: Tensor,  # [branches, n_heads, tokens, d_head]
+    options: Mapping,
+) -> Tensor:
+    """Attention of each document to itself, [branches, tokens, n_heads, d_head]."""
+    n_heads, tokens, width = query.shape[1:]
+    out = query.new_empty(len(query), tokens, n_heads, width)
+    for row, branch in enumerate(_batch.branches):
+        for begin, number, length in _batch.groups():
+            span = slice(begin, begin + number * length)
+            parts = [
+                # [number, n_heads, length, d_head]
+                x[row, :, span].unflatten(1, (number, length)).transpose(0, 1)
+                for x in (query, key, value)
+            ]
+            attended = _attend(module, *parts, branch, [length] * number, options)
+            out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))
+    return out
 
 
 def _attend(
@@ -229,20 +286,21 @@ def _attend(
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
     if all(by_key):
         if score_factor is not None:
-            key = key * score_factor.transpose(-1, -2)  # m_j k_j: q k_j times m_j
+            key = key * score_factor.transpose(-1, -2).to(key.dtype)  # m_j k_j: q k_j times m_j
         if pattern_factor is not None:
-            value = value * pattern_factor.transpose(-1, -2)  # p_j m_j v_j
-        bias = made["bias"].expand(len(query), -1, -1, -1)
+            value = value * pattern_factor.transpose(-1, -2).to(value.dtype)  # p_j m_j v_j
+        bias = made["bias"].to(query.dtype).expand(len(query), -1, -1, -1)
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=bias, scale=scaling
         )
-    scores = query @ key.transpose(-1, -2) * scaling  # [batch, n_heads, tokens, tokens]
+    # In float32, whatever the model computes in: factors and biases are large numbers.
+    scores = (query @ key.transpose(-1, -2)).float() * scaling  # [batch, n_heads, tokens, tokens]
     if score_factor is not None:
         scores = scores * score_factor
     pattern = (scores + made["bias"]).softmax(dim=-1)  # [batch, n_heads, tokens, tokens]
     if pattern_factor is not None:
         pattern = pattern * pattern_factor
-    return pattern @ value
+    return pattern.to(value.dtype) @ value
 
 
 def _padding(lengths: Sequence[int], longest: int, device) -> Tensor:
@@ -297,7 +355,7 @@ def embeddings_of(
     tokens: int,
 ) -> Tensor:
     """The position embeddings under a condition, at least for so many tokens."""
-    table = original[first:].cpu().numpy()  # [positions, d_model]
+    table = original[first:].float().cpu().numpy()  # [positions, d_model]
     if isinstance(condition.position, LearnedPosition):
         made = masks[condition.position.mask].vectors(len(table))
     else:
@@ -431,6 +489,9 @@ def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
 
 def embedding_factors(branch: Branch, x: Tensor) -> Tensor:  # x [batch, tokens, d_model]
     """What the rows of a padded batch are multiplied by, [batch, tokens, 1]."""
+    if _batch is not None and _batch.is_packed:
+        each = [torch.from_numpy(branch.embedding_factor(length)) for length in _batch.lengths]
+        return torch.cat(each)[None, :, None].to(x)
     lengths = (_batch.lengths if _batch else None) or [x.shape[1]] * len(x)
     factors = torch.ones(len(lengths), x.shape[1], 1)
     for row, length in enumerate(lengths):
@@ -452,6 +513,42 @@ def attending(model: nn.Module, batch: Batch) -> Iterator[Batch]:
     finally:
         _batch = previous
         model.set_attn_implementation(former)
+
+
+@contextlib.contextmanager
+def packed(model: nn.Module, lengths: Sequence[int]) -> Iterator[None]:
+    """Let the one row of the forward pass be documents of such lengths, during a block.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load`, under a condition or not.
+    lengths
+        Tokens of each document, in order.
+    """
+    global _batch
+    AttentionInterface.register(PACKED, _attention)
+    # The library must build no mask: it would let documents attend to each other.
+    AttentionMaskInterface.register(PACKED, _no_mask)
+    previous, former = _batch, model.config._attn_implementation
+    config = model.config
+    branches = previous.branches if previous else [
+        Branch(None, config.num_hidden_layers, config.num_attention_heads, is_decoder(model))
+    ]  # fmt: skip
+    # The list of branches is shared: rows that part from the trunk are added to it on the way.
+    _batch = Batch(branches, list(lengths), is_packed=True)
+    if former != PACKED:
+        model.set_attn_implementation(PACKED)
+    try:
+        yield
+    finally:
+        _batch = previous
+        if former != PACKED:
+            model.set_attn_implementation(former)
+
+
+def _no_mask(*_, **__) -> None:
+    return None
 
 
 @contextlib.contextmanager

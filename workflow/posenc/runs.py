@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from .files import (
     write_sealed,
 )
 from .provenance import code_digest, versions
+from .shards import ShardFile
 from .store import INDEX, LOSSES, SCHEMA, ActivationStore, read_table, shard_name, write_table
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -252,17 +253,31 @@ def damaged_file(partial: Path, number: int) -> Path | None:
 def write_shard(
     partial: Path,
     number: int,
-    arrays: dict[str, np.ndarray],
-    losses: list[np.ndarray],
+    tensors: Mapping[str, tuple[str, tuple[int, ...]]],
+    fill: Callable[[ShardFile], list[np.ndarray]],
     shape: dict[str, int],
 ) -> None:
-    """Write a shard and its losses, then the receipt that makes them count as finished."""
-    from safetensors.numpy import save_file
+    """Write a shard and its losses, then the receipt that makes them count as finished.
 
+    Parameters
+    ----------
+    partial
+        Folder of the run's shards.
+    number
+        Of the shard.
+    tensors
+        Types and shapes of its tensors, see :class:`posenc.shards.ShardFile`.
+    fill
+        Writes them, and returns the losses of each document, none for an encoder.
+    shape
+        What the index says of the model.
+    """
     files = {}
-    with atomic_file(partial / shard_name(number)) as temporary:
-        # One metadata key at most: the library writes several in an order that varies.
-        save_file(arrays, temporary, metadata={"schema": str(SCHEMA)})
+    with (
+        atomic_file(partial / shard_name(number)) as temporary,
+        ShardFile(temporary, tensors) as file,
+    ):
+        losses = fill(file)
     files[shard_name(number)] = sha256_file(partial / shard_name(number))
     if losses:
         with atomic_file(partial / losses_name(number)) as temporary, open(temporary, "wb") as file:

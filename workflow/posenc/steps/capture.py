@@ -5,17 +5,25 @@ A killed capture goes on with the shards that it has finished, and a run that is
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from tqdm import tqdm
 
+from posenc.config.activations import Activations
 from posenc.files import ArtifactError, write_json
+from posenc.packing import packs_of
 from posenc.runs import Job, Run, is_finished, runs_of, write_shard
+from posenc.shards import ShardFile
 from posenc.steps.common import read_section, run
+
+if TYPE_CHECKING:
+    from posenc.capture import Shape
 
 
 def main(
@@ -43,7 +51,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     # Not before it is known that there is something to capture: they take seconds to import.
     import torch
 
-    from posenc.capture import Shape, capture_shard
+    from posenc.capture import Shape
     from posenc.devices import device_for
     from posenc.interventions import applied
     from posenc.models import load
@@ -63,17 +71,38 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         for run, number, documents in todo:
             bar.set_description(run.name)
             with applied(network, run.intervention):
-                arrays, losses = capture_shard(
-                    network,
-                    run.tokens.ids,
-                    documents,
-                    job.activations,
-                    job.reading.is_decoder,
-                    bar,
+                write_shard(
+                    run.partial,
+                    number,
+                    tensors_of(shape, job.activations, int(run.tokens.lengths[documents].sum())),
+                    functools.partial(_fill, network, run, job.activations, documents, bar),
+                    shape.as_json(),
                 )
-            special = run.tokens.table["special"].slice(documents.start, len(documents))
-            arrays["special_mask"] = special.combine_chunks().flatten().to_numpy(False)  # [tokens]
-            write_shard(run.partial, number, arrays, losses, shape.as_json())
+
+
+def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str, Any]:
+    """Types and shapes of a shard's tensors."""
+    sizes = shape.sizes(tokens)
+    tensors = {name: (activations.dtype, sizes[name]) for name in activations.quantities}
+    return {**tensors, "special_mask": ("bool", (tokens,))}
+
+
+def _fill(network, run: Run, activations: Activations, documents: range, bar, file: ShardFile):
+    """Capture documents into a shard; returns their losses."""
+    from posenc.capture import capture as captured
+
+    lengths = run.tokens.lengths
+    begins = dict(zip(documents, np.cumsum(lengths[documents]) - lengths[documents], strict=True))
+
+    def write(pack, arrays) -> None:
+        for name, array in arrays.items():
+            file.write(name, int(begins[pack.documents[0]]), array.numpy())
+
+    special = run.tokens.table["special"].slice(documents.start, len(documents))
+    file.write("special_mask", 0, special.combine_chunks().flatten().to_numpy(False))  # [tokens]
+    packs = list(packs_of(lengths, documents, activations.batch_tokens))
+    losses = captured(network, run.tokens.ids, packs, activations, write, bar)
+    return [losses[document] for document in documents if document in losses]
 
 
 def check_space(folder: Path, tokens: int, bytes_per_token: int) -> None:

@@ -1,0 +1,68 @@
+"""Documents one after the other in a single row: no padding is computed, read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Documents of one forward pass.
+
+    Attributes
+    ----------
+    documents
+        Their indices, in the order of the row.
+    lengths
+        Tokens of each.
+    """
+
+    documents: list[int]
+    lengths: list[int]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the row."""
+        return sum(self.lengths)
+
+    @property
+    def spans(self) -> Iterator[tuple[int, slice]]:
+        """Each document and its place in the row."""
+        begin = 0
+        for document, length in zip(self.documents, self.lengths, strict=True):
+            yield document, slice(begin, begin + length)
+            begin += length
+
+
+def packs_of(lengths: NDArray[np.int64], documents: Iterable[int], budget: int) -> Iterator[Pack]:
+    """Fill rows with documents, in the order given.
+
+    Parameters
+    ----------
+    lengths
+        Tokens of every document of the data set, int [documents].
+    documents
+        Those to pack.
+    budget
+        Tokens of a row at most; a document that is longer has one for itself.
+    """
+    some: list[int] = []
+    tokens = 0
+    for document in documents:
+        length = int(lengths[document])
+        if some and tokens + length > budget:
+            yield Pack(some, [int(lengths[d]) for d in some])
+            some, tokens = [], 0
+        some.append(document)
+        tokens += length
+    if some:
+        yield Pack(some, [int(lengths[d]) for d in some])
+
+
+def positions_of(lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Position of each token in its own document, int64 [tokens]."""
+    return np.concatenate([np.arange(length) for length in lengths])

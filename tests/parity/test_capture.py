@@ -9,6 +9,7 @@ from posenc.capture import forward
 from posenc.config.activations import Activations
 from posenc.config.conditions import Condition
 from posenc.files import ArtifactError
+from posenc.inference import ready
 from posenc.interventions import applied, first_row, position_embedding
 from posenc.models import load
 from posenc.packing import packs_of
@@ -18,6 +19,7 @@ EXACT = Activations(
     quantities=["hidden_states", "queries", "keys"],
     dtype="float32",
     device="cpu",
+    precision="exact",
     batch_tokens=40,
     shard_tokens=1000,
 )
@@ -25,7 +27,7 @@ TOLERANCE = {"rtol": 0, "atol": 3e-6}  # float32 sums in another order
 
 
 def capture(folder, family, documents, parameters=EXACT, condition="intact"):
-    model = load(folder, family)
+    model = ready(load(folder, family))
     with applied(model, Condition(position=condition)):
         return captured(model, documents, parameters)
 
@@ -83,6 +85,22 @@ def test_queries_and_keys_equal_their_projections(folder, family, library_model,
         for name, value in (("queries", query), ("keys", key)):
             expected = value.view(len(document), 4, 8).transpose(0, 1).numpy()  # [heads, tokens, 8]
             np.testing.assert_allclose(arrays[name][layer, :, span], expected, **TOLERANCE)
+
+
+def test_a_ready_model_has_no_activation_step_by_step_and_its_states_are_the_same(
+    folder, family, library_model, documents
+):
+    from transformers.activations import NewGELUActivation
+
+    def in_steps(model):
+        return sum(isinstance(module, NewGELUActivation) for module in model.modules())
+
+    model = ready(load(folder, family))
+    assert in_steps(library_model) == (3 if family == "gpt2" else 0) and in_steps(model) == 0
+    x = torch.linspace(-9, 9, 10_001)
+    torch.testing.assert_close(
+        NewGELUActivation()(x), torch.nn.GELU(approximate="tanh")(x), rtol=0, atol=2e-6
+    )
 
 
 def test_losses_equal_the_library(documents, tmp_path):

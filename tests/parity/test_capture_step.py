@@ -35,6 +35,7 @@ PARAMETERS = Activations(
     quantities=["hidden_states", "queries", "keys"],
     dtype="float16",
     device="cpu",
+    precision="exact",
     batch_tokens=64,
     shard_tokens=20,
 )
@@ -307,6 +308,41 @@ def test_parts_after_one_edit_leave_the_other_run_alone(project, written):
     assert {name for name in after if after[name] == before[name]} == {
         name for name in before if name.startswith("sample/intact/")
     }
+
+
+# --- Precision ----------------------------------------------------------------------------------
+
+
+def test_a_fast_run_says_how_far_it_is_from_float32(project, capsys):
+    """Against the stores of both, read back: the error of the first documents, layer by layer."""
+    project.parameters["dtype"] = "float32"
+    exact = project.from_nothing() and stores(project.folder / "anew/activations/gpt2")
+    project.parameters["precision"] = "fast"
+    project.make()
+    for condition, store in stores(project.output).items():
+        said = store.metadata["precision"]
+        assert said["mode"] == "fast" and said["tokens"] == sum(map(len, project.documents))
+        assert exact[condition].metadata["precision"] == {"mode": "exact"}
+        for state in range(4):
+            a, b = (
+                np.concatenate([one.hidden_states(shard)[state] for shard in range(SHARDS)])
+                for one in (store, exact[condition])
+            )  # [tokens, d_model] each
+            relative = np.linalg.norm(a - b) / np.linalg.norm(b)
+            # One row of all documents there, one a shard here: bfloat16 sums in another order.
+            assert said["relative_error"][state] == pytest.approx(relative, rel=0.3)
+            assert 1e-4 < relative < 3e-2
+            assert said["one_minus_cosine"][state] < 1e-3
+        nll = [
+            np.concatenate(one.losses()["nll"].to_pylist()) for one in (store, exact[condition])
+        ]  # [scored tokens] each
+        assert said["nll_difference"] == pytest.approx((nll[0] - nll[1]).mean(), abs=2e-3)
+        assert said["nll_sd"] < 5e-2
+    assert "gpt2/sample/zero in bfloat16: last hidden state off by" in capsys.readouterr().err
+
+
+def stores(folder: Path) -> dict[str, ActivationStore]:
+    return {name: ActivationStore(folder / "sample" / name) for name in ("intact", "zero")}
 
 
 # --- Kills --------------------------------------------------------------------------------------

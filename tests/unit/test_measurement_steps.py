@@ -104,6 +104,7 @@ def write_store(
         "d_model": D_MODEL,
         "vocabulary_size": VOCABULARY,
         "bos": scale is not None,
+        "precision": {"mode": "exact"},
         "n_shards": len(LENGTHS),
         "files": files,
     }
@@ -357,6 +358,7 @@ def test_a_job_measures_every_run_and_says_of_what(runs, step):
         for condition in runs.conditions:
             written = read_sealed(runs.folder / "measured" / dataset / f"{condition}.json")
             provenance = written.pop("provenance")
+            assert written.pop("precision") == {"mode": "exact"}
             assert written == MODULES[step].measure(
                 SECTIONS[step], stores["intact"], stores[condition]
             )

@@ -29,8 +29,7 @@ class ShardFile:
     path
         The file, which is written anew.
     tensors
-        By name: NumPy's name of the type, and the shape. The file holds them in this order, as the
-        safetensors library lays them out when it is given tensors that are sorted by name.
+        By name: NumPy's name of the type, and the shape. The file holds them in this order.
 
     Notes
     -----

@@ -14,10 +14,13 @@ class Activations(Section):
 
     quantities: Annotated[list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)]
     dtype: Literal["float16", "float32"]
-    """Storage type; computation is in float32."""
+    """Storage type."""
+    precision: Literal["exact", "fast"]
+    """What the model computes in: ``exact`` is float32, ``fast`` is bfloat16, whose error against
+    float32 is measured on the first documents of each run and written into its index."""
     device: Literal["auto", "cpu", "cuda"]
     """``auto`` takes a GPU where there is one."""
     batch_tokens: Annotated[int, Field(ge=1)]
-    """Tokens of one forward pass, padding included."""
+    """Tokens of one forward pass; documents are packed into it, one after the other."""
     shard_tokens: Annotated[int, Field(ge=1)]
     """Tokens of one shard; shards hold whole documents."""

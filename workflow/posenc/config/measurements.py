@@ -42,7 +42,7 @@ class Conditions(Section):
     special_tokens: bool
     """Whether [CLS], [SEP] and the like count as tokens."""
     batch_tokens: Annotated[int, Field(ge=1)]
-    """Tokens of one forward pass, padding and the conditions that share the pass included."""
+    """Tokens of one forward pass, those of all conditions that share it included."""
     calibration_share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
     bootstrap_samples: Annotated[int, Field(ge=100)]

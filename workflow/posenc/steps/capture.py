@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,10 @@ from posenc.steps.common import read_section, run
 
 if TYPE_CHECKING:
     from posenc.capture import Shape
+
+
+SAMPLE_TOKENS = 512
+"""Tokens on which a fast run is compared with float32."""
 
 
 def main(
@@ -53,11 +58,12 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
 
     from posenc.capture import Shape
     from posenc.devices import device_for
+    from posenc.inference import ready
     from posenc.interventions import applied
     from posenc.models import load
 
     torch.set_num_threads(threads)
-    network = load(weights, job.reading.family, device_for(job.activations.device))
+    network = ready(load(weights, job.reading.family, device_for(job.activations.device)))
     shape = Shape.of(network)
     todo = [
         (run, number, documents)
@@ -65,6 +71,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         for number, documents in enumerate(run.tokens.shards(job.activations.shard_tokens))
         if number % parts == part and not is_finished(run.partial, number)
     ]
+    errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
     total = sum(int(run.tokens.lengths[documents].sum()) for run, _, documents in todo)
     check_space(runs[0].partial.parent, total, shape.bytes_per_token(job.activations))
     with tqdm(total=total, unit="token", mininterval=5) as bar:
@@ -76,8 +83,46 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
                     number,
                     tensors_of(shape, job.activations, int(run.tokens.lengths[documents].sum())),
                     functools.partial(_fill, network, run, job.activations, documents, bar),
-                    shape.as_json(),
+                    shape.as_json() | {"precision": errors[run.name]},
                 )
+
+
+def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]:
+    """Let the model compute as the parameters say; returns the precision of each run, by name.
+
+    A fast run is compared with float32 on its first documents, under its condition.
+    """
+    mode = job.activations.precision
+    if mode == "exact":
+        return {run.name: {"mode": mode} for run in runs}
+    from posenc.inference import Sample, faster
+    from posenc.interventions import applied
+
+    def samples() -> Iterator[Sample]:
+        for one in runs:
+            text = one.tokens
+            pack = next(packs_of(text.lengths, range(len(text.ids)), SAMPLE_TOKENS))
+            with applied(network, one.intervention):
+                yield Sample.of(network, [text.ids[index] for index in pack.documents])
+
+    exact = list(samples())
+    faster(network)
+    found = {}
+    for one, ours, reference in zip(runs, samples(), exact, strict=True):
+        found[one.name] = {"mode": mode, **ours.error(reference)}
+        print(f"{one.name} in bfloat16: {said(found[one.name])}", file=sys.stderr)
+    return found
+
+
+def said(error: dict[str, Any]) -> str:
+    """The error of a fast run, in a line."""
+    line = (
+        f"last hidden state off by {error['relative_error'][-1]:.1e} of its norm, 1 - cosine "
+        f"{error['one_minus_cosine'][-1]:.1e}"
+    )
+    if "nll_difference" in error:
+        line += f", {error['nll_difference']:+.1e} nats a token (sd {error['nll_sd']:.1e})"
+    return f"{line} ({error['tokens']} tokens)"
 
 
 def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str, Any]:

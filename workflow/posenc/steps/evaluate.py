@@ -172,11 +172,12 @@ class _Network:
             import torch
 
             from posenc.devices import device_for
+            from posenc.inference import ready
             from posenc.models import load
 
             torch.set_num_threads(self.threads)
             device = device_for(self.job.device)
-            self._model = load(self.weights, self.job.reading.family, device)
+            self._model = ready(load(self.weights, self.job.reading.family, device))
         return self._model
 
 

@@ -90,10 +90,11 @@ def learn(
 
     from posenc import masks
     from posenc.devices import device_for
+    from posenc.inference import ready
     from posenc.models import load
 
     torch.set_num_threads(threads)
-    network = load(weights, job.reading.family, device_for(job.device))
+    network = ready(load(weights, job.reading.family, device_for(job.device)))
     fitted = round(job.calibration_share * len(text.ids))
     if not 0 < fitted < len(text.ids):
         raise ArtifactError(

@@ -82,7 +82,8 @@ def command(
                 store = opened if folder == intact_folder else ActivationStore(folder, files)
                 check_pair(opened, store)
                 measured = measure(job.parameters, opened, store)
-                write_sealed(target, {**measured, "provenance": provenance})
+                precision = store.metadata["precision"]
+                write_sealed(target, {**measured, "precision": precision, "provenance": provenance})
 
     main.__doc__ = (sys.modules[measure.__module__].__doc__ or "").split("\n")[0]
     return main

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -236,6 +237,14 @@ def test_a_capture_that_does_not_fit_the_disk_is_refused(project, monkeypatch):
     with pytest.raises(ArtifactError, match=r"^156 tokens x 256 bytes .*do not fit"):
         project.capture()
     assert not project.output.exists()
+
+
+def test_what_it_will_take_is_said_before(project, capsys):
+    project.capture()
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("156 tokens x 640 bytes = 0.00 GB (")
+    seconds, rate = re.fullmatch(r"about ([\d,]+) s at ([\d,]+) tokens a second", said[1]).groups()
+    assert float(seconds) == pytest.approx(156 / float(rate.replace(",", "")), abs=0.6)
 
 
 def test_quantities_that_were_left_out_are_named(project):

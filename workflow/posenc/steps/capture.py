@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,9 +72,12 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         for number, documents in enumerate(run.tokens.shards(job.activations.shard_tokens))
         if number % parts == part and not is_finished(run.partial, number)
     ]
-    errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
     total = sum(int(run.tokens.lengths[documents].sum()) for run, _, documents in todo)
     check_space(runs[0].partial.parent, total, shape.bytes_per_token(job.activations))
+    errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
+    if todo:
+        rate = tokens_per_second(network, todo[0][0], job.activations.batch_tokens)
+        print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens a second", file=sys.stderr)
     with tqdm(total=total, unit="token", mininterval=5) as bar:
         for run, number, documents in todo:
             bar.set_description(run.name)
@@ -148,6 +152,19 @@ def _fill(network, run: Run, activations: Activations, documents: range, bar, fi
     packs = list(packs_of(lengths, documents, activations.batch_tokens))
     losses = captured(network, run.tokens.ids, packs, activations, write, bar)
     return [losses[document] for document in documents if document in losses]
+
+
+def tokens_per_second(network, run: Run, batch_tokens: int) -> float:
+    """How fast the model runs, by one forward pass after another that is not timed."""
+    from posenc.capture import packed_states
+
+    text = run.tokens
+    pack = next(packs_of(text.lengths, range(len(text.ids)), batch_tokens))
+    for _ in range(2):
+        begin = time.perf_counter()
+        packed_states(network, [text.ids[index] for index in pack.documents])
+        seconds = time.perf_counter() - begin
+    return pack.tokens / seconds
 
 
 def check_space(folder: Path, tokens: int, bytes_per_token: int) -> None:

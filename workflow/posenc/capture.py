@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from . import attention, interventions
 from .config.activations import Activations
@@ -145,21 +144,19 @@ def token_losses(
     model: nn.Module,
     hidden: Tensor,  # [tokens, d_model], after the final norm
     targets: Tensor,  # [tokens]
-    chunk: int = 1024,
+    chunk: int = 256,
 ) -> Tensor:
     """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
 
-    The logits are made for ``chunk`` tokens at a time, never for a whole batch.
+    The logits are made for ``chunk`` tokens at a time, never for a whole batch, and the sum over the
+    vocabulary is taken without writing their logarithmic softmax.
     """
-    losses = [
-        functional.cross_entropy(
-            model.lm_head(hidden[begin : begin + chunk]).float(),  # [chunk, vocabulary]
-            targets[begin : begin + chunk],  # [chunk]
-            reduction="none",
-        )
-        for begin in range(0, len(targets), chunk)
-    ]
-    return torch.cat(losses) if losses else hidden.new_zeros(0)
+    losses = []
+    for begin in range(0, len(targets), chunk):
+        logits = model.lm_head(hidden[begin : begin + chunk]).float()  # [chunk, vocabulary]
+        wanted = targets[begin : begin + chunk, None]  # [chunk, 1]
+        losses.append(logits.logsumexp(dim=-1) - logits.gather(1, wanted)[:, 0])
+    return torch.cat(losses) if losses else hidden.new_zeros(0, dtype=torch.float32)
 
 
 @torch.inference_mode()

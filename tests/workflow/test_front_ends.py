@@ -107,7 +107,7 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 9}
           "reference": 1, "figure": 10}),
         ("activations.batch_tokens", 4096, CAPTURED),
         ("datasets.sample_reviews.evaluation.seed", 4,
-         {"tokenize": 2, "texts": 2, "norms": 2, "reference": 2, **ALL_RUNS}),
+         {"tokenize": 2, "texts": 2, "masks": 2, "norms": 2, "reference": 2, **ALL_RUNS}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3, {"masks": 1, **EVALUATED, "evaluate": 1, "conditions": 1}),
         ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),

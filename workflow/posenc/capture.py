@@ -148,8 +148,8 @@ def token_losses(
 ) -> Tensor:
     """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
 
-    The logits are made for ``chunk`` tokens at a time, never for a whole batch, and the sum over the
-    vocabulary is taken without writing their logarithmic softmax.
+    The logits are made for ``chunk`` tokens at a time, never for a whole batch, and the sum over
+    the vocabulary is taken without writing their logarithmic softmax.
     """
     losses = []
     for begin in range(0, len(targets), chunk):

@@ -26,11 +26,13 @@ from tqdm import tqdm
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")
 VARIANTS = {
-    "capture": ("plain float32", "plain bfloat16", "transformer_lens", "nnsight", "ours exact"),
-    "two conditions": ("plain float32", "ours exact"),
-    "perplexity": ("plain float32", "one by one", "ours exact"),
-    "forward": ("plain float32", "ours exact"),
-}
+    "capture": (
+        "plain float32", "plain bfloat16", "transformer_lens", "nnsight", "ours exact", "ours fast",
+    ),
+    "two conditions": ("plain float32", "ours exact", "ours fast"),
+    "perplexity": ("plain float32", "one by one", "ours exact", "ours fast"),
+    "forward": ("plain float32", "ours exact", "ours fast"),
+}  # fmt: skip
 LINEAR = 12 * 12 * 768**2 * 2
 """Floating-point operations of GPT-2's matrix products a token, attention and logits left out."""
 
@@ -80,7 +82,7 @@ def run(task: str, variant: str, peers: str, place: Path, threads: int) -> dict[
     with tempfile.TemporaryDirectory(dir=place) as output:
         given = [str(place / "model"), str(place / "documents.json"), output, str(threads)]
         if variant.startswith("ours"):
-            command = [sys.executable, "-m", "tests.benchmarks.ours", task, *given]
+            command = [sys.executable, "-m", "tests.benchmarks.ours", task, variant, *given]
         else:
             command = [peers, str(HERE / "peers.py"), task, variant, *given]
         environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"}

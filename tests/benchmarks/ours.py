@@ -15,10 +15,11 @@ import torch
 from tqdm import tqdm
 
 from posenc import capture
+from posenc.affine import ready
 from posenc.config.activations import Activations
 from posenc.config.conditions import Condition
 from posenc.evaluation import INTACT, evaluate
-from posenc.inference import ready
+from posenc.inference import faster
 from posenc.models import load
 from posenc.packing import packs_of
 from posenc.shards import ShardFile
@@ -66,12 +67,14 @@ def two_conditions(model, documents) -> int:
     return kept
 
 
-def main(task: str, folder: Path, path: Path, output: Path) -> None:
+def main(task: str, variant: str, folder: Path, path: Path, output: Path) -> None:
     """Run one task once, after a small one."""
     documents = json.loads(path.read_text())
     lengths = np.array(list(map(len, documents)))
     packs = list(packs_of(lengths, range(len(documents)), TOKENS[task]))
     model = ready(load(folder, "gpt2"))
+    if variant == "ours fast":
+        faster(model)
     capture.packed_states(model, documents[:2])
     report: dict[str, float] = {}
     begin = time.perf_counter()
@@ -91,7 +94,7 @@ def main(task: str, folder: Path, path: Path, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[5]))
+    torch.set_num_threads(int(sys.argv[6]))
     tqdm.__init__ = functools.partialmethod(tqdm.__init__, disable=True)
     with torch.inference_mode():
-        main(sys.argv[1], *map(Path, sys.argv[2:5]))
+        main(*sys.argv[1:3], *map(Path, sys.argv[3:6]))

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import posenc.capture as step
+from posenc.affine import Affine, ready
 from posenc.capture import forward
 from posenc.config.activations import Activations
 from posenc.config.conditions import Condition
 from posenc.files import ArtifactError
-from posenc.inference import ready
 from posenc.interventions import applied, first_row, position_embedding
 from posenc.models import load
 from posenc.packing import packs_of
@@ -87,20 +87,46 @@ def test_queries_and_keys_equal_their_projections(folder, family, library_model,
             np.testing.assert_allclose(arrays[name][layer, :, span], expected, **TOLERANCE)
 
 
-def test_a_ready_model_has_no_activation_step_by_step_and_its_states_are_the_same(
+def test_a_ready_model_computes_affine_maps_with_their_activation(
     folder, family, library_model, documents
 ):
     from transformers.activations import NewGELUActivation
+    from transformers.pytorch_utils import Conv1D
 
-    def in_steps(model):
-        return sum(isinstance(module, NewGELUActivation) for module in model.modules())
+    def number(model, *kinds) -> int:
+        return sum(isinstance(module, kinds) for module in model.modules())
 
     model = ready(load(folder, family))
-    assert in_steps(library_model) == (3 if family == "gpt2" else 0) and in_steps(model) == 0
-    x = torch.linspace(-9, 9, 10_001)
-    torch.testing.assert_close(
-        NewGELUActivation()(x), torch.nn.GELU(approximate="tanh")(x), rtol=0, atol=2e-6
-    )
+    assert number(library_model, NewGELUActivation) == (3 if family == "gpt2" else 0)
+    assert number(model, NewGELUActivation, Conv1D, torch.nn.Linear) == 0
+    activated = [
+        m.activation for m in model.modules() if getattr(m, "activation", "none") != "none"
+    ]
+    assert activated == ["gelu tanh" if family == "gpt2" else "gelu"] * 3
+    # The weights of the embedding and of the output are still one.
+    if family == "gpt2":
+        assert model.lm_head.weight is model.transformer.wte.weight
+
+
+@pytest.mark.parametrize("activation", ["none", "gelu", "gelu tanh"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_affine_maps_equal_their_definition_in_double_precision(activation, bias):
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(24, 16, generator=generator))  # [outputs, inputs]
+    shift = torch.nn.Parameter(torch.randn(24, generator=generator)) if bias else None
+    x = torch.randn(2, 50, 16, generator=generator)
+    y = x.double() @ weight.double().T + (shift.double() if bias else 0.0)
+    if activation == "gelu":
+        y = y * (1 + torch.erf(y / 2**0.5)) / 2
+    elif activation == "gelu tanh":
+        y = y / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3)))
+    affine = Affine(weight, shift, activation)
+    with torch.inference_mode():
+        fused = affine(x)
+    with_gradient = affine(x)
+    assert with_gradient.requires_grad and not fused.requires_grad
+    for out in (fused, with_gradient):
+        torch.testing.assert_close(out.double(), y, rtol=0, atol=5e-6)
 
 
 def test_losses_equal_the_library(documents, tmp_path):

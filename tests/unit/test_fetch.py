@@ -210,7 +210,7 @@ def step(config: dict, name: str, target: Path, directory: Path, **options) -> s
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_download_is_continued(server, tmp_path, kill):
-    server.pause_s = 0.02
+    server.pause_s = 0.3
     (tmp_path / "raw").mkdir()
     target = tmp_path / "raw" / "file"
     config = {"kind": "url", "url": server.url, "sha256": SHA256}

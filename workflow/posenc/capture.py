@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from . import attention, interventions
+from .affine import affine
 from .config.activations import Activations
 from .files import ArtifactError
 from .packing import Pack, positions_of
@@ -141,21 +142,22 @@ def forward(
 
 @torch.inference_mode()
 def token_losses(
-    model: nn.Module,
     hidden: Tensor,  # [tokens, d_model], after the final norm
+    weight: Tensor,  # [vocabulary, d_model]
     targets: Tensor,  # [tokens]
-    chunk: int = 256,
+    chunk: int = 2048,
 ) -> Tensor:
     """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
 
-    The logits are made for ``chunk`` tokens at a time, never for a whole batch, and the sum over
-    the vocabulary is taken without writing their logarithmic softmax.
+    Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
+    they stay in the processor's cache; the sum over the vocabulary grows block by block.
     """
     losses = []
-    for begin in range(0, len(targets), chunk):
-        logits = model.lm_head(hidden[begin : begin + chunk]).float()  # [chunk, vocabulary]
-        wanted = targets[begin : begin + chunk, None]  # [chunk, 1]
-        losses.append(logits.logsumexp(dim=-1) - logits.gather(1, wanted)[:, 0])
+    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+        total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
+        for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
+            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
+        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
     return torch.cat(losses) if losses else hidden.new_zeros(0, dtype=torch.float32)
 
 
@@ -339,5 +341,6 @@ def document_losses(
     scored = torch.nonzero(~is_first)[:, 0]  # [scored tokens]
     targets = ids[scored].to(last.device)  # [scored tokens]
     # A token is predicted from the one before it.
-    losses = token_losses(model, last[(scored - 1).to(last.device)], targets).cpu().numpy()
+    previous = last[(scored - 1).to(last.device)]  # [scored tokens, d_model]
+    losses = token_losses(previous, model.lm_head.weight, targets).cpu().numpy()
     return np.split(losses, np.cumsum([length - 1 for length in lengths])[:-1])

@@ -1,4 +1,4 @@
-"""A model made ready to be run many times: the same function in fewer passes over memory."""
+"""What a model says in bfloat16, against what it says in float32."""
 
 from __future__ import annotations
 
@@ -9,33 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import NewGELUActivation
 
 from .capture import document_losses, packed_states
 from .interventions import is_decoder
-
-
-def ready(model: nn.Module) -> nn.Module:
-    """Exchange what the library computes step by step for the same function in one call.
-
-    GPT-2's activation, the tanh form of GELU (Hendrycks and Gimpel 2016, section 2), is eight
-    operations in the library, each of which reads and writes the widest tensor of a block; PyTorch
-    has it as one. The results agree to float32 rounding.
-
-    Parameters
-    ----------
-    model
-        From :func:`posenc.models.load`; it is changed in place.
-
-    Returns
-    -------
-    The model.
-    """
-    for module in list(model.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, NewGELUActivation):
-                setattr(module, name, nn.GELU(approximate="tanh"))
-    return model
 
 
 @dataclass(frozen=True)

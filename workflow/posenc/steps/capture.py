@@ -57,9 +57,9 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     # Not before it is known that there is something to capture: they take seconds to import.
     import torch
 
+    from posenc.affine import ready
     from posenc.capture import Shape
     from posenc.devices import device_for
-    from posenc.inference import ready
     from posenc.interventions import applied
     from posenc.models import load
 

@@ -171,8 +171,8 @@ class _Network:
         if self._model is None:
             import torch
 
+            from posenc.affine import ready
             from posenc.devices import device_for
-            from posenc.inference import ready
             from posenc.models import load
 
             torch.set_num_threads(self.threads)

@@ -89,8 +89,8 @@ def learn(
     import torch
 
     from posenc import masks
+    from posenc.affine import ready
     from posenc.devices import device_for
-    from posenc.inference import ready
     from posenc.models import load
 
     torch.set_num_threads(threads)

@@ -41,7 +41,7 @@ def captured(model, documents, packs, lengths, output: Path) -> None:
 
         def write(pack, arrays) -> None:
             for name, array in arrays.items():
-                file.write(name, int(begins[pack.documents[0]]), array.numpy())
+                file.write(name, int(begins[pack.documents[0]]), array)
 
         capture.capture(model, documents, packs, parameters, write)
 

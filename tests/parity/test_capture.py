@@ -1,5 +1,7 @@
 """What capture stores is what the library's own model computes."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -39,7 +41,7 @@ def captured(model, documents, parameters=EXACT):
 
     def write(pack, parts):
         for name, part in parts.items():
-            arrays.setdefault(name, []).append(part.numpy().copy())
+            arrays.setdefault(name, []).append(part.copy())
 
     losses = step.capture(model, documents, packs, parameters, write)
     joined = {name: np.concatenate(parts, axis=-2) for name, parts in arrays.items()}
@@ -127,6 +129,51 @@ def test_affine_maps_equal_their_definition_in_double_precision(activation, bias
     assert with_gradient.requires_grad and not fused.requires_grad
     for out in (fused, with_gradient):
         torch.testing.assert_close(out.double(), y, rtol=0, atol=5e-6)
+
+
+def test_packed_weights_and_attention_step_by_step_change_bfloat16_by_its_rounding_alone(
+    folder, family, library_model, documents
+):
+    """Against the library's own bfloat16: no further from float32 than that."""
+    from posenc.inference import faster
+
+    library_half = copy.deepcopy(library_model).to(torch.bfloat16)
+    model = faster(ready(load(folder, family)))
+    for condition in ("intact", "zero"):
+        with torch.inference_mode(), applied(model, Condition(position=condition)):
+            ours = step.packed_states(model, documents)[-1][0].float()  # [tokens, d_model]
+        theirs, exact = [], []
+        for document in documents:
+            for states, one in ((theirs, library_half), (exact, library_model)):
+                with applied(one, Condition(position=condition)):
+                    states.append(library_states(one, document).hidden_states[-1][0].float())
+        theirs, exact = torch.cat(theirs), torch.cat(exact)  # [tokens, d_model]
+        assert 0 < (ours - exact).norm() < 1.2 * (theirs - exact).norm()
+
+
+def test_losses_do_not_depend_on_the_blocks_they_are_computed_in():
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(50, 8, generator=generator)  # [tokens, d_model]
+    weight = torch.randn(97, 8, generator=generator)  # [vocabulary, d_model]
+    targets = torch.randint(97, (50,), generator=generator)  # [tokens]
+    expected = torch.nn.functional.cross_entropy(
+        hidden.double() @ weight.double().T, targets, reduction="none"
+    )
+    for chunk in (1, 7, 50, 97, 1000):
+        found = step.token_losses(hidden, weight, targets, chunk)
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
+    assert step.token_losses(hidden[:0], weight, targets[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_what_is_not_finite_is_found(dtype):
+    array = np.linspace(-65504, 65504, 4 * 5 * 6).reshape(4, 5, 6).astype(dtype)
+    array[0, 0, :2] = 0.0, -0.0
+    assert not step.overflows(array)
+    for value in (np.inf, -np.inf, np.nan):
+        damaged = array.copy()
+        damaged[3, 4, 5] = value
+        assert step.overflows(damaged) and not step.overflows(damaged[:, :4])
 
 
 def test_losses_equal_the_library(documents, tmp_path):

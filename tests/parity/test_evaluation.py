@@ -121,7 +121,7 @@ def workplace(tmp_path, documents):
     write_sealed(tmp_path / "masks/masks.json", {"model": "m", "masks": {}})
     job = {
         "reading": {"family": "gpt2", "max_tokens": 40}, "device": "cpu", "batch_tokens": 100,
-        "documents": 5, "special_tokens": True, "datasets": ["reviews"],
+        "precision": "exact", "documents": 5, "special_tokens": True, "datasets": ["reviews"],
         "units": {n: {"condition": c, "tokens": None} for n, c in CONDITIONS.items()}
         | {"log@8": {"condition": CONDITIONS["log"], "tokens": 8}},
         "long": {"zero": {"condition": CONDITIONS["zero"], "tokens": None}},
@@ -221,6 +221,41 @@ def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
     assert ours["unit"].to_pylist() == theirs["unit"].to_pylist()
     for a, b in zip(ours["nll"].to_pylist(), theirs["nll"].to_pylist(), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-5)
+
+
+def test_fast_evaluations_say_how_far_they_are_from_float32(workplace, capsys):
+    exact, metadata = read_table(call(workplace) / "reviews.parquet")
+    assert set(map(str, metadata["precision"].values())) == {"{'mode': 'exact'}"}
+    job = json.loads((workplace / "job.json").read_text())
+    (workplace / "job.json").write_text(json.dumps({**job, "precision": "fast"}))
+    capsys.readouterr()
+    output = call(workplace)
+    fast, metadata = read_table(output / "reviews.parquet")
+    printed = capsys.readouterr().err
+    assert "reviews: computed in bfloat16; off float32 by at most" in printed
+    assert "long: computed in bfloat16" in printed
+    # All five documents are within the sample: what is said is what the two files differ by.
+    for unit, said in metadata["precision"].items():
+        ours, theirs = (
+            table.filter(pa.compute.equal(table["unit"], unit)) for table in (fast, exact)
+        )
+        nll = [np.concatenate(one["nll"].to_pylist()).astype(float) for one in (ours, theirs)]
+        assert said["mode"] == "fast" and said["tokens"] == sum(ours["tokens"].to_pylist())
+        assert said["nll_difference"] == pytest.approx((nll[0] - nll[1]).mean(), abs=2e-6)
+        assert said["nll_sd"] == pytest.approx((nll[0] - nll[1]).std(), abs=2e-6)
+        cosines = [np.sum(one["cosine"].to_pylist(), axis=0) for one in (ours, theirs)]
+        difference = np.abs(cosines[0] - cosines[1]) / said["tokens"]
+        np.testing.assert_allclose(said["cosine_difference"], difference, atol=2e-6)
+        assert 0 < said["nll_sd"] < 0.05
+    # What is kept keeps what it said.
+    whole = (output / "reviews.parquet").read_bytes()
+    job["units"].pop("late")
+    (workplace / "job.json").write_text(json.dumps({**job, "precision": "fast"}))
+    _, without = read_table(call(workplace) / "reviews.parquet")
+    assert without["precision"] == {
+        n: one for n, one in metadata["precision"].items() if n != "late"
+    }
+    assert (output / "reviews.parquet").read_bytes() != whole
 
 
 def test_other_weights_are_refused(workplace):

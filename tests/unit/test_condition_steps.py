@@ -44,7 +44,8 @@ def evaluations(path, units, lengths=LENGTHS, is_decoder=True):
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), path,
         {"is_decoder": is_decoder, "vocabulary_size": 50, "bos": is_decoder,
-         "units": {unit: identity for unit in units}},
+         "units": {unit: identity for unit in units},
+         "precision": {unit: {"mode": "exact"} for unit in units}},
     )  # fmt: skip
     return rows, losses
 
@@ -181,7 +182,8 @@ def test_units_that_scored_other_tokens_are_refused(tmp_path):
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), tmp_path / "evaluations/reviews.parquet",
         {"is_decoder": True, "vocabulary_size": 50, "bos": True,
-         "units": {unit: identity for unit in NAMES}},
+         "units": {unit: identity for unit in NAMES},
+         "precision": {unit: {"mode": "exact"} for unit in NAMES}},
     )  # fmt: skip
     with pytest.raises(ArtifactError, match="scored different tokens"):
         measured(tmp_path, job(tmp_path))

@@ -336,6 +336,19 @@ def test_text_is_readable_and_does_not_overlap(inputs, name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
+def test_what_was_computed_in_bfloat16_is_said_below_and_overlaps_nothing(inputs, name):
+    fast = {"mode": "fast", "tokens": 512, "nll_difference": 0.0021, "relative_error": [0.0, 0.01]}
+    figure = drawn(name, inputs)
+    before, label = len(texts(figure)), figure.get_supxlabel()
+    common.say_precision(figure, [{"precision": {"mode": "exact"}}], STYLE)
+    assert len(texts(figure)) == before
+    common.say_precision(figure, [{"precision": fast}], STYLE)
+    said = [text.get_text() for text in texts(figure) if "bfloat16" in text.get_text()]
+    assert len(said) == 1 and "0.002 nats" in said[0] and said[0].startswith(label)
+    check_texts(figure)
+
+
+@pytest.mark.parametrize("name", FIGURES)
 def test_same_bytes_each_time(inputs, name, tmp_path):
     for folder in ("first", "second"):
         outputs = [tmp_path / folder / f"figure.{form}" for form in ("pdf", "png")]

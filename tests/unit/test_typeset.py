@@ -127,6 +127,19 @@ def test_the_documents_speak_of_the_conditions_that_are_listed():
     assert set(re.findall(r"\.masks\.(\w+)\.", text)) == set(numbers.SPOKEN_MASKS)
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_was_computed_in_bfloat16_is_said_under_every_table(default, document):
+    assert r"\newcommand\precisionmark{}" in typeset.numbers_tex(default)
+    fast = {"mode": "fast", "tokens": 512, "nll_difference": 0.0021, "nll_sd": 0.01}
+    changed = [{**default.measurements[0], "precision": fast}, *default.measurements[1:]]
+    text = typeset.numbers_tex(dataclasses.replace(default, measurements=changed))
+    assert "off float32 by at most 0.002 nats a token" in text
+    assert r"\newcommand\precisionmark{}" not in text
+    preamble = (PAPER / f"{document}.tex").read_text().split(r"\begin{document}")[0]
+    table = preamble.split(r"\newcommand\fittable[1]{%")[1].split("\n\\")[0]
+    assert table.endswith("\\precisionmark}")
+
+
 def test_a_changed_value_changes_the_numbers(tmp_path):
     before = results(tmp_path)
     path = tmp_path / "data/measurements/similarity/minilm/sample_reviews/zero.json"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -67,6 +70,26 @@ class Affine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # [..., inputs] to [..., outputs]
         return affine(x, self.weight, self.bias, self.activation)
 
+    def pack(self) -> None:
+        """Keep the weight in oneDNN's own layout; it can be neither read nor trained from then."""
+        packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.data)
+        del self.weight  # the name of a parameter, which a packed tensor cannot be
+        self.weight = packed
+
+
+def pack(model: nn.Module) -> nn.Module:
+    """Pack a ready model's weights on a CPU, but those that other modules read.
+
+    Products in bfloat16 are about a sixth faster so. The model is changed in place: what it
+    computes has no gradient from then.
+    """
+    if next(model.parameters()).device.type == "cpu" and torch.backends.mkldnn.is_available():
+        tables = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+        for module in model.modules():
+            if isinstance(module, Affine) and id(module.weight) not in tables:
+                module.pack()
+    return model
+
 
 _ACTIVATIONS = {NewGELUActivation: "gelu tanh", GELUActivation: "gelu"}
 _PAIRS = {"c_fc": "act", "dense": "intermediate_act_fn"}
@@ -78,7 +101,7 @@ def ready(model: nn.Module) -> nn.Module:
 
     Affine maps, with the activation after them, become :class:`Affine`: GPT-2's activation is eight
     operations in the library, each of which reads and writes the widest tensor of a block. The
-    results agree to float32 rounding.
+    results agree to float32 rounding. Weights are brought from the file that they lie in to memory.
 
     Parameters
     ----------
@@ -91,15 +114,34 @@ def ready(model: nn.Module) -> nn.Module:
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if not isinstance(child, (Conv1D, nn.Linear)):
-                continue
-            activation = "none"
-            follows = _PAIRS.get(name, "")
-            if type(getattr(parent, follows, None)) in _ACTIVATIONS:
-                activation = _ACTIVATIONS[type(getattr(parent, follows))]
-                setattr(parent, follows, nn.Identity())
-            weight = child.weight
-            if isinstance(child, Conv1D):  # its weight is [inputs, outputs]
-                weight = nn.Parameter(weight.data.T.contiguous(), weight.requires_grad)
-            setattr(parent, name, Affine(weight, child.bias, activation))
+            if isinstance(child, (Conv1D, nn.Linear)):
+                activation = "none"
+                follows = _PAIRS.get(name, "")
+                if type(getattr(parent, follows, None)) in _ACTIVATIONS:
+                    activation = _ACTIVATIONS[type(getattr(parent, follows))]
+                    setattr(parent, follows, nn.Identity())
+                if isinstance(child, Conv1D):  # its weight is [inputs, outputs]
+                    _bring(child.weight, transposed=True)
+                setattr(parent, name, Affine(child.weight, child.bias, activation))
+    for parameter in model.parameters():
+        _bring(parameter)
     return model
+
+
+def _bring(parameter: nn.Parameter, transposed: bool = False) -> None:
+    """Copy a parameter to memory of its own.
+
+    The loaded weights are a file that is mapped: its pages count as this process's memory once they
+    are read, so that every weight would be there twice until the last is copied.
+    """
+    mapped = parameter.data
+    data = mapped.T if transposed else mapped
+    parameter.data = data.clone(memory_format=torch.contiguous_format)
+    if mapped.device.type == "cpu" and mapped.nbytes >= mmap.PAGESIZE and _PAGEOUT is not None:
+        begin = -(-mapped.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = (mapped.data_ptr() + mapped.nbytes - begin) // mmap.PAGESIZE * mmap.PAGESIZE
+        # Advice only: pages that the kernel lets go are read again from the file where needed.
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), _PAGEOUT)
+
+
+_PAGEOUT = 21 if hasattr(mmap, "MADV_FREE") else None  # Linux 5.4; Python has no name for it

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from . import attention, interventions
@@ -258,9 +259,13 @@ class _Nowhere(dict):
         pass
 
 
-def overflows(array: Tensor) -> bool:
+def overflows(array: NDArray[np.floating]) -> bool:  # [layers, ...]
     """Whether a value is infinite or not a number."""
-    return not bool(torch.isfinite(array).all())
+    if array.dtype != np.float16:
+        return not np.isfinite(array).all()
+    # NumPy would convert half precision value by value. What is not finite has all bits of the
+    # exponent set. Layer by layer: what is made of one stays in the processor's cache.
+    return any(bool(((layer.view(np.uint16) & 0x7C00) == 0x7C00).any()) for layer in array)
 
 
 def capture(
@@ -268,7 +273,7 @@ def capture(
     tokens: list[list[int]],
     packs: Sequence[Pack],
     parameters: Activations,
-    write: Callable[[Pack, dict[str, Tensor]], None],
+    write: Callable[[Pack, dict[str, NDArray]], None],
     progress=None,
 ) -> dict[int, np.ndarray]:
     """Capture packs of documents; what is computed is written while the next pack is computed.
@@ -303,7 +308,8 @@ def capture(
     buffers = [Buffer(Shape.of(model), longest, parameters) for _ in range(2)]
     writing: Future | None = None
 
-    def check_and_write(pack: Pack, arrays: dict[str, Tensor]) -> None:
+    # NumPy, not PyTorch: it would start threads of its own beside those of the model.
+    def check_and_write(pack: Pack, arrays: dict[str, NDArray]) -> None:
         for name, array in arrays.items():
             if overflows(array):
                 raise ArtifactError(
@@ -320,7 +326,8 @@ def capture(
                 losses.update(zip(pack.documents, nll, strict=True))
             if writing is not None:
                 writing.result()  # the other buffer is free again, and errors come to light
-            writing = writer.submit(check_and_write, pack, arrays)
+            ready = {name: array.numpy() for name, array in arrays.items()}
+            writing = writer.submit(check_and_write, pack, ready)
             if progress is not None:
                 progress.update(pack.tokens)
         if writing is not None:

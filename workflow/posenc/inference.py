@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .affine import pack
 from .capture import document_losses, packed_states
 from .interventions import is_decoder
 
@@ -66,5 +67,5 @@ class Sample:
 
 
 def faster(model: nn.Module) -> nn.Module:
-    """Let a model compute in bfloat16; it is changed in place."""
-    return model.to(torch.bfloat16)
+    """Let a ready model compute in bfloat16; it is changed in place."""
+    return pack(model.to(torch.bfloat16))

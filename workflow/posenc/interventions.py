@@ -275,16 +275,23 @@ def _attend(
     layer, longest = module.layer_idx, query.shape[2]
     scaling = options.get("scaling")
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
+    is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
     if not branch.acts_on(layer):
         is_padded = not branch.causal and min(lengths) < longest
         mask = _padding(lengths, longest, query.device) if is_padded else None
-        return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=branch.causal, scale=scaling
-        )
+        if is_fused:
+            return functional.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, is_causal=branch.causal, scale=scaling
+            )
+        bias = None if mask is None else torch.where(mask, 0.0, -torch.inf)
+        if branch.causal:
+            bias = torch.full((longest, longest), -torch.inf).triu_(1)  # [tokens, tokens]
+        return _step_by_step(query, key, value, scaling, bias)
     made = branch.tensors(layer, lengths, longest, query.device)
     score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
-    if all(by_key):
+    if all(by_key) and is_fused:
         if score_factor is not None:
             key = key * score_factor.transpose(-1, -2).to(key.dtype)  # m_j k_j: q k_j times m_j
         if pattern_factor is not None:
@@ -293,13 +300,31 @@ def _attend(
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=bias, scale=scaling
         )
-    # In float32, whatever the model computes in: factors and biases are large numbers.
+    return _step_by_step(query, key, value, scaling, made["bias"], score_factor, pattern_factor)
+
+
+def _step_by_step(
+    query: Tensor,  # [batch, n_heads, tokens, d_head]
+    key: Tensor,  # [batch, n_heads, tokens, d_head]
+    value: Tensor,  # [batch, n_heads, tokens, d_head]
+    scaling: float,
+    bias: Tensor | None,
+    score_factor: Tensor | None = None,
+    pattern_factor: Tensor | None = None,
+) -> Tensor:
+    """Attention with its scores and its pattern in float32, whatever the model computes in.
+
+    Factors and biases are large numbers. All three are [batch or 1, n_heads or 1, tokens or 1,
+    tokens], or fewer axes.
+    """
     scores = (query @ key.transpose(-1, -2)).float() * scaling  # [batch, n_heads, tokens, tokens]
     if score_factor is not None:
-        scores = scores * score_factor
-    pattern = (scores + made["bias"]).softmax(dim=-1)  # [batch, n_heads, tokens, tokens]
+        scores *= score_factor
+    if bias is not None:
+        scores += bias
+    pattern = scores.softmax(dim=-1)  # [batch, n_heads, tokens, tokens]
     if pattern_factor is not None:
-        pattern = pattern * pattern_factor
+        pattern *= pattern_factor
     return pattern.to(value.dtype) @ value
 
 

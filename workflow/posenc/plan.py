@@ -151,6 +151,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         CONFIG / "evaluate" / f"{name}.json",
         {
             **shared,
+            "precision": params.activations.precision,
             "documents": section.documents,
             "special_tokens": section.special_tokens,
             "datasets": study.datasets,

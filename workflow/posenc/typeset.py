@@ -15,6 +15,7 @@ from . import evaluation_tables
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
 from .numbers import Entry, NotRun, Number
+from .precision import note, precisions
 from .results import Results
 
 
@@ -77,10 +78,12 @@ def numbers_tex(results: Results) -> str:
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())
     ]
+    precision = note(one for m in results.measurements for one in precisions(m))
     return (
         environment()
         .get_template("numbers.tex.jinja")
         .render(
+            precision=escape(precision.capitalize()) if precision else None,
             lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
             studied=sorted(studied(results).items()),
             published=published,

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure as Canvas
 
 from ..config.figures import Figure, Style
 from ..files import ArtifactError, atomic_file, read_sealed, sha256_file, write_sealed
+from ..precision import note, precisions
 from ..provenance import versions
 from ..steps.common import read_section
 
@@ -215,6 +216,19 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
     return measurements
 
 
+def say_precision(figure: Canvas, measurements: Sequence[Any], style: Style) -> None:
+    """Say below a figure what was computed in bfloat16, and how far that is from float32."""
+    line = note(one for m in measurements if isinstance(m, dict) for one in precisions(m))
+    if line:
+        # Below the label that panels share, if there is one; the panels keep their size.
+        label = figure.get_supxlabel()
+        size = style.font_size if label else SMALLEST_POINTS
+        text = textwrap.fill(line, int(figure.get_figwidth() * 72 / (0.55 * size)))
+        figure.supxlabel(f"{label}\n{text}" if label else text, fontsize=size)
+        lines = text.count("\n") + (1 if label else 2)
+        figure.set_figheight(figure.get_figheight() + 1.3 * size * lines / 72)
+
+
 def command(
     draw: Callable[[list, Any, Style], Canvas],
     section: type[Figure],
@@ -244,7 +258,9 @@ def command(
         inputs: Annotated[list[Path] | None, typer.Argument(metavar="INPUT...")] = None,
     ) -> None:
         shared = read_section(style, Style)
-        made = draw(read(inputs or []), read_section(config, section), shared)
+        measurements = read(inputs or [])
+        made = draw(measurements, read_section(config, section), shared)
+        say_precision(made, measurements, shared)
         save(made, output, shared)
         # What the figure is made of, and what its files should be when they are read.
         write_sealed(

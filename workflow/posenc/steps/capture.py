@@ -145,7 +145,7 @@ def _fill(network, run: Run, activations: Activations, documents: range, bar, fi
 
     def write(pack, arrays) -> None:
         for name, array in arrays.items():
-            file.write(name, int(begins[pack.documents[0]]), array.numpy())
+            file.write(name, int(begins[pack.documents[0]]), array)
 
     special = run.tokens.table["special"].slice(documents.start, len(documents))
     file.write("special_mask", 0, special.combine_chunks().flatten().to_numpy(False))  # [tokens]

@@ -142,7 +142,14 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         "seed": parameters.seed,
     }
     tokens = found.units[names[0]]["tokens"].to_numpy()  # [documents]
-    entries = [{"condition": name, "spec": dumped(job.conditions[name])} for name in names]
+    entries = [
+        {
+            "condition": name,
+            "spec": dumped(job.conditions[name]),
+            "precision": found.metadata["precision"][name],
+        }
+        for name in names
+    ]
     for name, entry in zip(names, entries, strict=True):
         cosines = PairedMeans(found.cosines(name), tokens, **bootstrap)
         layers = range(len(cosines.value))
@@ -270,6 +277,7 @@ def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
         rows.append(
             {
                 "condition": unit,
+                "precision": found.metadata["precision"][unit],
                 "buckets": [
                     {
                         "from": int(edges[k]) + 1,

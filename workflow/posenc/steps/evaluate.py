@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ from posenc.config.models import Reading
 from posenc.files import ArtifactError, atomic_file, read_json, read_sealed, sha256_json
 from posenc.learned import LearnedMask
 from posenc.learned import read as read_mask
+from posenc.packing import packs_of
+from posenc.precision import note
 from posenc.provenance import code_digest, versions
 from posenc.runs import CONFIG, Tokens, model_digests
 from posenc.steps.common import read_section, run
@@ -33,6 +36,8 @@ from posenc.store import read_table, write_table
 SCHEMA = 1
 CHUNK_TOKENS = 16384
 """Tokens of the documents after which finished work is written down."""
+SAMPLE_TOKENS = 512
+"""Tokens on which fast evaluations are compared with float32."""
 OUTCOMES = pa.schema(
     [
         ("unit", pa.string()),
@@ -59,6 +64,7 @@ class Job(Section):
 
     reading: Reading
     device: str
+    precision: Literal["exact", "fast"]
     batch_tokens: int
     documents: int | None
     special_tokens: bool
@@ -87,11 +93,73 @@ def main(
         "versions": versions("torch", "transformers", "numpy"),
         "code": code_digest("posenc.steps.evaluate"),
     }
-    network = _Network(weights, job, threads)
     sources = [(dataset, tokens / f"{dataset}.parquet", job.units) for dataset in job.datasets]
-    for name, path, units in [*sources, ("long", long, job.long)]:
-        text = Tokens(path)
-        identities = {
+    found = [
+        _Source(name, output / f"{name}.parquet", Tokens(path), units, common, digests, job)
+        for name, path, units in [*sources, ("long", long, job.long)]
+    ]
+    learned = {
+        mask: read_mask(masks / f"{mask}.safetensors")[0]
+        for mask in sorted({mask for source in found for mask in source.masks()})
+    }
+    network = _Network(weights, job, threads)
+    precision = computed_in(network, job, found, learned)
+    for source in found:
+        if not source.is_due():
+            continue
+        digest = sha256_json({unit: source.identities[unit] for unit in source.todo})[:16]
+        partial = output.parents[1] / "captures" / f"{model}.{source.name}.{digest}"
+        rows = []
+        if source.todo:
+            label = f"{model} {source.name}"
+            rows = evaluate(network, source, learned, job, partial, label)
+        write_table(
+            source.table(rows),
+            source.target,
+            {
+                "schema": SCHEMA,
+                "model": model,
+                "dataset": source.name,
+                "is_decoder": job.reading.is_decoder,
+                "vocabulary_size": network.vocabulary_size,
+                "bos": source.text.metadata["bos"],
+                "units": source.identities,
+                "precision": {
+                    unit: source.kept[unit].precision
+                    if unit in source.kept
+                    else precision[source.name][unit]
+                    for unit in source.units
+                },
+            },
+        )
+        # This one's, and what was left of other inputs or code.
+        for old in partial.parent.glob(f"{model}.{source.name}.*"):
+            shutil.rmtree(old)
+
+
+class Recorded(NamedTuple):
+    """What a file holds of a unit: what it is made of, its rows, what it was computed in."""
+
+    identity: Any
+    rows: pa.Table
+    precision: dict[str, Any]
+
+
+class _Source:
+    """The documents of a data set, or the long ones, and what there is to do with them."""
+
+    def __init__(
+        self,
+        name: str,
+        target: Path,
+        text: Tokens,
+        units: dict[str, Unit],
+        common: dict[str, Any],
+        digests: dict[str, str],
+        job: Job,
+    ) -> None:
+        self.name, self.target, self.text, self.units = name, target, text, units
+        self.identities = {
             unit: {
                 **common,
                 "tokens": text.digest,
@@ -100,47 +168,107 @@ def main(
             }
             for unit, section in units.items()
         }
-        target = output / f"{name}.parquet"
         recorded = read(target)
-        is_whole, recorded = recorded is not None, recorded or {}
-        kept = {unit: recorded[unit][1] for unit, identity in identities.items()
-                if unit in recorded and recorded[unit][0] == identity}  # fmt: skip
-        todo = {unit: section for unit, section in units.items() if unit not in kept}
-        if kept:
-            print(f"{target}: {len(kept)} of {len(units)} are current and kept", file=sys.stderr)
-        if todo or not is_whole or recorded.keys() != units.keys():
-            digest = sha256_json({unit: identities[unit] for unit in todo})[:16]
-            partial = output.parents[1] / "captures" / f"{model}.{name}.{digest}"
-            rows = []
-            if todo:
-                chosen = np.arange(len(text.ids))[: job.documents]
-                if name == "long":
-                    chosen = np.flatnonzero(text.lengths == text.metadata["max_tokens"])
-                rows = evaluate(network, text, todo, masks, job, chosen, partial, f"{model} {name}")
-            table = pa.concat_tables([OUTCOMES.empty_table(), *kept.values(), *rows])
-            order = {unit: place for place, unit in enumerate(units)}
-            places = pa.array([order[unit] for unit in table["unit"].to_pylist()], pa.int32())
-            table = table.append_column("place", places).sort_by("place").drop_columns("place")
-            write_table(
-                table,
-                target,
-                {
-                    "schema": SCHEMA,
-                    "model": model,
-                    "dataset": name,
-                    "is_decoder": job.reading.is_decoder,
-                    "vocabulary_size": network.vocabulary_size,
-                    "bos": text.metadata["bos"],
-                    "units": identities,
-                },
+        self.is_whole, self.recorded = recorded is not None, recorded or {}
+        self.kept = {
+            unit: self.recorded[unit]
+            for unit, identity in self.identities.items()
+            if unit in self.recorded and self.recorded[unit].identity == identity
+        }
+        self.todo = {unit: section for unit, section in units.items() if unit not in self.kept}
+        if self.kept:
+            line = f"{target}: {len(self.kept)} of {len(units)} are current and kept"
+            print(line, file=sys.stderr)
+        self.chosen = np.arange(len(text.ids))[: job.documents]
+        if name == "long":
+            self.chosen = np.flatnonzero(text.lengths == text.metadata["max_tokens"])
+
+    def is_due(self) -> bool:
+        """Whether its file has to be written."""
+        return bool(self.todo) or not self.is_whole or self.recorded.keys() != self.units.keys()
+
+    def masks(self) -> set[str]:
+        """Learned masks that it needs."""
+        return {mask for unit in self.todo.values() for mask in unit.condition.masks()}
+
+    def table(self, rows: list[pa.Table]) -> pa.Table:
+        """What is kept and what is new, in the order of the units."""
+        table = pa.concat_tables(
+            [OUTCOMES.empty_table(), *(one.rows for one in self.kept.values()), *rows]
+        )
+        order = {unit: place for place, unit in enumerate(self.units)}
+        places = pa.array([order[unit] for unit in table["unit"].to_pylist()], pa.int32())
+        return table.append_column("place", places).sort_by("place").drop_columns("place")
+
+    def by_length(self) -> Iterator[tuple[int | None, dict[str, Condition]]]:
+        """What there is to do, by the length that documents are cut to; None for as they are."""
+        for tokens in sorted({unit.tokens or 0 for unit in self.todo.values()}):
+            yield (
+                tokens or None,
+                {n: u.condition for n, u in self.todo.items() if (u.tokens or 0) == tokens},
             )
-            # This one's, and what was left of other inputs or code.
-            for old in partial.parent.glob(f"{model}.{name}.*"):
-                shutil.rmtree(old)
 
 
-def read(path: Path) -> dict[str, tuple[Any, pa.Table]] | None:
-    """By unit: what a file says it is made of, and its rows; None if it is absent or damaged."""
+def computed_in(
+    network: _Network, job: Job, sources: list[_Source], learned: dict[str, LearnedMask]
+) -> dict[str, dict[str, Any]]:
+    """Let the model compute as the parameters say.
+
+    Returns
+    -------
+    By source and unit that there is to do: its precision. Fast units are compared with float32 on
+    the first documents.
+    """
+    if job.precision == "exact":
+        return {one.name: {unit: {"mode": "exact"} for unit in one.todo} for one in sources}
+    if not any(one.todo for one in sources):
+        return {one.name: {} for one in sources}
+
+    def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
+        packs = packs_of(source.text.lengths, source.chosen, SAMPLE_TOKENS)
+        documents = np.array(next(packs).documents if len(source.chosen) else [], int)
+        rows = []
+        for tokens, conditions in source.by_length():
+            rows += _rows(network, source.text, documents, tokens, conditions, learned, job, None)
+        found = {}
+        for unit in source.todo:
+            mine = [row for row in rows if row["unit"] == unit]
+            found[unit] = {
+                "nll": np.concatenate([row["nll"] for row in mine] or [np.empty(0)]),
+                "cosine": np.sum([row["cosine"] for row in mine], axis=0),
+                "tokens": sum(row["tokens"] for row in mine),
+            }
+        return found
+
+    exact = {source.name: samples(source) for source in sources}
+    network.quicken()
+    precision: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        fast = samples(source)
+        precision[source.name] = {
+            unit: {"mode": "fast", **_error(fast[unit], exact[source.name][unit])} for unit in fast
+        }
+        line = note(precision[source.name].values())
+        if line:
+            print(f"{source.name}: {line}", file=sys.stderr)
+    return precision
+
+
+def _error(fast: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
+    """How far sums of cosines and losses are from those in float32."""
+    tokens = exact["tokens"]
+    out: dict[str, Any] = {"tokens": int(tokens)}
+    if tokens:
+        difference = np.abs(fast["cosine"] - exact["cosine"]) / tokens  # [n_layers + 1]
+        out["cosine_difference"] = difference.tolist()
+    if len(exact["nll"]):
+        difference = fast["nll"].astype(np.float64) - exact["nll"]  # [scored tokens]
+        out |= {"nll_difference": float(difference.mean()), "nll_sd": float(difference.std())}
+    return out
+
+
+def read(path: Path) -> dict[str, Recorded] | None:
+    """What a file holds, by unit; None if it is absent or damaged."""
     if not path.exists():
         return None
     try:
@@ -148,9 +276,11 @@ def read(path: Path) -> dict[str, tuple[Any, pa.Table]] | None:
     except ArtifactError as error:
         print(f"{error}; it is evaluated again", file=sys.stderr)
         return None
+    precision = metadata.get("precision", {})
     return {
-        unit: (identity, table.filter(pc.equal(table["unit"], unit)))
+        unit: Recorded(identity, table.filter(pc.equal(table["unit"], unit)), precision[unit])
         for unit, identity in metadata.get("units", {}).items()
+        if unit in precision
     }
 
 
@@ -180,33 +310,35 @@ class _Network:
             self._model = ready(load(self.weights, self.job.reading.family, device))
         return self._model
 
+    def quicken(self) -> None:
+        """Let the model compute in bfloat16 from now on."""
+        from posenc.inference import faster
+
+        faster(self.model)
+
 
 def evaluate(
     network: _Network,
-    text: Tokens,
-    units: dict[str, Unit],
-    masks: Path,
+    source: _Source,
+    learned: dict[str, LearnedMask],
     job: Job,
-    chosen: np.ndarray,
     partial: Path,
-    name: str,
+    label: str,
 ) -> list[pa.Table]:
-    """Evaluate units on the chosen documents, some documents at a time."""
-    learned: dict[str, LearnedMask] = {}
-    for mask in {mask for unit in units.values() for mask in unit.condition.masks()}:
-        learned[mask], _ = read_mask(masks / f"{mask}.safetensors")
-    lengths = text.lengths[chosen]
+    """Evaluate what there is to do with a source, some documents at a time."""
+    units = source.todo
+    lengths = source.text.lengths[source.chosen]
     tables = []
-    with tqdm(total=int(lengths.sum()) * len(units), unit="token", desc=name, mininterval=5) as bar:
+    total = int(lengths.sum()) * len(units)
+    with tqdm(total=total, unit="token", desc=label, mininterval=5) as bar:
         for number, part in enumerate(_chunks(lengths)):
-            chunk = chosen[part]
+            chunk = source.chosen[part]
             path = partial / f"{number:05d}.parquet"
             table = _finished(path)
             if table is None:
                 rows = []
-                for tokens in sorted({unit.tokens or 0 for unit in units.values()}):
-                    some = {n: u.condition for n, u in units.items() if (u.tokens or 0) == tokens}
-                    rows += _rows(network, text, chunk, tokens or None, some, learned, job, bar)
+                for tokens, some in source.by_length():
+                    rows += _rows(network, source.text, chunk, tokens, some, learned, job, bar)
                 table = pa.Table.from_pylist(rows, OUTCOMES)
                 with atomic_file(path) as temporary:
                     pq.write_table(table, temporary)

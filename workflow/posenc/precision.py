@@ -1,0 +1,51 @@
+"""What was computed in bfloat16, and how far it is from float32, in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def precisions(measurement: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The precision of a measurement, and of each of its conditions."""
+    for one in (measurement, *measurement.get("conditions", ())):
+        if "precision" in one:
+            yield one["precision"]
+
+
+def note(each: Iterable[Mapping[str, Any]]) -> str | None:
+    """The largest errors of fast results against float32.
+
+    Parameters
+    ----------
+    each
+        ``mode`` is ``exact`` or ``fast``; a fast one has ``tokens``, and of ``nll_difference``
+        (nats a token), ``nll_sd``, ``cosine_difference`` (by hidden state) and ``relative_error``
+        (by hidden state) those that were measured.
+
+    Returns
+    -------
+    One line; None where nothing was fast.
+    """
+    fast = [one for one in each if one["mode"] == "fast"]
+    if not fast:
+        return None
+
+    def largest(key: str) -> float | None:
+        values = [one[key] for one in fast if key in one]
+        flat = [x for value in values for x in (value if isinstance(value, list) else [value])]
+        return max(map(abs, flat), default=None)
+
+    said = {
+        "{:.1g} nats a token": largest("nll_difference"),
+        "{:.1g} in a mean cosine": largest("cosine_difference"),
+        "{:.1g} of the norm of a hidden state": largest("relative_error"),
+    }
+    errors = [text.format(value) for text, value in said.items() if value is not None]
+    if not errors:
+        return "computed in bfloat16, not compared with float32"
+    tokens = min(one["tokens"] for one in fast)
+    return (
+        f"computed in bfloat16; off float32 by at most {', '.join(errors)} "
+        f"({tokens} tokens of each run compared)"
+    )

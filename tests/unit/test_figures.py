@@ -194,9 +194,18 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     assert "nothing is lost" in questions.texts[0].get_text()
     local = synthetic.write_inputs(tmp_path, "local")
     read = common.read_measurements(local["conditions"])
+    high = next(
+        entry for one in read if one.get("is_decoder") for entry in one["conditions"]
+        if entry["condition"] == "fitted"
+    )  # fmt: skip
+    high["recovered"] = {"value": 1.78, "low": 1.5, "high": 2.1}
     figure = recovered_share.draw(read, SECTIONS.recovered_share, STYLE)
     for name in ("decoder imdb", "decoder imdb 1", "decoder imdb 2"):
         assert len(lines(figure, name)) > 20
+    panel = figure.axes[0]
+    arrows = [line for line in panel.get_lines() if line.get_marker() == ">"]
+    assert [float(text.get_text()) for text in panel.texts if "−" not in text.get_text()] == [1.78]
+    assert len(arrows) == 1 and arrows[0].get_xdata()[0] < recovered_share.HIGHEST
 
 
 def test_sweeps_are_curves_with_levels(inputs):

@@ -28,7 +28,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     matplotlib.figure.Figure
         A mark with its interval for each decoder; a number beside an arrow where the share lies
-        below the axis. A data set on which nothing is lost has no shares, and says so.
+        beyond the axis. A data set on which nothing is lost has no shares, and says so.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -96,12 +96,16 @@ def _draw_share(
 ) -> None:
     look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if order == 0 else "white"}
     label = common.display(model)
-    if share["value"] < LOWEST:
-        axes.plot([LOWEST + 0.02], [height], marker="<", **look)
+    is_below = share["value"] < LOWEST
+    if is_below or share["value"] > HIGHEST:
+        end, inwards = (LOWEST, 1) if is_below else (HIGHEST, -1)
+        axes.plot([end + 0.02 * inwards], [height], marker="<" if is_below else ">", **look)
         if order == 0:
             axes.text(
-                LOWEST + 0.06, height, f"{share['value']:.2f}".replace("-", "−"), va="center",
-                color=colour, fontsize=common.SMALLEST_POINTS,
+                end + 0.06 * inwards, height, f"{share['value']:.2f}".replace("-", "−"),
+                va="center", ha="left" if is_below else "right", color=colour,
+                fontsize=common.SMALLEST_POINTS, zorder=4,
+                bbox={"fc": "white", "ec": "none", "pad": 0.5},
             )  # fmt: skip
         return
     axes.plot(

@@ -33,6 +33,7 @@ VARIANTS = {
     "perplexity": ("plain float32", "one by one", "ours exact", "ours fast"),
     "forward": ("plain float32", "ours exact", "ours fast"),
 }  # fmt: skip
+BEGIN, END = "<!-- table -->", "<!-- end -->"
 LINEAR = 12 * 12 * 768**2 * 2
 """Floating-point operations of GPT-2's matrix products a token, attention and logits left out."""
 
@@ -101,6 +102,8 @@ def main(
     ),
     tasks: Annotated[list[str] | None, typer.Option(help="some of them")] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file of all results")] = None,
+    picture: Annotated[Path | None, typer.Option(help="PNG file of the ratios")] = None,
+    page: Annotated[Path | None, typer.Option(help="page whose table is made anew")] = None,
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
     python = peers_python(peers.absolute())
@@ -118,30 +121,96 @@ def main(
                     bar.set_description(" ".join(job))
                     found[job].append(run(*job, python, place, threads))
                     bar.update()
-    report(found, tokens, statistics.median(rates), threads)
+    record = {
+        "tokens": tokens, "documents": documents, "threads": threads, "rates": rates,
+        "versions": list(PEERS), "processor": processor(),
+        "rows": [{"task": t, "variant": v, "runs": one} for (t, v), one in found.items()],
+    }  # fmt: skip
+    print(f"\n{table(record)}")
     if output:
-        rows = [{"task": t, "variant": v, "runs": one} for (t, v), one in found.items()]
-        facts = {"tokens": tokens, "documents": documents, "threads": threads, "rates": rates}
-        output.write_text(json.dumps({**facts, "rows": rows}, indent=1))
+        output.write_text(json.dumps(record, indent=1) + "\n")
+    if picture:
+        draw(record, picture)
+    if page:
+        page.write_text(filled(page.read_text(), record))
 
 
-def report(found: dict, tokens: int, rate: float, threads: int) -> None:
-    """Print medians, ratios within each round, and what they cost."""
-    print(f"\n{tokens:,} tokens, {threads} threads; a float32 product: {rate / 1e9:.0f} GFLOP/s\n")
-    print("| task | variant | ratio [rounds] | tokens/s | bytes a token | peak MB | of the rate |")
-    print("| --- " * 7 + "|")
-    for (task, variant), runs in found.items():
-        plain = found[task, "plain float32"]
-        ratios = [a["seconds"] / b["seconds"] for a, b in zip(plain, runs, strict=True)]
+def filled(text: str, record: dict) -> str:
+    """A page with the table of a record between its marks."""
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return f"{text[:begin]}\n{table(record)}{text[end:]}"
+
+
+def processor() -> str:
+    """The processor's name and what it has for products of matrices."""
+    pairs = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
+    facts = {key.strip(): value.strip() for key, _, value in pairs}
+    flags = facts.get("flags", "").split()
+    kinds = [name for name in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if name in flags]
+    return f"{facts.get('model name', 'unknown')} ({', '.join(kinds)})"
+
+
+def ratios(record: dict, row: dict) -> list[float]:
+    """How many times as fast as the plain script, round by round."""
+    first = (r for r in record["rows"] if r["task"] == row["task"])
+    plain = next(r for r in first if r["variant"] == "plain float32")
+    return [a["seconds"] / b["seconds"] for a, b in zip(plain["runs"], row["runs"], strict=True)]
+
+
+def table(record: dict) -> str:
+    """Medians, ratios within each round, and what they cost, in Markdown."""
+    tokens, rate = record["tokens"], statistics.median(record["rates"])
+    lines = [
+        f"{tokens:,} tokens in {record['documents']} documents, {record['threads']} threads, "
+        f"{len(record['rates'])} rounds; {record['processor']}; "
+        f"a float32 product by PyTorch: {rate / 1e9:.0f} GFLOP/s",
+        "",
+        "| task | variant | times as fast [rounds] | tokens/s | bytes a token | peak MB "
+        "| of the rate |",
+        "| --- " * 7 + "|",
+    ]  # fmt: skip
+    for row in record["rows"]:
+        found, runs = ratios(record, row), row["runs"]
         seconds = statistics.median(one["seconds"] for one in runs)
-        kept = runs[0].get("kept", runs[0]["bytes"])
-        share = f"{tokens * LINEAR / seconds / rate:.2f}" if task == "forward" else ""
-        spread = f"[{min(ratios):.2f}, {max(ratios):.2f}]"
-        print(
-            f"| {task} | {variant} | {statistics.median(ratios):.2f} {spread} "
-            f"| {tokens / seconds:.0f} | {kept / tokens:,.0f} "
+        written = runs[0]["bytes"] if row["task"] == "capture" else 0
+        kept = runs[0].get("kept", written) / tokens
+        is_forward = row["task"] == "forward"
+        share = f"{tokens * LINEAR / seconds / rate:.2f}" if is_forward else ""
+        lines.append(
+            f"| {row['task']} | {row['variant']} | {statistics.median(found):.2f} "
+            f"[{min(found):.2f}, {max(found):.2f}] | {tokens / seconds:,.0f} "
+            f"| {f'{kept:,.0f}' if kept else ''} "
             f"| {max(one['peak'] for one in runs) / 1e6:,.0f} | {share} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def draw(record: dict, path: Path) -> None:
+    """The ratios as bars, each round a point."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    labels, height = [], 0.0
+    tasks = list(dict.fromkeys(row["task"] for row in record["rows"]))
+    for task in tasks:
+        for row in (row for row in record["rows"] if row["task"] == task):
+            found, is_ours = ratios(record, row), row["variant"].startswith("ours")
+            middle = statistics.median(found)
+            axes.barh(height, middle, 0.8, color="#0072B2" if is_ours else "0.75")
+            axes.plot(found, [height] * len(found), "k.", ms=3)
+            axes.text(max(found) + 0.1, height, f"{middle:.2f}", va="center", fontsize=8)
+            labels.append((height, f"{task}: {row['variant'].replace('_', ' ')}"))
+            height += 1
+        height += 0.6
+    axes.set_yticks([y for y, _ in labels], [name for _, name in labels], fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(1, color="0.3", lw=0.8)
+    axes.set_xlabel("times as fast as the plain library script (bars: medians; points: rounds)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -30,10 +30,13 @@ PLUGIN = (
     "snakemake-executor-plugin-slurm-jobstep==0.6.1",
     "throttler==1.2.3",
 )
-GPU_RULES = ("train", "capture")
+GPU_RULES = ("train", "capture", "masks", "evaluate")
 # What the node is smaller in than a site's. Bytes are compared on one thread, as in make_project;
 # the key replaces the profile's, so it names every rule that has threads.
-THREADS = {"train": 1, "capture": 1, "tokenizer": os.cpu_count(), "training_tokens": 1}
+THREADS = {
+    "train": 1, "capture": 1, "masks": 1, "evaluate": 1, "tokenizer": os.cpu_count(),
+    "training_tokens": 1,
+}  # fmt: skip
 PARTS = 2
 FOR_ONE_NODE = (
     "--set-threads",

@@ -205,7 +205,14 @@ def step(config: dict, name: str, target: Path, directory: Path, **options) -> s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"format": "imdb", "source": config}))
     command = [sys.executable, "-m", "posenc.steps.fetch", "--config", path, "--output", target]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, **options)
+    return subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=directory, preexec_fn=_heed, **options
+    )
+
+
+def _heed() -> None:
+    """Let Ctrl-C end a program, also where the tests themselves run in a shell's background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

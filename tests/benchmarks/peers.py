@@ -100,7 +100,7 @@ class NNsight:
             torch.save(saved, path)
 
 
-def perplexity(folder: Path, batches: list[list[list[int]]]) -> float:
+def perplexity(folder: Path, batches: list[list[list[int]]]) -> tuple[float, float]:
     """As the package ``evaluate`` does it: logits of whole padded batches, float32."""
     model, sums, scored = library_model(folder, torch.float32), 0.0, 0
     loss = torch.nn.CrossEntropyLoss(reduction="none")
@@ -113,7 +113,12 @@ def perplexity(folder: Path, batches: list[list[list[int]]]) -> float:
         nll = loss(logits.transpose(1, 2), ids[:, 1:]) * shifted
         sums, scored = sums + float(nll.sum()), scored + int(shifted.sum())
 
-    return timed(one, batches), lambda: math.exp(sums / scored)
+    def forget() -> None:
+        nonlocal sums, scored
+        sums, scored = 0.0, 0
+
+    seconds = timed(one, batches, forget)
+    return seconds, math.exp(sums / scored)
 
 
 def two_conditions(folder: Path, batches: list[list[list[int]]], output: Path) -> float:
@@ -135,9 +140,10 @@ def two_conditions(folder: Path, batches: list[list[list[int]]], output: Path) -
     return timed(one, batches)
 
 
-def timed(one, batches) -> float:
+def timed(one, batches, after_first=lambda: None) -> float:
     """Seconds of all batches, one of them run before."""
     one(batches[0][:2])
+    after_first()
     begin = time.perf_counter()
     for batch in batches:
         one(batch)
@@ -161,8 +167,7 @@ def main(task: str, variant: str, folder: Path, documents: Path, output: Path) -
         )
         (output / "0.pt").unlink()
     elif task == "perplexity":
-        report["seconds"], value = perplexity(folder, batches)
-        report["value"] = value()
+        report["seconds"], report["value"] = perplexity(folder, batches)
     elif task == "two conditions":
         report["seconds"] = two_conditions(folder, batches, output)
     else:

@@ -205,9 +205,8 @@ def step(config: dict, name: str, target: Path, directory: Path, **options) -> s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"format": "imdb", "source": config}))
     command = [sys.executable, "-m", "posenc.steps.fetch", "--config", path, "--output", target]
-    return subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=directory, preexec_fn=_heed, **options
-    )
+    options.setdefault("preexec_fn", _heed)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, **options)
 
 
 def _heed() -> None:

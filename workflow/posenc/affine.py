@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 
 import torch
 from torch import Tensor, nn
@@ -60,6 +61,9 @@ def _has_one_call(x: Tensor, weight: Tensor) -> bool:
     )
 
 
+_PAGEOUT = 21  # Linux 5.4; Python has no name for it
+
+
 class Affine(nn.Module):
     """:func:`affine` as a module, with the same parameters."""
 
@@ -112,6 +116,7 @@ def ready(model: nn.Module) -> nn.Module:
     -------
     The model.
     """
+    transposed = set()  # weights that the library keeps as [inputs, outputs]
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, (Conv1D, nn.Linear)):
@@ -120,15 +125,15 @@ def ready(model: nn.Module) -> nn.Module:
                 if type(getattr(parent, follows, None)) in _ACTIVATIONS:
                     activation = _ACTIVATIONS[type(getattr(parent, follows))]
                     setattr(parent, follows, nn.Identity())
-                if isinstance(child, Conv1D):  # its weight is [inputs, outputs]
-                    _bring(child.weight, transposed=True)
+                if isinstance(child, Conv1D):
+                    transposed.add(id(child.weight))
                 setattr(parent, name, Affine(child.weight, child.bias, activation))
     for parameter in model.parameters():
-        _bring(parameter)
+        _bring(parameter, id(parameter) in transposed)
     return model
 
 
-def _bring(parameter: nn.Parameter, transposed: bool = False) -> None:
+def _bring(parameter: nn.Parameter, transposed: bool) -> None:
     """Copy a parameter to memory of its own.
 
     The loaded weights are a file that is mapped: its pages count as this process's memory once they
@@ -137,11 +142,8 @@ def _bring(parameter: nn.Parameter, transposed: bool = False) -> None:
     mapped = parameter.data
     data = mapped.T if transposed else mapped
     parameter.data = data.clone(memory_format=torch.contiguous_format)
-    if mapped.device.type == "cpu" and mapped.nbytes >= mmap.PAGESIZE and _PAGEOUT is not None:
+    if mapped.device.type == "cpu" and mapped.nbytes >= mmap.PAGESIZE and sys.platform == "linux":
         begin = -(-mapped.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
         size = (mapped.data_ptr() + mapped.nbytes - begin) // mmap.PAGESIZE * mmap.PAGESIZE
         # Advice only: pages that the kernel lets go are read again from the file where needed.
         ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), _PAGEOUT)
-
-
-_PAGEOUT = 21 if hasattr(mmap, "MADV_FREE") else None  # Linux 5.4; Python has no name for it

@@ -159,7 +159,7 @@ def token_losses(
         for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
             total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
         losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
-    return torch.cat(losses) if losses else hidden.new_zeros(0, dtype=torch.float32)
+    return torch.cat(losses)
 
 
 @torch.inference_mode()

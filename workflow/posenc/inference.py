@@ -13,6 +13,7 @@ from torch.nn import functional
 from .affine import pack
 from .capture import document_losses, packed_states
 from .interventions import is_decoder
+from .precision import loss_error
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,12 @@ class Sample:
         """
         pairs = list(zip(self.states, reference.states, strict=True))
         cosines = [functional.cosine_similarity(a.double(), b.double(), dim=-1) for a, b in pairs]
-        out: dict[str, Any] = {
+        return {
             "tokens": len(self.states[0]),
             "relative_error": [float((a - b).norm() / b.norm()) for a, b in pairs],
             "one_minus_cosine": [float(1 - cosine.mean()) for cosine in cosines],
+            **loss_error(self.nll, reference.nll),
         }
-        if len(self.nll):
-            difference = (self.nll - reference.nll).astype(np.float64)  # [scored tokens]
-            out |= {
-                "nll_difference": float(difference.mean()),
-                "nll_sd": float(difference.std()),
-            }
-        return out
 
 
 def faster(model: nn.Module) -> nn.Module:

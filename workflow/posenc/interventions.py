@@ -12,6 +12,7 @@ itself alone.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -286,7 +287,7 @@ def _attend(
             )
         bias = None if mask is None else torch.where(mask, 0.0, -torch.inf)
         if branch.causal:
-            bias = torch.full((longest, longest), -torch.inf).triu_(1)  # [tokens, tokens]
+            bias = _future(longest)
         return _step_by_step(query, key, value, scaling, bias)
     made = branch.tensors(layer, lengths, longest, query.device)
     score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
@@ -301,6 +302,12 @@ def _attend(
             query, key, value, attn_mask=bias, scale=scaling
         )
     return _step_by_step(query, key, value, scaling, made["bias"], score_factor, pattern_factor)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _future(length: int) -> Tensor:
+    """What hides the keys after each query, float32 [length, length]; all layers share it."""
+    return torch.full((length, length), -torch.inf).triu_(1)
 
 
 def _step_by_step(

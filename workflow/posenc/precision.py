@@ -3,7 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SAMPLE_TOKENS = 512
+"""Tokens on which a fast run is compared with float32."""
+
+
+def loss_error(nll: NDArray[np.float32], reference: NDArray[np.float32]) -> dict[str, float]:
+    """How far losses are from those in float32.
+
+    Parameters
+    ----------
+    nll, reference
+        float32 [scored tokens], nats.
+
+    Returns
+    -------
+    dict
+        ``nll_difference``, the mean over tokens, and its standard deviation ``nll_sd``; nothing
+        where no token is scored.
+    """
+    if not len(nll):
+        return {}
+    difference = nll.astype(float) - reference  # [scored tokens]
+    return {"nll_difference": float(difference.mean()), "nll_sd": float(difference.std())}
 
 
 def precisions(measurement: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -20,16 +20,13 @@ from tqdm import tqdm
 from posenc.config.activations import Activations
 from posenc.files import ArtifactError, write_json
 from posenc.packing import packs_of
+from posenc.precision import SAMPLE_TOKENS
 from posenc.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.shards import ShardFile
 from posenc.steps.common import read_section, run
 
 if TYPE_CHECKING:
     from posenc.capture import Shape
-
-
-SAMPLE_TOKENS = 512
-"""Tokens on which a fast run is compared with float32."""
 
 
 def main(

@@ -27,7 +27,7 @@ from posenc.files import ArtifactError, atomic_file, read_json, read_sealed, sha
 from posenc.learned import LearnedMask
 from posenc.learned import read as read_mask
 from posenc.packing import packs_of
-from posenc.precision import note
+from posenc.precision import SAMPLE_TOKENS, loss_error, note
 from posenc.provenance import code_digest, versions
 from posenc.runs import CONFIG, Tokens, model_digests
 from posenc.steps.common import read_section, run
@@ -36,8 +36,6 @@ from posenc.store import read_table, write_table
 SCHEMA = 1
 CHUNK_TOKENS = 16384
 """Tokens of the documents after which finished work is written down."""
-SAMPLE_TOKENS = 512
-"""Tokens on which fast evaluations are compared with float32."""
 OUTCOMES = pa.schema(
     [
         ("unit", pa.string()),
@@ -257,13 +255,10 @@ def computed_in(
 def _error(fast: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
     """How far sums of cosines and losses are from those in float32."""
     tokens = exact["tokens"]
-    out: dict[str, Any] = {"tokens": int(tokens)}
+    out: dict[str, Any] = {"tokens": int(tokens), **loss_error(fast["nll"], exact["nll"])}
     if tokens:
         difference = np.abs(fast["cosine"] - exact["cosine"]) / tokens  # [n_layers + 1]
         out["cosine_difference"] = difference.tolist()
-    if len(exact["nll"]):
-        difference = fast["nll"].astype(np.float64) - exact["nll"]  # [scored tokens]
-        out |= {"nll_difference": float(difference.mean()), "nll_sd": float(difference.std())}
     return out
 
 

@@ -7,6 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from posenc import plan
+from posenc.config.measurements import BUNDLED
 from posenc.config.params import ParamsError, json_schema, load, validate
 from posenc.studies import StudyError, activate
 
@@ -52,6 +53,17 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("models.decoder.source.n_heads", 3, r"d_model 128 is not a multiple of n_heads 3"),
         ("models.decoder.max_tokens", 500, r"max_tokens 500 exceeds source\.n_positions 128"),
         ("models.decoder.source.split", "test", r"models\.decoder would be trained on the split"),
+        ("models.decoder.source.positions", "rotary", r"studies\.default\.models names 'decoder', "
+         r"whose source\.positions is 'rotary'.*list it under studies\.default\.schemes"),
+        ("models.scheme_none.source.positions", "relative", r"source\.positions: is 'relative'"),
+        ("models.scheme_rotary.source.n_heads", 64, r"positions 'rotary' turns pairs of features"),
+        ("studies.default.schemes", {"minilm": "sample_reviews"}, r"'minilm' is in models and in"),
+        ("studies.default.schemes", {"bert": "sample_reviews"}, r"studies\.default\.schemes names "
+         r"'bert', whose source\.kind is 'hub'"),
+        ("studies.default.schemes", {"scheme_none": "imbd"}, r"schemes names 'imbd'"),
+        ("studies.default.matrices", ["sinusoids"], r"matrices names 'sinusoids'.*'sinusoid'\?"),
+        ("matrices.sinusoid.d_model", 7, r"matrices\.sinusoid\.d_model: is 7"),
+        ("measurements.spectra.bands", [0.2, 0.1], r"bands \[0\.2, 0\.1\] must rise"),
         ("conditions.zero.position", "null", r"conditions\.zero\.position: is 'null'"),
         ("figures.perplexity.height", "tall", r"figures\.perplexity\.height: is 'tall'"),
         ("studies.real.models", ["bret", "gpt2"], r"models names 'bret'"),
@@ -118,15 +130,19 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
     def of_each_model(job: str) -> set[str]:
         return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
 
+    schemes = raw["studies"]["default"]["schemes"]
+    assert len(schemes) == 5
     for key, value, expected in (
         ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
         ("models.decoder.source.seed", 7,
          {"models/decoder/train.json", "models/decoder/corpus.json"}),
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
-          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference")}),
+          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference",
+                      "layer_norm", "position_embeddings", "readback", "relative_attention")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
-        ("datasets.sample_reviews.evaluation.documents", 7, of_each_model("tokenize")),
+        ("datasets.sample_reviews.evaluation.documents", 7,
+         {*of_each_model("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes)}),
         ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
         ("datasets.sample_reviews.text.normalization", "none",
          {"datasets/sample_reviews/documents.json"}),
@@ -148,7 +164,16 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("studies.default.conditions", ["intact"],
          {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
           *of_each_model("perplexity"), *of_each_model("evaluate"),
-          *of_each_model("conditions")}),
+          *of_each_model("conditions"),
+          *(f"{job}/{model}.json" for job in BUNDLED for model in ("minilm", "decoder"))}),
+        ("measurements.probes.seed", 9,
+         {*of_each_model("probes"), *(f"scheme_probes/{scheme}.json" for scheme in schemes)}),
+        ("measurements.position_embeddings.rows", 99,
+         {*of_each_model("position_embeddings"), "position_embeddings/sinusoid.json",
+          "position_embeddings/gaussian.json"}),
+        ("matrices.gaussian.seed", 9, {"position_embeddings/gaussian.json"}),
+        ("measurements.lags.seed", 9, {"lags.json"}),
+        ("models.scheme_none.source.steps", 9, {"models/scheme_none/train.json"}),
         ("studies.default.title", "Another", set()),
         ("studies.real.title", "Another", set()),
     ):  # fmt: skip

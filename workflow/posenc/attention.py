@@ -1,5 +1,7 @@
 """Queries and keys, recorded through the library's own attention interface.
 
+Those of a rotary model are recorded as turned, so that they give its scores.
+
 The recorder hands over to the library's scaled-dot-product attention, so outputs are the ones
 that the untouched model gives. The mask function is registered under the same name: without it
 the library would build no mask for an unknown implementation, silently.
@@ -37,6 +39,9 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
+    change = getattr(module, "change_scores", None)  # of ALiBi and rotary models: posenc.schemes
+    if change is not None:
+        query, key, attention_mask = change(query, key, attention_mask)
     if _active is not None:
         _active.queries[module.layer_idx] = query
         _active.keys[module.layer_idx] = key

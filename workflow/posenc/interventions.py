@@ -24,7 +24,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from . import attention, positions, profiles
+from . import attention, positions, profiles, schemes
 from . import semantics as rows
 from .config.conditions import Condition, LearnedPosition, Mask, Scale
 from .learned import LearnedMask
@@ -492,6 +492,9 @@ def applied(
     ConditionError
         If the condition does not fit the model.
     """
+    scheme = getattr(model.config, schemes.KEY, "learned")
+    if scheme in schemes.IN_ATTENTION:
+        raise ConditionError(f"conditions edit position embeddings; the model has {scheme} instead")
     with embedded(model, condition, masks, tokens):
         if condition.mask is None:
             yield model

@@ -203,7 +203,7 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
     import transformers
     from safetensors import SafetensorError
 
-    from . import attention
+    from . import attention, schemes
 
     classes = {
         "bert": (transformers.BertModel, {"add_pooling_layer": False}),
@@ -230,6 +230,7 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
     missing = sorted(report["missing_keys"])
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
+    schemes.install(model)
     return model.eval().to(device)
 
 

@@ -6,6 +6,7 @@ Snakemake compares what a rule reads by content when it is a file; so what each 
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +16,8 @@ from typing import Any
 from . import code
 from .config.conditions import Condition, dumped
 from .config.datasets import Evaluation
-from .config.measurements import RUNS
-from .config.models import TrainSource
+from .config.measurements import BUNDLED, RUNS
+from .config.models import Reading, TrainSource
 from .config.params import Params
 from .files import write_json_if_changed
 
@@ -26,8 +27,12 @@ DOCUMENTS = Path("data/documents")
 SET_ASIDE = Path("data/set_aside")
 TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
-DATASETS = ("conditions", "norms", "reference")
+DATASETS = ("conditions", "norms", "reference", "layer_norm", "scheme_probes", *BUNDLED)
 """Measurements with one file for a model and a data set."""
+WEIGHTS = ("position_embeddings", "readback", "relative_attention")
+"""Measurements of a model's weights alone, with one file for a model (or a matrix)."""
+STUDY_WIDE = ("random_causal", "lags")
+"""Measurements with one file for a study."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -43,6 +48,20 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     study = params.study
     for name in study.models:
         yield from _jobs(params, name)
+    for name in study.schemes:
+        yield from _scheme_jobs(params, name)
+    for name in study.matrices:
+        yield (
+            CONFIG / "position_embeddings" / f"{name}.json",
+            {
+                "parameters": params.measurements.position_embeddings.model_dump(),
+                "reading": None,
+                "matrix": params.matrices[name].model_dump(),
+            },
+        )
+    for measurement in STUDY_WIDE:
+        parameters = getattr(params.measurements, measurement).model_dump()
+        yield CONFIG / f"{measurement}.json", {"parameters": parameters}
     for name, part in params.figures:
         yield CONFIG / "figures" / f"{name}.json", part.model_dump()
     runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
@@ -67,7 +86,7 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
         },
     )
-    for measurement in RUNS:
+    for measurement in (*RUNS, *BUNDLED):
         yield (
             CONFIG / measurement / f"{name}.json",
             {
@@ -76,7 +95,15 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
                 "conditions": study.conditions,
             },
         )
-    for measurement in ("norms", "reference"):
+    for measurement in WEIGHTS:
+        job = {
+            "parameters": getattr(params.measurements, measurement).model_dump(),
+            "reading": reading,
+        }
+        if measurement == "position_embeddings":
+            job["matrix"] = None
+        yield CONFIG / measurement / f"{name}.json", job
+    for measurement in ("norms", "reference", "layer_norm"):
         yield (
             CONFIG / measurement / f"{name}.json",
             {
@@ -88,17 +115,42 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     yield from _condition_jobs(params, name)
 
 
+def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs of a model read that is only probed."""
+    study, model = params.study, params.models[name]
+    yield (
+        CONFIG / "tokenize" / f"{name}.json",
+        {
+            "texts": {
+                one: _text(model.reading, one, params.datasets[one].evaluation)
+                for one in study.datasets
+            }
+        },
+    )
+    yield (
+        CONFIG / "scheme_probes" / f"{name}.json",
+        {
+            "parameters": params.measurements.probes.model_dump(),
+            "reading": model.reading.model_dump(),
+            "scheme": model.source.positions,
+            "datasets": study.datasets,
+            "device": params.activations.device,
+        },
+    )
+
+
+def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "reading": {**reading.model_dump(), **changed},
+        "evaluation": evaluation.model_dump(),
+    }
+
+
 def _texts(params: Params, name: str) -> dict[str, Any]:
     """All texts that a study gives to a model: those of its evaluation, and the others."""
-    study, reading = params.study, params.models[name].reading
-
-    def text(dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
-        return {
-            "dataset": dataset,
-            "reading": {**reading.model_dump(), **changed},
-            "evaluation": evaluation.model_dump(),
-        }
-
+    study = params.study
+    text = functools.partial(_text, params.models[name].reading)
     data = params.datasets[study.calibration]
     longer = data.evaluation.model_copy(update={"documents": study.extrapolation.documents})
     return {
@@ -180,8 +232,7 @@ def masks_of(params: Params, model: str) -> list[str]:
 def materialize(params: Params) -> None:
     """Write every section that changed to ``data/config``, and remove what is none.
 
-    DVC's first stage does the same, and the others wait for it. A study that trains nothing has
-    an empty folder of trainings, which DVC's stages name.
+    DVC's first stage does the same, and the others wait for it.
     """
     written = set()
     for path, value in sections(params):
@@ -191,7 +242,13 @@ def materialize(params: Params) -> None:
         # A hidden file is another process's, which is writing just now.
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
-    (folder(params) / "training").mkdir(parents=True, exist_ok=True)
+    make_folders(params)
+
+
+def make_folders(params: Params) -> None:
+    """Make the folders that DVC's stages name and that a study may have nothing in."""
+    for name in ("training", "measurements/scheme_probes"):
+        (folder(params) / name).mkdir(parents=True, exist_ok=True)
 
 
 def folder(params: Params) -> Path:
@@ -201,15 +258,22 @@ def folder(params: Params) -> Path:
 
 def _leaves(params: Params, root: Path) -> set[Path]:
     study = params.study
+    measured = root / "measurements"
     paths = {root / "training" / model for model in study.trained}
+    paths |= {measured / "position_embeddings" / f"{one}.json" for one in study.matrices}
+    for model in study.schemes:
+        for dataset in study.datasets:
+            paths.add(root / "tokens" / model / f"{dataset}.parquet")
+            paths.add(measured / "scheme_probes" / model / f"{dataset}.json")
     for model in study.models:
         paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
         paths |= {root / "masks" / model, root / "evaluations" / model}
+        paths |= {measured / one / f"{model}.json" for one in WEIGHTS}
         for dataset in [*study.datasets, "long"]:
             paths.add(root / "measurements" / "conditions" / model / f"{dataset}.json")
         for dataset in study.datasets:
             paths.add(root / "tokens" / model / f"{dataset}.parquet")
-            for measurement in ("norms", "reference"):
+            for measurement in ("norms", "reference", "layer_norm", *BUNDLED):
                 paths.add(root / "measurements" / measurement / model / f"{dataset}.json")
             for condition in study.conditions:
                 paths.add(root / "activations" / model / dataset / condition)
@@ -240,12 +304,13 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{one}/*/*/*" for one in RUNS),
         *(f"measurements/{one}/*/*" for one in DATASETS),
+        *(f"measurements/{one}/*" for one in WEIGHTS),
     ]  # fmt: skip
     _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
     # No study can have this name.
     documents = {DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
     _tidy(DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
-    (place / "training").mkdir(parents=True, exist_ok=True)
+    make_folders(params)
 
 
 def _tidy(
@@ -302,6 +367,8 @@ def facts(params: Params) -> dict[str, Any]:
             for name in active.models
             for model in [params.models[name]]
         },
+        "schemes": {name: params.models[name].source.positions for name in active.schemes},
+        "matrices": {name: params.matrices[name].model_dump() for name in active.matrices},
         "datasets": {name: params.datasets[name].model_dump() for name in active.datasets},
         "conditions": {name: dumped(params.conditions[name]) for name in active.all_conditions},
         "masks": {
@@ -322,8 +389,9 @@ def training_dataset(params: Params, model: str) -> str:
         If no study trains it.
     """
     for candidate in (params.study, *params.studies.values()):
-        if model in candidate.trained:
-            return candidate.trained[model]
+        learned_from = {**candidate.trained, **candidate.schemes}
+        if model in learned_from:
+            return learned_from[model]
     raise ValueError(f"no study trains {model!r}: list it under studies.*.trained")
 
 

@@ -32,3 +32,8 @@ class Results:
     def of(self, measurement: str) -> list[Mapping[str, Any]]:
         """The runs of one measurement."""
         return [one for one in self.measurements if one["measurement"] == measurement]
+
+
+def unbundled(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The measurements that a file holds: itself, or those of all conditions."""
+    return value.get("runs", [value])

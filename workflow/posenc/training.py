@@ -44,6 +44,8 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     """
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    from .schemes import prepare
+
     torch.manual_seed(source.seed)
     config = GPT2Config(
         vocab_size=vocabulary_size,
@@ -59,7 +61,9 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
         eos_token_id=end_of_text,
         use_cache=False,
     )
-    return GPT2LMHeadModel(config)
+    model = GPT2LMHeadModel(config)
+    prepare(model, source.positions)
+    return model
 
 
 def sequences(documents: list[list[int]], n_positions: int) -> Tensor:

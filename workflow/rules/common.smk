@@ -90,10 +90,11 @@ def of_model(pattern):
 def outputs():
     """Every file that the rules make for the active study, temporary ones left out."""
     values = {
-        "model": STUDY.models,
+        "model": [*STUDY.models, *STUDY.schemes],
         "dataset": STUDY.all_datasets,
         "figure": list(FIGURES),
         "text": list(plan.TEXTS),
+        "subject": [*STUDY.models, *STUDY.matrices],
     }
     raw = list(map(raw_path, values["dataset"]))
     paths = {*raw, *(f"{path}.json" for path in raw)}

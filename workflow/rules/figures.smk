@@ -1,4 +1,11 @@
 # measurements -> figures
+def measured(name):
+    """The files of a measurement of positions, in the order of the study."""
+    begin = f"{RUNS}/measurements/{name}"
+    every = [*POSITION_MEASUREMENTS, *BUNDLED_MEASUREMENTS]
+    return [path for path in every if path.startswith((f"{begin}/", f"{begin}.json"))]
+
+
 FIGURES = {
     "layer_similarity": runs(
         f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"
@@ -24,6 +31,18 @@ FIGURES = {
     "length_sweep": CONDITION_MEASUREMENTS,
     "extrapolation": CONDITION_MEASUREMENTS,
     "mask_semantics": [],  # of definitions alone
+    "position_maps": measured("position_embeddings"),
+    "position_regression": measured("position_embeddings"),
+    "readback": measured("readback"),
+    "position_probes": measured("probes") + measured("scheme_probes"),
+    "random_causal": measured("random_causal"),
+    "spectra": measured("spectra"),
+    "band_pass": measured("spectra"),
+    "components": measured("components"),
+    "layer_norm": measured("layer_norm"),
+    "relative_attention": measured("relative_attention"),
+    "head_offsets": measured("heads"),
+    "lags": measured("lags"),
 }
 CATEGORIES = {
     "layer_similarity": "A1 zeroed positions",
@@ -37,6 +56,18 @@ CATEGORIES = {
     "length_sweep": "A4 masks",
     "extrapolation": "A5 masks in place of positions",
     "mask_semantics": "A4 masks",
+    "position_maps": "B1 what position embeddings are",
+    "position_regression": "B3 what position embeddings learn",
+    "readback": "B2 reading back",
+    "position_probes": "B4 probes",
+    "random_causal": "B4 probes",
+    "spectra": "C1 columns as signals",
+    "band_pass": "C2 band-pass",
+    "components": "C4 components",
+    "layer_norm": "C5 where position goes",
+    "relative_attention": "C3 relative attention by weights",
+    "head_offsets": "C6 heads",
+    "lags": "C3 and C6: lags",
 }
 
 

@@ -10,6 +10,8 @@ rule measurements:
             model=STUDY.models,
             dataset=STUDY.datasets,
         ),
+        POSITION_MEASUREMENTS,
+        BUNDLED_MEASUREMENTS,
 
 
 rule similarity:

@@ -65,3 +65,15 @@ class Figures(Section):
     length_sweep: Figure
     extrapolation: Figure
     mask_semantics: MaskSemantics
+    position_maps: Figure
+    position_regression: Figure
+    readback: Figure
+    position_probes: Figure
+    random_causal: Figure
+    spectra: Figure
+    band_pass: Figure
+    components: Figure
+    layer_norm: Figure
+    relative_attention: Figure
+    head_offsets: Figure
+    lags: Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .base import Section, Seed
 
@@ -68,8 +68,149 @@ class Reference(Section):
     seed: Seed
 
 
+class PositionEmbeddings(Section):
+    """What position embeddings are: their geometry, and what can be read off them (B1, B3, C1)."""
+
+    rows: Annotated[int, Field(ge=16)]
+    """How many of the first positions are taken in."""
+    folds: Annotated[int, Field(ge=2)]
+    """Of the cross-validation, over shuffled positions or pairs."""
+    repeats: Annotated[int, Field(ge=2)]
+    """Cross-validations with other seeds; results are their mean and standard deviation."""
+    pairs: Annotated[int, Field(ge=100)]
+    """Random pairs of positions, of which the regression tells which comes later."""
+    seed: Seed
+
+
+class Readback(Section):
+    """Whether token and position can be read back from their sum (B2)."""
+
+    tokens: Annotated[int, Field(ge=10)]
+    """Random (token, position) pairs that are decoded, against all pairs there are."""
+    noise: list[Annotated[float, Field(ge=0)]]
+    """Standard deviations of the added noise, in units of the root mean square of the vectors'
+    entries."""
+    variance: Annotated[float, Field(gt=0, lt=1)]
+    """Principal angles are between the leading directions with this share of the variance."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class RelativeAttention(Section):
+    """What the weights of a head say about offsets: SVD of W^Q W^K^T (C3)."""
+
+    offsets: Annotated[int, Field(ge=2)]
+    """Scores by offset, key minus query, are kept for -offsets to +offsets."""
+    rows: Annotated[int, Field(ge=16)]
+    """How many of the first positions are taken in."""
+    seed: Seed
+    """Of the random rotations that the null space is turned by."""
+
+
+class Heads(Section):
+    """Where heads look: attention mass by offset, and types of heads (C6)."""
+
+    documents: Annotated[int, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    offsets: Annotated[int, Field(ge=2)]
+    """Mass is kept for key minus query from -offsets to +offsets, and of all beyond."""
+    types: Annotated[int, Field(ge=2)]
+    """Clusters of k-means over the profiles of all heads of a model."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class Lags(Section):
+    """Offsets that weights predict against offsets where the attention is (C3, C6)."""
+
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class Spectra(Section):
+    """Hidden states, queries and keys as signals along the sequence (C1, C2)."""
+
+    documents: Annotated[int, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    window: Annotated[int, Field(ge=8)]
+    """Tokens of a window; what is left over at the end of a document is not taken in."""
+    bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
+    """Limits between the bands, in cycles a token, rising."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_bands(self) -> Spectra:
+        if self.bands != sorted(set(self.bands)):
+            raise ValueError(f"bands {self.bands} must rise")
+        return self
+
+
+class Components(Section):
+    """Principal and independent components of hidden states, and their position (C4)."""
+
+    tokens: Annotated[int, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    components: Annotated[int, Field(ge=2)]
+    """How many leading ones."""
+    harmonics: Annotated[int, Field(ge=1)]
+    """Cosines and sines of position that the components are correlated with."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class LayerNorm(Section):
+    """What layer normalisation does to the position that was added (C5)."""
+
+    tokens: Annotated[int, Field(ge=100)]
+    """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class Probes(Section):
+    """Position read from hidden states: ridge and a two-layer ReLU probe by layer (B4)."""
+
+    tokens: Annotated[int, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    pairs: Annotated[int, Field(ge=100)]
+    """Random pairs of tokens of one document, of which a probe tells which comes later."""
+    folds: Annotated[int, Field(ge=2)]
+    """Of the cross-validation; all tokens of a document are in one fold."""
+    hidden: Annotated[int, Field(ge=2)]
+    """Units of the ReLU probe."""
+    epochs: Annotated[int, Field(ge=1)]
+    """Of the ReLU probe's training."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class RandomCausal(Section):
+    """Variance by position in frozen random causal models without positions (B4)."""
+
+    n_layers: Annotated[int, Field(ge=1)]
+    d_model: Annotated[int, Field(ge=8)]
+    n_heads: Annotated[int, Field(ge=1)]
+    tokens: Annotated[int, Field(ge=16)]
+    """Length of the random sequences."""
+    sequences: Annotated[int, Field(ge=2)]
+    models: Annotated[int, Field(ge=2)]
+    """Random models; results are their mean and standard deviation."""
+    deviation: Annotated[float, Field(gt=0)]
+    """Standard deviation of the initial weights."""
+    seed: Seed
+
+
 RUNS = ("similarity", "perplexity")
-"""Those with a file a run; the others have one for a model and a data set."""
+"""Of runs, with a file a run."""
+BUNDLED = ("probes", "spectra", "components", "heads")
+"""Of runs, with a file for a model and a data set, which holds those of all conditions: with
+hundreds of runs, Snakemake's and DVC's own time grows with the number of files."""
 
 
 class Measurements(Section):
@@ -80,3 +221,13 @@ class Measurements(Section):
     conditions: Conditions
     norms: Norms
     reference: Reference
+    position_embeddings: PositionEmbeddings
+    readback: Readback
+    probes: Probes
+    random_causal: RandomCausal
+    spectra: Spectra
+    components: Components
+    layer_norm: LayerNorm
+    relative_attention: RelativeAttention
+    heads: Heads
+    lags: Lags

@@ -75,7 +75,10 @@ class TrainSource(Corpus):
     d_model: PositiveInt
     n_heads: PositiveInt
     n_positions: Annotated[int, Field(ge=8)]
-    """Length of the learned position embeddings, and of the training sequences."""
+    """Length of the table of position embeddings, and of the training sequences."""
+    positions: Literal["learned", "sinusoidal", "alibi", "rotary", "none"] = "learned"
+    """How positions come in (posenc.schemes). Conditions edit the table of a learned one; the
+    others are for ``studies.*.schemes``."""
     steps: PositiveInt
     batch_sequences: PositiveInt
     learning_rate: Annotated[float, Field(gt=0)]
@@ -91,6 +94,13 @@ class TrainSource(Corpus):
     def _check_heads(self) -> TrainSource:
         if self.d_model % self.n_heads:
             raise ValueError(f"d_model {self.d_model} is not a multiple of n_heads {self.n_heads}")
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            raise ValueError(
+                f"positions 'rotary' turns pairs of features: d_model / n_heads is "
+                f"{self.d_model // self.n_heads}, which must be even"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"positions 'sinusoidal' needs an even d_model, not {self.d_model}")
         return self
 
 

@@ -15,6 +15,7 @@ from .conditions import Condition
 from .datasets import Dataset
 from .figures import Figures
 from .masks import LearnedMaskSource
+from .matrices import Matrix
 from .measurements import Measurements
 from .models import Model, TrainSource
 from .studies import Study
@@ -30,6 +31,7 @@ class Params(Section):
 
     datasets: dict[Name, Dataset]
     models: dict[Name, Model]
+    matrices: dict[Name, Matrix] = Field(default_factory=dict)
     conditions: dict[Name, Condition]
     masks: dict[Name, LearnedMaskSource]
     sweeps: dict[Name, Sweep]
@@ -49,11 +51,20 @@ class Params(Section):
             where = "study" if key == "study" else f"studies.{key}"
             if key != "study" and study.name != key:
                 raise ValueError(f"{where}.name is {study.name!r}; it must be {key!r}, its key")
-            for kind in ("models", "datasets", "conditions", "sweeps"):
+            for kind in ("models", "matrices", "datasets", "conditions", "sweeps"):
                 _check_known(f"{where}.{kind}", getattr(study, kind), kind, getattr(self, kind))
+            _check_known(f"{where}.schemes", study.schemes, "models", self.models)
             _check_known(f"{where}.evaluated", study.evaluated, "conditions", self.conditions)
             self._check_study(where, study)
-            _check_known(f"{where}.trained", study.trained.values(), "datasets", self.datasets)
+            for kind in ("trained", "schemes"):
+                corpora = getattr(study, kind).values()
+                _check_known(f"{where}.{kind}", corpora, "datasets", self.datasets)
+            for name in study.schemes:
+                if not isinstance(self.models[name].source, TrainSource):
+                    raise ValueError(
+                        f"{where}.schemes names {name!r}, whose source.kind is "
+                        f"{self.models[name].source.kind!r}: it must be 'train'"
+                    )
             for name in study.models:
                 is_trained = isinstance(self.models[name].source, TrainSource)
                 if is_trained and name not in study.trained:
@@ -66,7 +77,8 @@ class Params(Section):
                         f"{where}.trained names {name!r}, whose source.kind is "
                         f"{self.models[name].source.kind!r}: list it under {where}.pretrained"
                     )
-            for model, dataset in study.trained.items():
+                _check_scheme(where, name, self.models[name])
+            for model, dataset in {**study.trained, **study.schemes}.items():
                 source, data = self.models[model].source, self.datasets[dataset]
                 if source.split not in data.splits:
                     raise ValueError(
@@ -79,7 +91,8 @@ class Params(Section):
                         f"{dataset}, which is its evaluation split: choose another"
                     )
         for model in self.models:
-            corpora = {s.trained[model] for s in self.studies.values() if model in s.trained}
+            learned = [{**s.trained, **s.schemes} for s in self.studies.values()]
+            corpora = {one[model] for one in learned if model in one}
             if len(corpora) > 1:
                 raise ValueError(
                     f"the studies train {model!r} on {' and on '.join(sorted(corpora))}: these "
@@ -148,6 +161,15 @@ class Params(Section):
                     f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
                     f"which masks are calibrated on: choose another"
                 )
+
+
+def _check_scheme(where: str, name: str, model: Model) -> None:
+    positions = getattr(model.source, "positions", "learned")
+    if positions != "learned":
+        raise ValueError(
+            f"{where}.models names {name!r}, whose source.positions is {positions!r}: conditions "
+            f"edit learned positions; list it under {where}.schemes"
+        )
 
 
 def _check_known(where: str, names, kind: str, known: Mapping) -> None:

@@ -37,6 +37,11 @@ class Study(Section):
     """Those of ``models`` whose weights are fetched."""
     trained: dict[Name, Name]
     """Those of ``models`` that are trained here, and the data set that each learns from."""
+    schemes: Annotated[dict[Name, Name], Field(default_factory=dict)]
+    """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
+    that each learns from."""
+    matrices: Annotated[list[Name], Field(default_factory=list)]
+    """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
     conditions: Annotated[list[Name], Field(min_length=1)]
@@ -56,11 +61,13 @@ class Study(Section):
     @property
     def all_datasets(self) -> list[str]:
         """Those that models are evaluated on, learn from, or whose masks are learned from."""
-        return list(dict.fromkeys([*self.datasets, *self.trained.values(), self.calibration]))
+        learned_from = [*self.trained.values(), *self.schemes.values()]
+        return list(dict.fromkeys([*self.datasets, *learned_from, self.calibration]))
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
-        for key in ("models", "pretrained", "datasets", "all_conditions", "sweeps"):
+        named = ("models", "pretrained", "matrices", "datasets", "all_conditions", "sweeps")
+        for key in named:
             values = getattr(self, key)
             key = "conditions and evaluated" if key == "all_conditions" else key
             for value in values:
@@ -74,6 +81,12 @@ class Study(Section):
         for name in [*self.pretrained, *self.trained]:
             if name not in self.models:
                 raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
+        for name in self.schemes:
+            if name in self.models:
+                raise ValueError(f"{name!r} is in models and in schemes: one of them is enough")
+        for name in self.matrices:
+            if name in self.models:
+                raise ValueError(f"matrices names {name!r}, which is a model: give it another name")
         if self.conditions[0] != "intact":
             raise ValueError("conditions must begin with 'intact'")
         return self

@@ -19,6 +19,7 @@ from ..config.figures import Figure, Style
 from ..files import ArtifactError, atomic_file, read_sealed, sha256_file, write_sealed
 from ..precision import note, precisions
 from ..provenance import versions
+from ..results import unbundled
 from ..steps.common import read_section
 
 INTACT = "intact"
@@ -210,9 +211,9 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
     measurements = []
     for path in paths:
         value = read_sealed(path)
-        if not {"run", "status", "measurement"} <= value.keys():
+        if not all({"run", "status", "measurement"} <= one.keys() for one in unbundled(value)):
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
-        measurements.append(value)
+        measurements += unbundled(value)
     return measurements
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel
 
 from posenc.config.base import Name, Section
+from posenc.config.measurements import BUNDLED
 from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.provenance import code_digest, versions
 from posenc.steps.common import read_section
@@ -32,6 +33,7 @@ def command(
     section: type[P],
     measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
     files: Collection[str] | None = None,
+    uses: Sequence[str] = (),
 ) -> Callable[..., None]:
     """Make a measurement's command line.
 
@@ -46,6 +48,8 @@ def command(
         provenance.
     files
         Which files of a store it reads, None for all: those are verified.
+    uses
+        Packages beside NumPy whose versions a result depends on.
 
     Returns
     -------
@@ -62,20 +66,23 @@ def command(
         code = code_digest(f"posenc.steps.{measurement}")
         for dataset in job.datasets:
             intact_folder, opened = activations / dataset / job.conditions[0], None
+            kept, runs = Kept(output, dataset, measurement in BUNDLED), []
             for condition in job.conditions:
                 folder = activations / dataset / condition
-                target = output / dataset / f"{condition}.json"
                 provenance = {
                     "parameters": job.parameters.model_dump(),
                     "inputs": {
                         "intact": digest_of(intact_folder),
                         "condition": digest_of(folder),
                     },
-                    "versions": versions("numpy"),
+                    "versions": versions("numpy", *uses),
                     "code": code,
                 }
-                if is_current(target, provenance):
+                current = kept.current(condition, provenance)
+                target = output / dataset / condition
+                if current is not None:
                     print(f"{target} is current and is kept", file=sys.stderr)
+                    runs.append(current)
                     continue
                 # The intact store is read, and verified, once for all conditions.
                 opened = opened or ActivationStore(intact_folder, files)
@@ -83,10 +90,68 @@ def command(
                 check_pair(opened, store)
                 measured = measure(job.parameters, opened, store)
                 precision = store.metadata["precision"]
-                write_sealed(target, {**measured, "precision": precision, "provenance": provenance})
+                runs.append({**measured, "precision": precision, "provenance": provenance})
+                kept.write(condition, runs)
+            if runs:
+                kept.finish(runs)
 
     main.__doc__ = (sys.modules[measure.__module__].__doc__ or "").split("\n")[0]
     return main
+
+
+class Kept:
+    """The measurements of one model and data set on disk: a file a run, or one for all runs.
+
+    Parameters
+    ----------
+    output
+        Folder of the model's measurements.
+    dataset
+        Name of the data set.
+    bundled
+        Whether one file holds all runs: ``{"run": ..., "runs": [...]}``.
+    """
+
+    def __init__(self, output: Path, dataset: str, bundled: bool) -> None:
+        self._folder, self._file = output / dataset, output / f"{dataset}.json"
+        self._bundled = bundled
+        self._found = self._read(self._file).get("runs", []) if bundled else []
+
+    def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
+        """The measurement of a run, if it is there, whole, and made of the same."""
+        found = [one for one in self._found if one["run"]["condition"] == condition]
+        if not self._bundled:
+            found = [self._read(self._folder / f"{condition}.json")]
+        same = [one for one in found if one.get("provenance") == provenance]
+        return same[0] if same else None
+
+    def write(self, condition: str, runs: list[dict[str, Any]]) -> None:
+        """Keep the last run that was measured, so that a killed job goes on after it."""
+        if not self._bundled:
+            write_sealed(self._folder / f"{condition}.json", runs[-1])
+            return
+        done = {one["run"]["condition"] for one in runs}
+        others = [one for one in self._found if one["run"]["condition"] not in done]
+        self._seal([*runs, *others])
+
+    def finish(self, runs: list[dict[str, Any]]) -> None:
+        """Leave nothing in the file but the runs that there are."""
+        if self._bundled and self._read(self._file).get("runs") != runs:
+            self._seal(runs)
+
+    def _seal(self, runs: list[dict[str, Any]]) -> None:
+        names = {key: runs[0]["run"][key] for key in ("model", "dataset")}
+        write_sealed(
+            self._file, {"measurement": runs[0]["measurement"], "run": names, "runs": runs}
+        )
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, Any]:
+        try:
+            return read_sealed(path) if path.exists() else {}
+        except ArtifactError as error:
+            print(f"{error}; it is measured again", file=sys.stderr)
+            return {}
 
 
 def digest_of(folder: Path) -> str:
@@ -100,12 +165,3 @@ def digest_of(folder: Path) -> str:
     if not (folder / INDEX).exists():
         raise ArtifactError(f"{folder} is not captured; start the workflow again")
     return sha256_file(folder / INDEX)
-
-
-def is_current(path: Path, provenance: dict[str, Any]) -> bool:
-    """Whether a measurement is there, whole, and made of the same."""
-    try:
-        return path.exists() and read_sealed(path).get("provenance") == provenance
-    except ArtifactError as error:
-        print(f"{error}; it is measured again", file=sys.stderr)
-        return False

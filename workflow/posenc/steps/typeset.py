@@ -18,9 +18,14 @@ from posenc.files import (
     write_json,
     write_text,
 )
+from posenc.results import unbundled
 from posenc.steps.common import run
 
-MEASUREMENTS = ("similarity", "perplexity", "conditions", "norms", "reference", "extrapolation")
+MEASUREMENTS = (
+    "similarity", "perplexity", "conditions", "norms", "reference", "extrapolation",
+    "position_embeddings", "readback", "probes", "scheme_probes", "random_causal", "spectra",
+    "components", "layer_norm", "relative_attention", "heads", "lags",
+)  # fmt: skip
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""
 
@@ -69,12 +74,13 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
         if kind == "training":
             trainings.append(value)
         elif kind in MEASUREMENTS:
-            measurements.append(value)
+            measurements += unbundled(value)
         else:
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
     facts = read_json(study)
     study_of = facts["study"]
     order = {kind: study_of[kind] for kind in ("models", "datasets", "conditions")}
+    order["models"] = [*order["models"], *study_of["schemes"]]
     order["datasets"] = [*order["datasets"], LONG]
     # In order of presentation, however the inputs were listed.
     for one in measurements:

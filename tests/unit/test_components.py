@@ -1,0 +1,349 @@
+"""Components of hidden states: planted sources, exact canonical correlations, stores by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg, optimize, stats
+from sklearn.cross_decomposition import CCA
+from sklearn.decomposition import PCA
+
+from posenc.config.measurements import Components
+from posenc.config.params import load
+from posenc.figures import components as figure_module
+from posenc.files import ArtifactError
+from posenc.measures import components as maths
+from posenc.steps import components as step
+from posenc.store import ActivationStore
+
+from . import synthetic
+from .test_figures import check_texts
+from .test_spectra import D_MODEL, LAYERS, named, write_store
+
+QUICK = settings(deadline=None, max_examples=30)
+PARAMETERS = Components(
+    tokens=400, components=4, harmonics=2, bootstrap_samples=100, confidence=0.9, seed=2
+)
+SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+LENGTHS = [[30, 28, 33, 25, 30], [31, 24, 35, 36, 38, 30, 22]]
+seeds = st.integers(0, 2**32 - 1)
+
+
+def correlated(seed: int, n: int = 300, p: int = 4, q: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Two sets of columns that share a part, far from the origin."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(n, p)), rng.normal(size=(n, q))  # [n, p], [n, q]
+    y[:, :2] += x[:, :2] * rng.uniform(0.5, 2, 2)
+    return x @ rng.normal(size=(p, p)) + 7, y @ rng.normal(size=(q, q)) - 3
+
+
+@QUICK
+@given(seeds, st.integers(1, 5))
+def test_principal_components_agree_with_scikit_learn(seed, k):
+    x = np.random.default_rng(seed).normal(size=(40, 6)) @ np.diag([9, 5, 3, 2, 1, 0.5]) + 4
+    found, expected = maths.principal_components(x, k), PCA(k).fit(x)
+    np.testing.assert_allclose(found.variance, expected.explained_variance_ratio_, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(found.directions), np.abs(expected.components_), atol=1e-7
+    )  # fmt: skip
+    np.testing.assert_allclose(found.scores, (x - x.mean(axis=0)) @ found.directions.T)
+    cross = found.scores.T @ found.scores
+    np.testing.assert_allclose(cross, np.diag(np.diag(cross)), atol=1e-8 * cross.max())
+
+
+def test_planted_sources_are_recovered():
+    rng = np.random.default_rng(0)
+    n = 4000
+    sources = np.stack(
+        [rng.uniform(-1, 1, n), rng.laplace(size=n), np.sign(rng.normal(size=n)),
+         np.sin(np.arange(n) / 7)], axis=1,
+    )  # fmt: skip
+    mixing = rng.normal(size=(4, 4))
+    mixed = sources @ mixing.T + 5
+    found = maths.independent_components(mixed, seed=0)
+    assert found.converged
+    assert maths.amari_index(found.unmixing, mixing) < 0.03
+    # Whitening alone leaves a rotation, and does not recover them.
+    whitened = linalg.inv(linalg.sqrtm(np.cov(mixed.T)))
+    assert maths.amari_index(whitened, mixing) > 0.15
+    np.testing.assert_allclose(found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T,
+                               atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(4), atol=1e-8)
+
+
+def test_iterations_that_do_not_end_are_told():
+    mixed = np.random.default_rng(0).normal(size=(500, 5))  # Gaussian: nothing to find
+    found = maths.independent_components(mixed, seed=0, most=2, tolerance=1e-12)
+    assert (found.converged, found.iterations) == (False, 2)
+
+
+@QUICK
+@given(seeds, st.integers(2, 6))
+def test_amari_index_knows_neither_order_nor_scale(seed, k):
+    rng = np.random.default_rng(seed)
+    mixing, other = rng.normal(size=(2, k, k))
+    unmixing = linalg.inv(mixing)
+    scale = rng.uniform(0.1, 9, k)[:, None] * rng.choice([-1, 1], k)[:, None]
+    assert maths.amari_index(rng.permutation(scale * unmixing), mixing) < 1e-6
+    index = maths.amari_index(other, mixing)
+    assert 0 < index <= 1
+    assert maths.amari_index(rng.permutation(scale * other), mixing) != pytest.approx(0, abs=1e-9)
+    product = np.abs(other @ mixing)
+    rows = sum(sum(row) / max(row) - 1 for row in product.tolist())
+    columns = sum(sum(column) / max(column) - 1 for column in product.T.tolist())
+    assert index == pytest.approx((rows + columns) / (2 * k * (k - 1)))
+    assert maths.amari_index(np.ones((k, k)), np.ones((k, k))) == pytest.approx(1)
+
+
+def test_chance_of_the_amari_index_is_that_of_rotations():
+    rng = np.random.default_rng(5)
+    drawn = [
+        maths.amari_index(np.linalg.qr(rng.normal(size=(6, 6)))[0], np.eye(6)) for _ in range(300)
+    ]
+    assert maths.amari_chance(6, 300, 0) == pytest.approx(np.mean(drawn), abs=0.01)
+
+
+def test_variance_between_positions_is_found_and_is_0_by_chance():
+    rng = np.random.default_rng(0)
+    position = rng.integers(0, 40, 4000)  # [n]
+    moved = rng.normal(size=40)[position]  # [n]
+    noise = rng.normal(size=4000) * moved.std()  # [n]
+    values = np.stack([moved, moved + noise, noise, np.full(4000, 0.1)], axis=1)
+    found = maths.variance_between(values, position)
+    np.testing.assert_allclose(found, [1, 0.5, 0, 0], atol=0.03)
+    groups = [values[position == one, 1] for one in range(40)]
+    f = stats.f_oneway(*groups).statistic
+    # epsilon squared from the F statistic of the analysis of variance
+    expected = 39 * (f - 1) / (39 * f + 4000 - 40)
+    assert found[1] == pytest.approx(expected)
+    # Few tokens a position: the uncorrected share would be a third.
+    few = rng.normal(size=(60, 500))  # [n, columns]
+    chance = maths.variance_between(few, np.arange(60) % 20)
+    assert chance.mean() == pytest.approx(0, abs=0.02)
+
+
+@QUICK
+@given(seeds)
+def test_canonical_correlations_agree_with_the_eigenvalues(seed):
+    x, y = correlated(seed)
+    found = maths.canonical_correlations(x, y)
+    full = np.cov(x.T, y.T)  # [7, 7]
+    xx, yy, xy = full[:4, :4], full[4:, 4:], full[:4, 4:]
+    squares = linalg.eigvals(linalg.solve(yy, xy.T) @ linalg.solve(xx, xy)).real
+    np.testing.assert_allclose(found.correlations, np.sqrt(np.sort(squares)[::-1]), atol=1e-8)
+    u = (x - found.x_mean) @ found.x_directions  # [n, 3]
+    v = (y - found.y_mean) @ found.y_directions  # [n, 3]
+    np.testing.assert_allclose(u.T @ u / 300, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(v.T @ v / 300, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(u.T @ v / 300, np.diag(found.correlations), atol=1e-9)
+
+
+def test_canonical_correlations_agree_with_scikit_learn_and_a_search():
+    x, y = correlated(1)
+    found = maths.canonical_correlations(x, y)
+    a, b = CCA(3, tol=1e-12, max_iter=5000).fit_transform(x, y)
+    expected = [np.corrcoef(a[:, k], b[:, k])[0, 1] for k in range(3)]
+    np.testing.assert_allclose(found.correlations, expected, atol=1e-5)
+    search = optimize.minimize(
+        lambda w: -np.corrcoef(x @ w[:4], y @ w[4:])[0, 1], np.ones(7), tol=1e-12
+    )
+    assert -search.fun == pytest.approx(found.correlations[0], abs=1e-6)
+
+
+def test_held_out_correlations_are_those_of_new_documents():
+    x, y = correlated(2, n=3000)
+    document = np.arange(3000) // 50
+    moments = maths.held_out_moments(x, y, document, folds=5, seed=0)
+    assert moments.shape == (60, 6, 3)
+    np.testing.assert_array_equal(moments[:, 0], 50)
+    found = maths.correlation_of_moments(moments.sum(axis=0))
+    within = maths.canonical_correlations(x, y).correlations
+    np.testing.assert_allclose(found[:2], within[:2], atol=0.01)
+    # By hand, fold after fold.
+    dealt = np.random.default_rng(0).permutation(np.arange(60) % 5)[document]
+    u, v = np.empty((3000, 3)), np.empty((3000, 3))
+    for fold in range(5):
+        out = dealt == fold
+        fitted = maths.canonical_correlations(x[~out], y[~out])
+        u[out] = (x[out] - fitted.x_mean) @ fitted.x_directions
+        v[out] = (y[out] - fitted.y_mean) @ fitted.y_directions
+    expected = [np.corrcoef(u[:, k], v[:, k])[0, 1] for k in range(3)]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_unrelated_columns_are_at_chance_where_they_are_held_out():
+    rng = np.random.default_rng(3)
+    within, out = [], []
+    for _ in range(30):
+        x, y = rng.normal(size=(400, 12)), rng.normal(size=(400, 8))
+        within.append(maths.canonical_correlations(x, y).correlations[0])
+        moments = maths.held_out_moments(x, y, np.arange(400) // 10, folds=5, seed=0)
+        out.append(maths.correlation_of_moments(moments.sum(axis=0))[0])
+    assert np.mean(within) > 0.25
+    assert abs(np.mean(out)) < 0.05
+
+
+def test_the_basis_has_the_periods_that_are_stated():
+    basis = maths.fourier_basis(np.arange(120), 60, 3)
+    assert basis.shape == (120, 6)
+    np.testing.assert_allclose(basis[0], [1, 1, 1, 0, 0, 0], atol=1e-12)
+    for k in range(1, 4):
+        period = 2 * 60 // k
+        t = np.arange(120 - period)
+        for column in (k - 1, 3 + k - 1):
+            np.testing.assert_allclose(basis[t + period, column], basis[t, column], atol=1e-9)
+        assert np.argmax(np.abs(np.fft.rfft(basis[:, k - 1]))) == k
+
+
+def test_bad_input_is_refused():
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    flat = x.copy()
+    flat[:, 3] = flat[:, 0] + flat[:, 1]
+    for call, match in (
+        (lambda: maths.principal_components(x, 5), "no 5 principal"),
+        (lambda: maths.principal_components(flat, 4), "fewer than 4 directions"),
+        (lambda: maths.principal_components(x * np.nan, 2), "finite"),
+        (lambda: maths.independent_components(flat, seed=0), "dependent"),
+        (lambda: maths.amari_index(np.eye(2), np.eye(3)), "shapes"),
+        (lambda: maths.amari_index(np.zeros((2, 2)), np.eye(2)), "zeros"),
+        (lambda: maths.variance_between(x, np.arange(30)), "none has a second"),
+        (lambda: maths.variance_between(x, np.arange(3)), "shapes"),
+        (lambda: maths.fourier_basis(np.arange(3), 0, 1), "length"),
+        (lambda: maths.canonical_correlations(x, x[:9]), "n > p"),
+        (lambda: maths.canonical_correlations(flat, x), "dependent"),
+        (lambda: maths.held_out_moments(x, x[:, :2], np.zeros(30), folds=2, seed=0), "dealt"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            call()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> ActivationStore:
+    return write_store(tmp_path_factory.mktemp("store") / "intact", LENGTHS, wave=4.0)
+
+
+def test_a_sample_holds_each_token_at_its_place(store):
+    seed = np.random.SeedSequence(0)
+    every = step.drawn(store, 10**6, seed)
+    flat = [length for of_shard in LENGTHS for length in of_shard]
+    expected = [(d, p) for d, length in enumerate(flat) for p in range(1, length - 1)]
+    assert list(zip(every.document, every.position, strict=True)) == expected
+    some = step.drawn(store, 100, seed)
+    pairs = list(zip(some.document, some.position, strict=True))
+    assert len(set(pairs)) == 100
+    assert set(pairs) < set(expected)
+    assert {document for document, _ in pairs} == set(range(12))
+    # A token's hidden states are those of its row.
+    x = step.gathered(store, 1, some)  # [n, d_model]
+    starts = np.concatenate([np.cumsum(of_shard) - of_shard for of_shard in LENGTHS])
+    for row, (document, position) in zip(x, pairs, strict=True):
+        states = store.hidden_states(int(document >= 5))[1]
+        np.testing.assert_array_equal(row, states[starts[document] + position])
+
+
+def test_position_0_is_left_out_where_it_is_no_special_token(store, monkeypatch):
+    read = ActivationStore.special_mask
+    monkeypatch.setattr(ActivationStore, "special_mask", lambda *of: np.zeros_like(read(*of)))
+    sample = step.drawn(store, 10**6, np.random.SeedSequence(0))
+    assert len(sample.position) == sum(sum(of_shard) - len(of_shard) for of_shard in LENGTHS)
+    assert sample.position.min() == 1
+
+
+def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
+    result = step.measure(PARAMETERS, store, store)
+    json.dumps(result, allow_nan=False)
+    assert result == step.measure(PARAMETERS, store, store)
+    assert (result["status"], result["catalogue"]) == ("measured", ["C4"])
+    assert (result["documents"], result["tokens"]) == (12, 338)
+    assert result["periods"] == [76.0, 38.0]
+    assert len(result["layers"]) == LAYERS + 1
+    for layer in result["layers"]:
+        principal, independent = layer["principal"], layer["independent"]
+        # cos of amplitude 4 in all dimensions against noise of variance 1 in each
+        signal = D_MODEL * 4**2 / 2
+        share = (signal + 1) / (signal + D_MODEL)
+        assert principal["variance_share"][0] == pytest.approx(share, abs=0.03)
+        np.testing.assert_allclose(
+            principal["cumulative_share"], np.cumsum(principal["variance_share"])
+        )
+        assert principal["position_share"][0] > 0.95
+        assert independent["position_share"] == sorted(independent["position_share"])[::-1]
+        # Both are the same whitened tokens, turned: what is between positions is the same in all.
+        assert sum(independent["position_share"]) == pytest.approx(
+            sum(principal["position_share"]), abs=1e-3
+        )
+        for kind in (principal, independent):
+            assert np.abs(kind["position_share_shuffled"]).max() < 0.25
+        assert isinstance(independent["converged"], bool)
+        assert 0 <= independent["amari_between_halves"] <= 1
+        canonical = layer["canonical"]
+        assert len(canonical["in_sample"]) == len(canonical["held_out"]) == 4
+        assert abs(canonical["shuffled"][0]["value"]) < 0.1
+        for estimate in canonical["held_out"]:
+            assert -1 <= estimate["low"] <= estimate["high"] <= 1
+
+
+def test_a_slow_wave_is_the_first_canonical_pair(tmp_path, monkeypatch):
+    """The planted wave has the period 4; a basis whose first period is 4 holds it."""
+    store = write_store(tmp_path / "intact", LENGTHS, wave=4.0)
+    monkeypatch.setattr(
+        step, "fourier_basis", lambda positions, length, k: maths.fourier_basis(positions, 2, 1)
+    )
+    result = step.measure(PARAMETERS, store, store)
+    for layer in result["layers"]:
+        estimate = layer["canonical"]["held_out"][0]
+        assert 0.9 < estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
+
+
+def test_what_cannot_be_computed_names_the_way_out(tmp_path, store):
+    with pytest.raises(ArtifactError, match=r"layer 0: .*; lower components"):
+        step.measure(PARAMETERS.model_copy(update={"components": 9}), store, store)
+    few = write_store(tmp_path / "few", [[30, 30, 30]])
+    with pytest.raises(ArtifactError, match=r"3 documents .* raise evaluation.documents"):
+        step.measure(PARAMETERS, few, few)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root, runs = tmp_path_factory.mktemp("study"), []
+    for model, is_decoder in (("minilm", False), ("decoder", True)):
+        for dataset in ("sample_reviews", "sample_questions"):
+            for condition, wave in (("intact", 2.0), ("zero", 0.0)):
+                folder = root / model / dataset / condition
+                options = {"dataset": dataset, "model": model, "is_decoder": is_decoder}
+                made = write_store(folder, LENGTHS, condition, wave=wave, **options)
+                runs.append(step.measure(PARAMETERS, made, made))
+    return runs
+
+
+@pytest.mark.parametrize("models", [1, 2, 4])
+def test_the_figure_can_be_read(study, models):
+    runs = {
+        1: named(study, {"decoder": "decoder"}),
+        2: study,
+        4: study + named(study, {"decoder": "decoder_imdb_1", "minilm": "decoder_imdb_2"}),
+    }[models]
+    check_texts(figure_module.draw(runs, SECTIONS.components, SECTIONS.style))
+    nothing = [{**run, "status": "not run", "reason": "nothing"} for run in study]
+    check_texts(figure_module.draw(nothing, SECTIONS.components, SECTIONS.style))
+
+
+def test_the_figure_shows_the_measured_numbers(study):
+    figure = figure_module.draw(study, SECTIONS.components, SECTIONS.style)
+    variance, correlation, principal, independent = figure.axes[:4]
+    intact, zero = study[:2]
+    lines = {line.get_label(): list(line.get_ydata()) for line in correlation.get_lines()}
+    for run, label in ((intact, "correlation, intact"), (zero, "correlation, zero")):
+        values = [layer["canonical"]["held_out"][0]["value"] for layer in run["layers"]]
+        assert lines[label] == values
+    lines = {line.get_label(): list(line.get_ydata()) for line in variance.get_lines()}
+    first = [layer["principal"]["cumulative_share"][0] for layer in intact["layers"]]
+    assert lines["1 principal component"] == first
+    for axes, kind in ((principal, "principal"), (independent, "independent")):
+        shown = axes.collections[0].get_array().reshape(4, LAYERS + 1)
+        expected = [layer[kind]["position_share"] for layer in intact["layers"]]
+        np.testing.assert_array_equal(shown.T, expected)

@@ -1,0 +1,205 @@
+"""Predicted against found offsets: correlations, chance, the step on both measurements."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from posenc.config.measurements import Lags
+from posenc.config.params import load
+from posenc.figures import lags as figure
+from posenc.files import ArtifactError, read_sealed, write_json, write_sealed
+from posenc.measures import lags as measures
+from posenc.steps import heads as heads_step
+from posenc.steps import lags as step
+from posenc.steps import relative_attention as weights_step
+
+from . import synthetic, test_heads, test_relative_attention
+from .damage import call
+from .test_figures import check_texts
+
+SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+PARAMETERS = Lags(bootstrap_samples=200, confidence=0.9, seed=0)
+SETTINGS = {"samples": 400, "confidence": 0.95, "seed": 0}
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_correlations_are_scipys(ties):
+    rng = generator(1)
+    x = rng.normal(size=60)
+    y = 0.5 * x + rng.normal(size=60)
+    if ties:
+        x, y = x.round(), y.round()
+    found = measures.compare(x, y, **SETTINGS)
+    assert found["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert found["pearson"]["value"] == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+    assert found["reason"] is None and found["undefined"] == 0
+    for name in ("spearman", "pearson"):
+        assert found[name]["low"] < found[name]["value"] < found[name]["high"]
+
+
+def test_the_interval_is_that_of_scipys_bootstrap():
+    rng = generator(2)
+    x = rng.normal(size=80)
+    y = x + rng.normal(size=80)
+    ours = measures.compare(x, y, samples=4000, confidence=0.9, seed=0)["pearson"]
+    theirs = stats.bootstrap(
+        (x, y), lambda a, b: stats.pearsonr(a, b).statistic, paired=True, vectorized=False,
+        n_resamples=4000, method="percentile", confidence_level=0.9, random_state=1,
+    ).confidence_interval  # fmt: skip
+    assert ours["low"] == pytest.approx(theirs.low, abs=0.01)
+    assert ours["high"] == pytest.approx(theirs.high, abs=0.01)
+
+
+def test_unrelated_offsets_are_at_chance():
+    rng, agree, covered = generator(3), [], 0
+    for trial in range(60):
+        x, y = rng.integers(-3, 4, (2, 70))
+        found = measures.agreement(x, y, samples=200, confidence=0.9, seed=trial)
+        agree.append(found["share"]["value"] - found["chance"]["value"])
+        low, high = (
+            measures.compare(x, y, samples=200, confidence=0.9, seed=trial)["pearson"][key]
+            for key in ("low", "high")
+        )
+        covered += low <= 0 <= high
+    assert abs(np.mean(agree)) < 0.015
+    assert covered > 45
+
+
+def test_chance_is_the_mean_of_all_permutations():
+    x, y = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 0, 5])
+    found = measures.agreement(x, y, samples=4000, confidence=0.95, seed=0)
+    expected = np.mean([np.mean(x == generator(s).permutation(y)) for s in range(4000)])
+    assert found["chance"]["value"] == pytest.approx((2 * 2 + 1 * 2 + 3 * 1) / 36)
+    assert found["chance"]["value"] == pytest.approx(expected, abs=0.01)
+    assert found["share"]["value"] == pytest.approx(3 / 6)
+    same = measures.agreement(np.arange(30), np.arange(30), **SETTINGS)
+    assert same["share"]["value"] == 1 and same["p"] == 1 / 401
+
+
+def test_a_difference_between_models_is_no_correlation():
+    rng = generator(4)
+    groups = np.repeat([0, 1], 40)
+    x, y = rng.normal(size=(2, 80)) + 10 * groups
+    assert stats.pearsonr(x, y).statistic > 0.9
+    found = measures.compare(x, y, groups=groups, **SETTINGS)
+    for name in ("spearman", "pearson"):
+        assert found[name]["low"] < 0 < found[name]["high"]
+    inside = [x[groups == g] - x[groups == g].mean() for g in (0, 1)]
+    np.testing.assert_allclose(measures.within(x, groups, False), np.concatenate(inside))
+    # Neither are equal offsets: permutations stay within a model.
+    chance = measures.agreement(groups, groups, groups=groups, **SETTINGS)["chance"]
+    assert chance == {"value": 1, "low": 1, "high": 1}
+
+
+def test_what_is_the_same_for_all_heads_has_no_correlation():
+    for x, y, which in (([1, 1, 1], [1, 2, 3], "predicted"), ([1, 2, 3], [0.1] * 3, "found")):
+        found = measures.compare(x, y, **SETTINGS)
+        assert found["spearman"] is None and found["pearson"] is None
+        assert which in found["reason"]
+    # A resample in which all are the same is counted, and left out.
+    found = measures.compare([0, 0, 0, 1], [0, 1, 0, 1], **SETTINGS)
+    assert found["undefined"] == pytest.approx(0.75**4 + 0.25**4 + 0.06, abs=0.08)
+    assert -1 <= found["spearman"]["low"] <= found["spearman"]["high"] <= 1
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="shapes"):
+        measures.compare([1, 2], [1, 2, 3], **SETTINGS)
+    with pytest.raises(ValueError, match="finite"):
+        measures.agreement([1, np.nan], [1, 2], **SETTINGS)
+    with pytest.raises(ValueError, match="no head"):
+        measures.agreement([], [], **SETTINGS)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """Files of both measurements of two models, each with a run without positions."""
+    paths = []
+    for model, family in (("one", "bert"), ("two", "gpt2")):
+        test_relative_attention.write_model(tmp_path / model, family)
+        job = test_relative_attention.job(family)
+        parameters = job.parameters.model_copy(update={"offsets": 4})
+        found = weights_step.measure(job.model_copy(update={"parameters": parameters}),
+                                     tmp_path / model)  # fmt: skip
+        # The store has five heads a layer, the random model three.
+        found["heads"] = [
+            {**found["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
+        ]
+        head = {"measurement": "relative_attention", "run": {"model": model}, "reason": None}
+        paths.append(tmp_path / f"{model}.json")
+        write_sealed(paths[-1], {**head, "status": "measured", **found})
+        runs = []
+        for condition in ("intact", "zero"):
+            folder = tmp_path / "stores" / model / condition
+            store = test_heads.write_store(folder, condition, causal=model == "two", model=model)
+            runs.append(heads_step.measure(test_heads.PARAMETERS, store, store))
+        paths.append(tmp_path / f"{model}_heads.json")
+        names = {"model": model, "dataset": "sample"}
+        write_sealed(paths[-1], {"measurement": "heads", "run": names, "runs": runs})
+    return paths
+
+
+def read(paths) -> list[dict]:
+    return [one for path in paths for one in read_sealed(path).get("runs", [read_sealed(path)])]
+
+
+def test_the_step_joins_head_by_head(inputs):
+    measurements = read(inputs)
+    found = step.measure(PARAMETERS, measurements)
+    assert [one["run"]["models"] for one in found["comparisons"]] == [
+        ["one"], ["two"], ["one", "two"],
+    ]  # fmt: skip
+    first, both = found["comparisons"][0], found["comparisons"][2]
+    assert first["heads"] == 10 and both["heads"] == 20
+    weights, heads = measurements[0]["heads"], measurements[1]["heads"]
+    x = [one["predicted_lag"] for one in weights]
+    y = [one["peak"]["offset"] for one in heads]
+    assert [(p["score_peak"], p["peak"]) for p in first["points"]] == list(zip(x, y, strict=True))
+    result = first["results"]["peak"]
+    assert result["pearson"]["value"] == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert result["agreement"]["share"]["value"] == np.mean(np.array(x) == y)
+    assert first["first_layer"]["peak"]["heads"] == 5
+    assert "agreement" not in first["results"]["profile_mean"]
+    json.dumps(found, allow_nan=False)
+    assert found == step.measure(PARAMETERS, measurements)
+
+
+def test_the_command_and_the_figure(inputs, tmp_path):
+    config, output = tmp_path / "config.json", tmp_path / "lags.json"
+    write_json(config, {"parameters": PARAMETERS.model_dump()})
+    done = call("posenc.steps.lags", *inputs, config=config, output=output)
+    assert done.returncode == 0, done.stderr
+    found = read_sealed(output)
+    assert (found["measurement"], found["catalogue"], found["run"]) == ("lags", ["C3", "C6"], {})
+    assert "heads/one/sample/intact" in found["provenance"]["inputs"]
+    made = figure.draw([found], SECTIONS.lags, SECTIONS.style)
+    check_texts(made)
+    titles = [axes.get_title() for axes in made.axes]
+    value = found["comparisons"][0]["results"]["peak"]["spearman"]["value"]
+    assert f"{value:.2f}".replace("-", "\u2212") in titles[0]
+    points = {
+        tuple(p) for c in made.axes[0].collections for p in np.ma.getdata(c.get_offsets()).tolist()
+    }
+    assert points == {(p["score_peak"], p["peak"]) for p in found["comparisons"][0]["points"]}
+    four = {**found, "comparisons": 2 * found["comparisons"][:2]}
+    check_texts(figure.draw([four], SECTIONS.lags, SECTIONS.style))
+
+
+def test_without_both_measurements_nothing_is_joined(inputs):
+    measurements = read(inputs)
+    found = step.measure(PARAMETERS, [one for one in measurements if one["measurement"] == "heads"])
+    assert found["status"] == "not run" and found["comparisons"] == []
+    shown = {**found, "measurement": "lags", "run": {}}
+    made = figure.draw([shown], SECTIONS.lags, SECTIONS.style)
+    assert "not run" in made.axes[0].texts[0].get_text()
+    measurements[0]["offsets"] = [-1, 0, 1]
+    with pytest.raises(ArtifactError, match=r"params\.yaml"):
+        step.measure(PARAMETERS, measurements)

@@ -1,0 +1,145 @@
+"""Where heads look: attention mass on text by offset, intact and without positions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, PowerNorm
+from matplotlib.figure import Figure as Canvas
+from matplotlib.image import AxesImage
+from matplotlib.patches import Patch
+
+from .. import evaluated
+from ..config.figures import Figure, Style
+from . import common
+from .relative_attention import label_layers, label_offsets
+
+ZERO = "zero"
+NAMES = ("previous token", "next token", "self", "first token", "special token", "near", "broad")
+"""Types of heads in the order of their colours; those of other offsets share one more."""
+ABREAST = 2
+"""Models side by side."""
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the mass of each head on text by offset, a row a head, and a strip of the heads' types.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of heads; of each model the first data set is shown.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two heat maps for each model: the intact one, and the one without positions.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        shown = panels(measurements)
+        measured = [one for pair in shown for one in pair if one["status"] == "measured"]
+        if not measured:
+            reasons = [one["reason"] for pair in shown for one in pair]
+            common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
+            return made
+        largest = max(max(head["text"]) for one in measured for head in one["heads"])
+        colours = type_colours(style)
+        columns = min(ABREAST, len(shown))
+        rows = math.ceil(len(shown) / columns)
+        grid = made.add_gridspec(rows, columns + 1, width_ratios=(20,) * columns + (1,))
+        image = None
+        for place, pair in enumerate(shown):
+            inner = grid[place // columns, place % columns].subgridspec(
+                1, 2 * len(pair), width_ratios=(1, 14) * len(pair), wspace=0.03
+            )
+            for index, one in enumerate(pair):
+                heat = made.add_subplot(inner[0, 2 * index + 1])
+                if one["status"] != "measured":
+                    common.not_run(heat, [one["reason"]], 18)
+                    continue
+                strip = made.add_subplot(inner[0, 2 * index])
+                image = _masses(heat, one, largest)
+                _types(strip, one, colours)
+                if place % columns == 0 and index == 0:
+                    strip.set_ylabel("layer")
+                if index:
+                    strip.set_yticks([])
+        bar = made.colorbar(image, cax=made.add_subplot(grid[:, columns]))
+        bar.set_label("attention mass on text")
+        bar.outline.set_linewidth(0.4)
+        made.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
+        _legend(made, measured, colours)
+        return made
+
+
+def panels(measurements: list[dict]) -> list[list[dict]]:
+    """The first data set of each model: its intact run, and the one without positions."""
+    found: dict[str, list[dict]] = {}
+    for one in evaluated.of_kind(measurements, "heads"):
+        pair = found.setdefault(one["run"]["model"], [])
+        is_same = not pair or pair[0]["run"]["dataset"] == one["run"]["dataset"]
+        if is_same and one["run"]["condition"] in (common.INTACT, ZERO):
+            pair.append(one)
+    return [pair for pair in found.values() if pair]
+
+
+def type_colours(style: Style) -> dict[str, str]:
+    """A colour for each type of heads; broad ones are light grey."""
+    colours = dict(zip(NAMES[:-1], style.palette, strict=False))
+    return {**colours, "other offset": "black", "broad": common.LIGHT}
+
+
+def plain_type(name: str) -> str:
+    """The name of a type without its number; all other offsets have one."""
+    plain = next((one for one in NAMES if name.startswith(one)), None)
+    return plain or "other offset"
+
+
+def _masses(axes: Axes, one: dict, largest: float) -> AxesImage:
+    offsets = one["offsets"]
+    mass = np.array([head["text"] for head in one["heads"]])  # [heads, offsets]
+    image = axes.imshow(
+        mass, aspect="auto", interpolation="nearest", cmap="magma",
+        norm=PowerNorm(0.5, vmin=0, vmax=largest),
+        extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(mass) - 0.5, -0.5),
+    )  # fmt: skip
+    label_layers(axes, one["n_layers"], one["n_heads"])
+    axes.set_yticks([])
+    label_offsets(axes, offsets, one["is_causal"])
+    model, dataset, condition = map(common.display, common.run_of(one))
+    first = condition == common.INTACT
+    axes.set_title(f"{model}\n{dataset}" if first else f"\n{condition}", loc="left")
+    return image
+
+
+def _types(axes: Axes, one: dict, colours: dict[str, str]) -> None:
+    names = list(colours)
+    kinds = [names.index(plain_type(head["type"])) for head in one["heads"]]
+    axes.imshow(
+        np.array(kinds)[:, None], aspect="auto", interpolation="nearest",
+        cmap=ListedColormap(list(colours.values())), vmin=-0.5, vmax=len(names) - 0.5,
+        extent=(0, 1, len(kinds) - 0.5, -0.5),
+    )  # fmt: skip
+    label_layers(axes, one["n_layers"], one["n_heads"])
+    axes.set_xticks([])
+
+
+def _legend(figure: Canvas, measured: list[dict], colours: dict[str, str]) -> None:
+    used = {plain_type(head["type"]) for one in measured for head in one["heads"]}
+    figure.legend(
+        handles=[Patch(color=c, label=name) for name, c in colours.items() if name in used],
+        loc="outside upper center", ncols=8, borderaxespad=0.2, columnspacing=1.2,
+        handlelength=1,
+    )  # fmt: skip
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

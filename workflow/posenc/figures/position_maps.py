@@ -1,0 +1,168 @@
+"""Position embeddings as a table, as directions, and as signals along the sequence."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from ..config.figures import Figure, Style
+from . import common
+
+ROWS = ("table", "cosine", "spectra")
+DEVIATIONS = 2.5
+"""Entries of the table are coloured up to so many standard deviations."""
+TICKS_OF = {"table": (-2, 0, 2), "cosine": (-1, 0, 1), "spectra": (0, 0.5, 1)}
+"""Of the colour bars."""
+FREQUENCIES = (0.5, 0.1, 0.01, 0.001)
+"""Frequencies with a tick, in cycles a token."""
+PERIODS = (2, 10, 100, 1000)
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw a column for each table: its entries, cosines of positions, spectra of dimensions.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of position embeddings, in order.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Three rows of heat maps. The frequency axis is shared; its other scale is the period.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        found = [one for one in measurements if one["measurement"] == "position_embeddings"]
+        measured = [one for one in found if one["status"] == "measured"]
+        if not measured:
+            reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
+            common.not_run(made.add_subplot(), reasons, 60)
+            return made
+        lowest = min(one["maps"]["spectra"]["edges"][0] for one in measured)
+        panels = made.subplots(len(ROWS), len(found), squeeze=False)  # [3, tables]
+        images = {}
+        for column, one in zip(panels.T, found, strict=True):
+            column[0].set_title(_title(one["subject"], len(found)))
+            if one["status"] != "measured":
+                common.not_run(column[1], [one["reason"]], 14)
+                for axes in (column[0], column[2]):
+                    # The title stays.
+                    axes.set_frame_on(False)
+                    axes.set_xticks([])
+                    axes.set_yticks([])
+                continue
+            images["table"] = _draw_table(column[0], one)
+            images["cosine"] = _draw_cosine(column[1], one)
+            images["spectra"] = _draw_spectra(column[2], one, lowest)
+        _label(panels, [one["status"] == "measured" for one in found])
+        labels = ("entry (deviations)", "cosine", "amplitude")
+        for name, row, label in zip(ROWS, panels, labels, strict=True):
+            extend = "both" if name == "table" else "neither"
+            bar = made.colorbar(
+                images[name], ax=list(row), label=label, pad=0.01, aspect=14, extend=extend
+            )
+            bar.outline.set_linewidth(0.4)
+            bar.set_ticks(TICKS_OF[name])
+        return made
+
+
+def _title(subject: str, columns: int) -> str:
+    return textwrap.fill(common.display(subject), 30 if columns < 4 else 13)
+
+
+def _draw_table(axes: Axes, one: dict):
+    shape = one["shape"]
+    image = axes.imshow(
+        one["maps"]["table"]["values"], cmap="RdBu_r", vmin=-DEVIATIONS, vmax=DEVIATIONS,
+        extent=(-0.5, shape["d_model"] - 0.5, shape["rows"] - 0.5, -0.5),
+        aspect="auto", interpolation="nearest",
+    )  # fmt: skip
+    _ticks(axes)
+    return image
+
+
+def _draw_cosine(axes: Axes, one: dict):
+    edge = one["shape"]["rows"] - 0.5
+    image = axes.imshow(
+        one["maps"]["cosine"], cmap="RdBu_r", vmin=-1, vmax=1, extent=(-0.5, edge, edge, -0.5),
+        aspect="auto", interpolation="nearest",
+    )  # fmt: skip
+    _ticks(axes)
+    return image
+
+
+def _draw_spectra(axes: Axes, one: dict, lowest: float):
+    spectra = one["maps"]["spectra"]
+    edges = np.linspace(-0.5, one["shape"]["d_model"] - 0.5, len(spectra["amplitude"][0]) + 1)
+    image = axes.pcolormesh(
+        edges, spectra["edges"], spectra["amplitude"], cmap="viridis", vmin=0, vmax=1,
+        rasterized=True,
+    )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_ylim(lowest, spectra["edges"][-1])
+    # Below the lowest frequency of a short table there is nothing, which is not an amplitude of 0.
+    axes.set_facecolor(common.LIGHT)
+    axes.xaxis.set_major_locator(MaxNLocator(2, integer=True, min_n_ticks=2))
+    high = spectra["edges"][-1]
+    axes.yaxis.set_major_locator(
+        FixedLocator([one for one in FREQUENCIES if lowest <= one <= high])
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    return image
+
+
+def _ticks(axes: Axes) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(2, integer=True, min_n_ticks=2))
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True, min_n_ticks=2))
+
+
+def _label(panels: np.ndarray, measured: Sequence[bool]) -> None:
+    """Name the axes; panels of a row share the name of the vertical one."""
+    columns = len(measured)
+    order = "dimension, by frequency" if columns < 4 else "dimension, sorted"
+    names = (
+        ("dimension", "position"),
+        ("position", "position"),
+        (order if columns < 5 else "sorted", "cycles / token"),
+    )
+    shown = np.flatnonzero(measured)  # [measured columns]
+    first, last = shown[0], shown[-1]
+    for row, (below, beside) in zip(panels, names, strict=True):
+        row[first].set_ylabel(beside)
+        for axes in row[shown]:
+            axes.set_xlabel(below, labelpad=1)
+    for axes in panels[-1][shown[1:]]:
+        axes.tick_params(labelleft=False)
+    _add_periods(panels[-1][last])
+
+
+def _add_periods(axes: Axes) -> None:
+    """The other scale of a frequency axis."""
+    period = axes.secondary_yaxis("right", functions=(_inverse, _inverse))
+    low, high = axes.get_ylim()
+    period.set_ylabel("period (tokens)")
+    period.yaxis.set_major_locator(FixedLocator([one for one in PERIODS if low <= 1 / one <= high]))
+    period.yaxis.set_minor_locator(NullLocator())
+    period.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    # Matplotlib asks for the limits of an empty axis too, where 0 has no inverse.
+    return 1 / np.maximum(values, 1e-12)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,91 @@
+"""How well a linear model reads position off position embeddings, and off random vectors."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+from ..config.figures import Figure, Style
+from . import common
+
+KINDS = {"absolute": "mean error\n(positions)", "relative": "pairs mistaken\n(%)"}
+SERIES = {"table": "position embeddings", "control": "random, same shape and deviation"}
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the errors of both regressions for each table, beside those of random tables.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of position embeddings, in order.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row for each table: means over repeats, and their standard deviation as a bar.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        found = [one for one in measurements if one["measurement"] == "position_embeddings"]
+        measured = [one for one in found if one["status"] == "measured"]
+        if not measured:
+            reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
+            common.not_run(made.add_subplot(), reasons, 36)
+            return made
+        panels = dict(zip(KINDS, made.subplots(1, len(KINDS), sharey=True), strict=True))
+        for kind, axes in panels.items():
+            for name, label in SERIES.items():
+                _points(axes, measured, kind, name, label, style)
+            axes.set_xlabel(KINDS[kind])
+            for row in range(len(measured)):
+                axes.axhline(row, color="0.93", lw=0.5, zorder=0)
+            axes.tick_params(axis="y", length=0)
+        left, right = panels.values()
+        left.set_yticks(
+            range(len(measured)), [common.display(one["subject"]) for one in measured]
+        )  # fmt: skip
+        left.set_ylim(len(measured) - 0.5, -0.5)
+        _counts(left, measured)
+        right.set_xlim(left=0)
+        right.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        common.legend_above(made, panels.values(), columns=1)
+        return made
+
+
+def _points(
+    axes: Axes, measured: list[dict], kind: str, name: str, label: str, style: Style
+) -> None:
+    is_table = name == "table"
+    found = [one["regression"] for one in measured]
+    results = [(one if is_table else one["control"])[kind] for one in found]
+    # Beside each other, where both are the same.
+    shift = -0.12 if is_table else 0.12
+    axes.errorbar(
+        [one["mean"] for one in results], [row + shift for row in range(len(results))],
+        xerr=[one["sd"] for one in results], fmt="o" if is_table else "D", ls="none", ms=4,
+        mfc=style.palette[0] if is_table else "white",
+        color=style.palette[0] if is_table else common.GREY, elinewidth=0.9, label=label,
+    )  # fmt: skip
+
+
+def _counts(axes: Axes, measured: list[dict]) -> None:
+    """An axis from an error of 0 over several powers of ten."""
+    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
+    results = [one["regression"] for one in measured]
+    most = max(max(one["absolute"]["mean"], one["control"]["absolute"]["mean"]) for one in results)
+    axes.set_xlim(-0.25, 2.5 * max(most, 10))
+    axes.xaxis.set_major_locator(FixedLocator([0, 1, 10, 100, 1000]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,112 @@
+"""How often token and position are read back from their sum, and how their subspaces lie."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import NullLocator
+
+from ..config.figures import Figure, Style
+from ..evaluated import curve
+from . import common
+
+READ = ("token", "position", "both")
+STAGES = {"before": "-", "after": (0, (3, 1.2))}
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw accuracy against noise for each model, and principal angles of all.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of readback.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel a model: lines with intervals for token, position and both, before and after layer
+        normalisation, and dotted what the nearest row of one table alone finds. A last panel with
+        the angles between the two tables' leading directions, and those of random subspaces.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        found = [one for one in measurements if one["measurement"] == "readback"]
+        measured = [one for one in found if one["status"] == "measured"]
+        if not measured:
+            common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
+            return made
+        columns = len(found) + 1
+        panels = [made.add_subplot(1, columns, place + 1) for place in range(columns)]
+        for axes, one in zip(panels, found, strict=False):
+            axes.set_title(common.display(one["run"]["model"]))
+            if one["status"] != "measured":
+                common.not_run(axes, [one["reason"]], 18)
+                continue
+            _accuracy(axes, one, style)
+        shown = [axes for axes in panels[:-1] if axes.axison]
+        for axes in shown[1:]:
+            axes.tick_params(labelleft=False)
+        shown[0].set_ylabel("share read back")
+        shown[len(shown) // 2].set_xlabel("noise (units of root mean square entry)")
+        _angles(panels[-1], measured, style)
+        for stage, look in STAGES.items():
+            panels[0].plot([], [], color=common.GREY, ls=look, label=f"{stage} layer norm")
+        panels[0].plot([], [], color=common.GREY, ls=":", lw=0.9, label="one table alone")
+        common.legend_above(made, panels, columns=4 if columns > 3 else 5)
+        return made
+
+
+def _accuracy(axes: Axes, one: dict, style: Style) -> None:
+    for stage, look in STAGES.items():
+        levels = [entry["noise"] for entry in one[stage]]
+        for name, colour in zip(READ, style.palette, strict=False):
+            estimates = [entry["joint"][name] for entry in one[stage]]
+            curve(axes, levels, estimates, color=colour, ls=look, lw=1.1,
+                  label=name if stage == "before" else None)  # fmt: skip
+            if name != "both" and stage == "before":
+                alone = [entry["alone"][name]["value"] for entry in one[stage]]
+                axes.plot(levels, alone, color=colour, ls=":", lw=0.9)
+    positive = sorted(level for level in levels if level > 0)
+    if positive:
+        axes.set_xscale("symlog", base=2, linthresh=positive[0])
+        shown = [0.0, *positive[:: max(1, len(positive) // 2)]]
+        axes.set_xticks(shown, [f"{level:g}" for level in shown])
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(-0.04, 1.04)
+
+
+def _angles(axes: Axes, measured: list[dict], style: Style) -> None:
+    """Angles in degrees by rank, as a share of how many there are: models have other dimensions."""
+    for index, one in enumerate(measured):
+        spaces = one["subspaces"]
+        colour = style.palette[(len(READ) + index) % len(style.palette)]
+        count = len(spaces["angles"])
+        ranks = [(rank + 0.5) / count for rank in range(count)]
+        degrees = {
+            name: [math.degrees(value) for value in spaces[name]] for name in ("angles", "random")
+        }
+        axes.plot(ranks, degrees["random"], color=colour, ls="--", lw=0.9)
+        axes.plot(
+            ranks, degrees["angles"], color=colour, lw=1.3,
+            label=f"angles, {common.display(one['run']['model'])}",
+        )  # fmt: skip
+    axes.plot([], [], color=common.GREY, ls="--", lw=0.9, label="random subspaces")
+    axes.set_title("principal angles")
+    axes.set_xlabel("rank (share)")
+    axes.set_ylabel("degrees")
+    axes.set_ylim(0, 93)
+    axes.set_yticks([0, 30, 60, 90])
+    axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,293 @@
+# weights and activations -> what position embeddings are (B), and relative attention (C)
+BUNDLED_MEASUREMENTS = expand(
+    f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
+    measurement=plan.BUNDLED,
+    model=STUDY.models,
+    dataset=STUDY.datasets,
+)
+POSITION_MEASUREMENTS = [
+    *expand(
+        f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
+        subject=[*STUDY.models, *STUDY.matrices],
+    ),
+    *expand(
+        f"{RUNS}/measurements/{{measurement}}/{{model}}.json",
+        measurement=["readback", "relative_attention"],
+        model=STUDY.models,
+    ),
+    *expand(
+        f"{RUNS}/measurements/layer_norm/{{model}}/{{dataset}}.json",
+        model=STUDY.models,
+        dataset=STUDY.datasets,
+    ),
+    *expand(
+        f"{RUNS}/measurements/scheme_probes/{{model}}/{{dataset}}.json",
+        model=STUDY.schemes,
+        dataset=STUDY.datasets,
+    ),
+    *expand(f"{RUNS}/measurements/{{measurement}}.json", measurement=plan.STUDY_WIDE),
+]
+
+
+def position_table(wildcards):
+    """The file that holds a subject's table, if there is one."""
+    if wildcards.subject in PARAMS.models:
+        return [f"data/models/{wildcards.subject}/{file}" for file in MODEL_FILES]
+    return getattr(PARAMS.matrices[wildcards.subject], "path", [])
+
+
+rule position_embeddings:
+    input:
+        table=position_table,
+        config=section("position_embeddings/{subject}"),
+        code=section("code/posenc.steps.position_embeddings"),
+    output:
+        f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
+    log:
+        "logs/position_embeddings/{subject}.log",
+    benchmark:
+        "logs/benchmarks/position_embeddings/{subject}.tsv"
+    wildcard_constraints:
+        subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
+    params:
+        weights=lambda wildcards: (
+            f"--weights data/models/{wildcards.subject}"
+            if wildcards.subject in PARAMS.models
+            else ""
+        ),
+    shell:
+        "python -m posenc.steps.position_embeddings --subject {wildcards.subject}"
+        " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
+
+
+rule readback:
+    input:
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("readback/{model}"),
+        code=section("code/posenc.steps.readback"),
+    output:
+        f"{RUNS}/measurements/readback/{{model}}.json",
+    log:
+        "logs/readback/{model}.log",
+    benchmark:
+        "logs/benchmarks/readback/{model}.tsv"
+    shell:
+        "python -m posenc.steps.readback --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --output {output} 2>&1 | tee {log}"
+
+
+rule relative_attention:
+    input:
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("relative_attention/{model}"),
+        code=section("code/posenc.steps.relative_attention"),
+    output:
+        f"{RUNS}/measurements/relative_attention/{{model}}.json",
+    log:
+        "logs/relative_attention/{model}.log",
+    benchmark:
+        "logs/benchmarks/relative_attention/{model}.tsv"
+    shell:
+        "python -m posenc.steps.relative_attention --model {wildcards.model}"
+        " --config {input.config} --weights data/models/{wildcards.model} --output {output}"
+        " 2>&1 | tee {log}"
+
+
+# A file holds the measurements of all conditions; those that are current are kept.
+rule probes:
+    input:
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("probes/{model}"),
+        code=section("code/posenc.steps.probes"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/measurements/probes/{{{{model}}}}/{{dataset}}.json",
+                dataset=STUDY.datasets,
+            )
+        ),
+    log:
+        "logs/probes/{model}.log",
+    benchmark:
+        "logs/benchmarks/probes/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.probes --config {input.config}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/probes/{wildcards.model} 2>&1 | tee {log}"
+
+
+rule spectra:
+    input:
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("spectra/{model}"),
+        code=section("code/posenc.steps.spectra"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/measurements/spectra/{{{{model}}}}/{{dataset}}.json",
+                dataset=STUDY.datasets,
+            )
+        ),
+    log:
+        "logs/spectra/{model}.log",
+    benchmark:
+        "logs/benchmarks/spectra/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.spectra --config {input.config}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/spectra/{wildcards.model} 2>&1 | tee {log}"
+
+
+rule components:
+    input:
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("components/{model}"),
+        code=section("code/posenc.steps.components"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/measurements/components/{{{{model}}}}/{{dataset}}.json",
+                dataset=STUDY.datasets,
+            )
+        ),
+    log:
+        "logs/components/{model}.log",
+    benchmark:
+        "logs/benchmarks/components/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.components --config {input.config}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/components/{wildcards.model} 2>&1 | tee {log}"
+
+
+rule heads:
+    input:
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("heads/{model}"),
+        code=section("code/posenc.steps.heads"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/measurements/heads/{{{{model}}}}/{{dataset}}.json",
+                dataset=STUDY.datasets,
+            )
+        ),
+    log:
+        "logs/heads/{model}.log",
+    benchmark:
+        "logs/benchmarks/heads/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.heads --config {input.config}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/heads/{wildcards.model} 2>&1 | tee {log}"
+
+
+rule layer_norm:
+    input:
+        activations=expand(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/intact/index.parquet",
+            dataset=STUDY.datasets,
+        ),
+        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("layer_norm/{model}"),
+        code=section("code/posenc.steps.layer_norm"),
+    output:
+        expand(
+            f"{RUNS}/measurements/layer_norm/{{{{model}}}}/{{dataset}}.json",
+            dataset=STUDY.datasets,
+        ),
+    log:
+        "logs/layer_norm/{model}.log",
+    benchmark:
+        "logs/benchmarks/layer_norm/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.layer_norm --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/layer_norm/{wildcards.model} 2>&1 | tee {log}"
+
+
+# Decoders that are trained with other schemes keep no activations.
+rule scheme_probes:
+    input:
+        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("scheme_probes/{model}"),
+        code=section("code/posenc.steps.scheme_probes"),
+    output:
+        expand(
+            f"{RUNS}/measurements/scheme_probes/{{{{model}}}}/{{dataset}}.json",
+            dataset=STUDY.datasets,
+        ),
+    log:
+        "logs/scheme_probes/{model}.log",
+    benchmark:
+        "logs/benchmarks/scheme_probes/{model}.tsv"
+    threads: 8
+    resources:
+        gpu=1,
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.scheme_probes --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --output {params.runs}/measurements/scheme_probes/{wildcards.model}"
+        " --threads {threads} 2>&1 | tee {log}"
+
+
+rule random_causal:
+    input:
+        config=section("random_causal"),
+        code=section("code/posenc.steps.random_causal"),
+    output:
+        f"{RUNS}/measurements/random_causal.json",
+    log:
+        "logs/random_causal.log",
+    benchmark:
+        "logs/benchmarks/random_causal.tsv"
+    shell:
+        "python -m posenc.steps.random_causal --config {input.config} --output {output}"
+        " 2>&1 | tee {log}"
+
+
+# Offsets that the weights predict (C3) against those where the attention is (C6).
+rule lags:
+    input:
+        predicted=expand(
+            f"{RUNS}/measurements/relative_attention/{{model}}.json", model=STUDY.models
+        ),
+        found=expand(
+            f"{RUNS}/measurements/heads/{{model}}/{{dataset}}.json",
+            model=STUDY.models,
+            dataset=STUDY.datasets,
+        ),
+        config=section("lags"),
+        code=section("code/posenc.steps.lags"),
+    output:
+        f"{RUNS}/measurements/lags.json",
+    log:
+        "logs/lags.log",
+    benchmark:
+        "logs/benchmarks/lags.tsv"
+    shell:
+        "python -m posenc.steps.lags --config {input.config} --output {output}"
+        " {input.predicted} {input.found} 2>&1 | tee {log}"

@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from . import position_numbers
+from .entries import Entry, NotRun, Number
 
 INTACT = "intact"
 HEADLINE_CONDITIONS = (INTACT, "zero")
@@ -96,29 +98,6 @@ LONG = ("within", "beyond")
 MASK = ("loss", "start", "intact", "slope", "parameters")
 OVER_DECODERS = ("mean", "sd", "least")
 """What a run has by measurement, whether it was run or not; measured runs have all layers."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number, with its interval where it is an estimate.
-
-    A choice, which is no measurement, has as many ``decimals`` as it was given with.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    decimals: int | None = None
-
-
-@dataclass(frozen=True)
-class NotRun:
-    """There is no number, and why."""
-
-    reason: str
-
-
-Entry = Number | NotRun
 
 
 def decimals_of(number: Number) -> int:
@@ -299,6 +278,14 @@ def collect(
     numbers |= _over_decoders(study, numbers)
     numbers |= _of_datasets(study, measurements)
     numbers |= _of_models(study, measurements)
+    numbers |= position_numbers.collect(
+        study,
+        measurements,
+        cells=_cells(study),
+        models=_places(study, "models"),
+        datasets=_places(study, "datasets"),
+        conditions=list(dict.fromkeys([*study["study"]["conditions"], *HEADLINE_CONDITIONS])),
+    )
     by_model = {training["model"]: training for training in trainings}
     for model_key, model in _places(study, "models"):
         for key in TRAINING:

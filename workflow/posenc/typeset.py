@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from . import evaluation_tables
+from . import evaluation_tables, position_tables
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
 from .numbers import Entry, NotRun, Number
@@ -215,7 +215,8 @@ def datasets_table(results: Results) -> dict[str, Any]:
     rows = []
     for name in results.study["study"]["datasets"]:
         dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
-        counts = [run["documents"] for run in results.measurements if run["run"]["dataset"] == name]
+        here = [run for run in results.measurements if run["run"].get("dataset") == name]
+        counts = [run["documents"] for run in here if "documents" in run]
         origin = {
             "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
             "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
@@ -235,12 +236,14 @@ TABLES = {
     "perplexity": perplexity_table,
     "published": published_table,
     **evaluation_tables.TABLES,
+    **position_tables.TABLES,
 }
 
 
 def table_tex(results: Results, name: str) -> str:
     """The text of paper/generated/tables/NAME.tex."""
-    return environment().get_template(f"{name}.tex.jinja").render(TABLES[name](results))
+    content = TABLES[name](results)
+    return environment().get_template(f"{content.get('template', name)}.tex.jinja").render(content)
 
 
 def metrics(results: Results) -> dict[str, Any]:
@@ -252,7 +255,7 @@ def metrics(results: Results) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for run in results.measurements:
         if run["status"] != "measured" or run["measurement"] not in headline:
-            continue
+            continue  # of others below, or of the paper alone
         values = keys.facts(run)
         model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
         place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})

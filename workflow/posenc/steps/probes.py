@@ -212,7 +212,7 @@ def named(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "relu_control": found.get("relu_control")}
 
 
-main = command("probes", Probes, measure)
+main = command("probes", Probes, measure, uses=("scikit-learn",))
 
 if __name__ == "__main__":
     run(main)

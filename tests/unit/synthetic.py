@@ -9,12 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from posenc import plan
+from posenc.config.measurements import BUNDLED
 from posenc.config.params import load
 from posenc.files import sha256_file, write_json, write_sealed
 
+from . import synthetic_positions as positions
+
 BINS = 200
 PROJECT = Path(__file__).parents[2]
-KINDS = ("similarity", "perplexity", "conditions", "norms", "reference")
+KINDS = (
+    "similarity", "perplexity", "conditions", "norms", "reference", "position_embeddings",
+    "readback", "relative_attention", "layer_norm", "scheme_probes", "random_causal", "lags",
+    *BUNDLED,
+)  # fmt: skip
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {
     "layer_similarity": ["similarity"],
@@ -28,6 +35,18 @@ FIGURE_INPUTS = {
     "length_sweep": ["conditions"],
     "extrapolation": ["conditions"],
     "mask_semantics": [],
+    "position_maps": ["position_embeddings"],
+    "position_regression": ["position_embeddings"],
+    "readback": ["readback"],
+    "position_probes": ["probes", "scheme_probes"],
+    "random_causal": ["random_causal"],
+    "spectra": ["spectra"],
+    "band_pass": ["spectra"],
+    "components": ["components"],
+    "layer_norm": ["layer_norm"],
+    "relative_attention": ["relative_attention"],
+    "head_offsets": ["heads"],
+    "lags": ["lags"],
 }
 """What each figure is made of, as in workflow/rules/figures.smk."""
 
@@ -306,6 +325,7 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
+        study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
     written: dict = {kind: [] for kind in (*KINDS, "training")}
     written["study"] = root / "data/config/study.json"
@@ -336,7 +356,43 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         written["conditions"].append(_write(place / "long.json", extrapolation(study, model)))
     for model, dataset in study["study"]["trained"].items():
         written["training"] += write_training(root, model, dataset)
+    _write_positions(root / "data/measurements", study, written)
     return written
+
+
+def _write_positions(root: Path, study: dict, written: dict) -> None:
+    """Write the measurements of position embeddings and of relative attention."""
+
+    def add(kind: str, path: str, value: dict) -> None:
+        written[kind].append(_write(root / kind / path, value))
+
+    models = {name: facts["is_decoder"] for name, facts in study["models"].items()}
+    datasets, conditions = study["study"]["datasets"], study["study"]["conditions"]
+    for model, is_decoder in models.items():
+        add("position_embeddings", f"{model}.json", positions.position_embeddings(model, "model"))
+        add("readback", f"{model}.json", positions.readback(model))
+        value = positions.relative_attention(model, is_decoder)
+        add("relative_attention", f"{model}.json", value)
+        for dataset in datasets:
+            run = {"model": model, "dataset": dataset}
+            place = f"{model}/{dataset}.json"
+            add("layer_norm", place, positions.layer_norm(model, dataset, is_decoder))
+            for kind in BUNDLED:
+                make = getattr(positions, kind)
+                runs = [make({**run, "condition": one}, is_decoder) for one in conditions]
+                add(kind, place, {"measurement": kind, "run": run, "runs": runs})
+    for model, scheme in study["schemes"].items():
+        for dataset in datasets:
+            run = {"model": model, "dataset": dataset, "condition": "intact"}
+            add("scheme_probes", f"{model}/{dataset}.json", positions.probes(run, True, scheme))
+    for name, matrix in study["matrices"].items():
+        value = positions.position_embeddings(name, matrix["kind"])
+        add("position_embeddings", f"{name}.json", value)
+    for kind, value in (
+        ("random_causal", positions.random_causal()),
+        ("lags", positions.lags(models, datasets)),
+    ):
+        written[kind].append(_write(root / f"{kind}.json", value))
 
 
 def measured(written: dict) -> list[Path]:

@@ -353,7 +353,8 @@ def test_what_was_computed_in_bfloat16_is_said_below_and_overlaps_nothing(inputs
     assert len(texts(figure)) == before
     common.say_precision(figure, [{"precision": fast}], STYLE)
     said = [text.get_text() for text in texts(figure) if "bfloat16" in text.get_text()]
-    assert len(said) == 1 and "0.002 nats" in said[0] and said[0].startswith(label)
+    assert len(said) == 1 and said[0].startswith(label)
+    assert "0.002 nats" in " ".join(said[0].split())  # lines are broken where a figure is narrow
     check_texts(figure)
 
 

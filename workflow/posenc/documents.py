@@ -10,10 +10,14 @@ DOCUMENTS = {
             "layer_similarity", "cosine_histogram", "perplexity", "training_loss",
             "position_layers", "condition_costs", "recovered_share", "slope_sweep",
             "length_sweep", "extrapolation", "mask_semantics",
+            "position_maps", "position_regression", "readback", "position_probes",
+            "random_causal", "spectra", "band_pass", "components", "layer_norm",
+            "relative_attention", "head_offsets", "lags",
         ],
         "tables": [
             "models", "datasets", "similarity", "anisotropy", "perplexity", "reference",
             "conditions", "norms", "semantics", "recovery", "published",
+            "positions", "readback", "probes", "heads", "published_positions",
         ],
     },
     "slides": {

@@ -42,7 +42,7 @@ LAYER_NORM = (
 )  # fmt: skip
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
-RELATIVE = ("scores", "trace", "null_weights", "null_spectra", "first_4", "first_12")
+RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 LAGS = ("peak", "profile_mean", "agreement", "agreement_chance", "heads")
 RANDOM_CAUSAL = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
@@ -73,7 +73,7 @@ def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
             found[f"{name}_sd{suffix}"] = Number(value["sd"])
     found["toeplitz"] = estimate(one["toeplitz_share"]["gram"], "all rows are orthogonal")
     for key in ("first_4", "first_12"):
-        found[key] = Number(one["pca"][key])
+        found[key] = Number(100 * one["pca"][key])  # percent, as it is published
     for key in ("rows", "d_model"):
         found[key] = Number(one["shape"][key])
     return found
@@ -120,12 +120,12 @@ def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
 def components(one: Mapping[str, Any]) -> dict[str, Entry]:
     """First canonical correlation with position; largest position shares at its best layer."""
     layers = one["layers"]
-    best = max(layers, key=lambda layer: layer["canonical"]["held_out"]["value"])
+    best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
     found = {
-        f"{place}.correlation": estimate(layer["canonical"]["held_out"])
+        f"{place}.correlation": estimate(layer["canonical"]["held_out"][0])
         for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True)
     }
-    found["shuffled"] = estimate(best["canonical"]["shuffled"])
+    found["shuffled"] = estimate(best["canonical"]["shuffled"][0])
     for kind in ("principal", "independent"):
         found[kind] = Number(max(best[kind]["position_share"]))
     return found
@@ -191,8 +191,6 @@ def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
         "trace": Number(one["residuals"]["trace"]),
         "null_weights": Number(one["null_rotation"]["weights"]),
         "null_spectra": Number(one["null_rotation"]["null_spectra"]),
-        "first_4": Number(one["position_variance"]["4"]),
-        "first_12": Number(one["position_variance"]["12"]),
     }
 
 

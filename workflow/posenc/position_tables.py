@@ -102,8 +102,8 @@ def positions_table(results: Results) -> dict[str, Any]:
         made.group(title, since)
     since = len(made.heads)
     for head, key in (("4", "first_4"), ("12", "first_12")):
-        made.numbers(head, [one[key] for one in found], 3)
-    made.group("Variance in first", since)
+        made.numbers(head, [one[key] for one in found], 1)
+    made.group(r"Variance in first, \unit{\percent}", since)
     made.numbers("Toeplitz", [one["toeplitz"] for one in found], 3)
     return made.made()
 

@@ -166,12 +166,27 @@ def perplexity_table(results: Results) -> dict[str, Any]:
     return {"rows": rows + others, "formats": formats}
 
 
-def published_table(results: Results) -> dict[str, Any]:
-    """Published values beside ours; it says where our model is another one."""
+def published_positions_table(results: Results) -> dict[str, Any]:
+    """Published values of tables of position embeddings beside ours."""
+    return published_table(results, "positions")
+
+
+def published_table(results: Results, table: str = "results") -> dict[str, Any]:
+    """Published values beside ours; it says where our model is another one.
+
+    Parameters
+    ----------
+    results : Results
+        All that is typeset.
+    table : str
+        Which of the published values; those that name no table are in ``results``.
+    """
     numbers = keys.collect(results.study, results.measurements, results.trainings)
     roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
     rows = []
     for key, value in results.published["values"].items():
+        if value.get("table", "results") != table:
+            continue
         theirs = [rf"\word{{{escape(value['quantity'])}}}"]
         theirs += [escape(value[part]) for part in ("condition", "model")]
         theirs.append(rf"\published{{{key}}}")
@@ -179,19 +194,35 @@ def published_table(results: Results) -> dict[str, Any]:
             empty = ["--"] * 3
             rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
         for ours in value["ours"]:
-            model_key, dataset_key, condition = ours.split(".")[:3]
-            model, dataset = roles[model_key], roles[dataset_key]
+            model, *others = _whose(ours, roles)
             if isinstance(numbers[ours], NotRun):
                 comparison = escape(numbers[ours].reason)
             else:
-                source = results.study["models"][model]["source"]
-                same = source["kind"] == "hub" and source["id"] in value["weights"]
+                same = _weights_id(results, model) in value["weights"]
                 comparison = r"\word{same model}" if same else r"\word{other model}"
                 comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
-            names = [display(name) if name else "--" for name in (model, dataset, condition)]
+            names = [display(name) if name else "--" for name in (model, *others)]
             rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
             theirs = [""] * 4
-    return {"rows": rows}
+    return {"template": "published", "rows": rows}
+
+
+def _whose(key: str, roles: Mapping[str, str | None]) -> tuple[str | None, ...]:
+    """Model (or matrix), data set and condition of a key; None for what it has not."""
+    first, second, third = key.split(".")[:3]
+    if first == "matrix":
+        return second, None, None
+    if second == "positions":  # of weights alone
+        return roles[first], None, None
+    return roles[first], roles[second], third
+
+
+def _weights_id(results: Results, model: str) -> str:
+    """What a published value names the same weights by; nothing else is called so."""
+    if model in results.study["matrices"]:
+        return f"matrix.{model}"
+    source = results.study["models"][model]["source"]
+    return source["id"] if source["kind"] == "hub" else ""
 
 
 def models_table(results: Results) -> dict[str, Any]:
@@ -235,6 +266,7 @@ TABLES = {
     "similarity": similarity_table,
     "perplexity": perplexity_table,
     "published": published_table,
+    "published_positions": published_positions_table,
     **evaluation_tables.TABLES,
     **position_tables.TABLES,
 }

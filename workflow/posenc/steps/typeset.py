@@ -79,9 +79,12 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
     facts = read_json(study)
     study_of = facts["study"]
-    order = {kind: study_of[kind] for kind in ("models", "datasets", "conditions")}
-    order["models"] = [*order["models"], *study_of["schemes"]]
-    order["datasets"] = [*order["datasets"], LONG]
+    order = {
+        "matrix": ["", *study_of["matrices"]],  # after what belongs to a model
+        "models": [*study_of["models"], *study_of["schemes"]],
+        "datasets": [*study_of["datasets"], LONG],
+        "conditions": study_of["conditions"],
+    }
     # In order of presentation, however the inputs were listed.
     for one in measurements:
         for kind, names in order.items():

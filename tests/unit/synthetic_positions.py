@@ -1,0 +1,418 @@
+"""Made-up measurements of positions and heads in the files' real format."""
+
+from __future__ import annotations
+
+import numpy as np
+
+OFFSETS = list(range(-10, 11))
+BANDS = [0.0, 0.0234375, 0.1171875, 0.5]
+SIZES = {False: (6, 12), True: (4, 4)}
+"""Layers and heads of an encoder and of a decoder."""
+
+
+def estimate(value: float, half: float = 0.01) -> dict:
+    """An estimate with a symmetric interval."""
+    return {"value": value, "low": value - half, "high": value + half}
+
+
+def shared(measurement: str, **run: str) -> dict:
+    """The part that all measurements share."""
+    return {
+        "schema": 1, "measurement": measurement, "catalogue": ["B1"], "run": run,
+        "status": "measured", "reason": None, "provenance": {},
+    }  # fmt: skip
+
+
+def falling(layer: int, layers: int, start: float, end: float) -> float:
+    return start + (end - start) * layer / max(1, layers - 1)
+
+
+def names(layers: int) -> list[str]:
+    """Of the hidden states of a model."""
+    return ["embedding", *(f"block {index}" for index in range(1, layers)), "last"]
+
+
+def position_embeddings(subject: str, kind: str) -> dict:
+    """A table of waves, and what was read off it."""
+    run = {"model": subject} if kind == "model" else {"matrix": subject}
+    rows, cells = 128, 32
+    place = np.arange(cells)
+    waves = np.sin(place[:, None] * (place + 1) / 20)
+    control = {"absolute": 60.6, "relative": 31.7, "relative_unit_deviation": 30.1}
+    found = {"absolute": 9.7, "relative": 2.5, "relative_unit_deviation": 4.1}
+    if kind == "random":
+        found = control
+    frequencies = np.arange(rows // 2 + 1) / rows
+
+    def spread(values: dict) -> dict:
+        return {key: {"mean": value, "sd": value / 12} for key, value in values.items()}
+
+    geometry = {
+        "toeplitz_share": {"gram": 0.711, "cosine": 0.72},
+        "pca": {"shares": [0.2, 0.1], "first_4": 0.717, "first_12": 0.793},
+        "median_frequency": 0.0156,
+        "spectrum": {
+            "unit": "cycles a token", "frequencies": frequencies.tolist(),
+            "mean_amplitude": (1 / (1 + frequencies)).tolist(),
+        },
+    }  # fmt: skip
+    edges = np.geomspace(0.5, rows // 2 + 0.5, 21) / rows
+    return {
+        **shared("position_embeddings", **run),
+        "subject": subject,
+        "kind": kind,
+        "shape": {"rows": rows, "available": rows, "d_model": 128, "deviation": 0.02},
+        "regression": {
+            "units": {}, "repeats": 10, "pairs": 512, **spread(found), "control": spread(control),
+        },
+        **geometry,
+        "geometry_control": {**geometry, "spectrum": None},
+        "identities": None,
+        "maps": {
+            "row_stride": 4,
+            "column_stride": 4,
+            "table": {"unit": "standard deviations of the entries", "values": waves.tolist()},
+            "cosine": np.cos((place[:, None] - place) / 9).tolist(),
+            "spectra": {
+                "edges": edges.tolist(),
+                "amplitude": np.abs(np.sinc((place[:20, None] - place / 2) / 3)).tolist(),
+                "of": "root mean square in the band",
+            },
+        },
+    }  # fmt: skip
+
+
+def readback(model: str) -> dict:
+    """Shares that fall with noise."""
+
+    def share(value: float) -> dict:
+        return {what: estimate(value) for what in ("token", "position", "both")}
+
+    def levels(worst: float) -> list[dict]:
+        return [
+            {
+                "noise": noise,
+                "joint": share(max(worst, 1 - noise / 2)),
+                "alone": {what: estimate(max(0.1, 0.9 - noise / 2)) for what in
+                          ("token", "position")},
+                "mean": {what: estimate(0.8) for what in ("token", "position")},
+                "margin": {"least": 0.13, "median": 0.4},
+            }
+            for noise in (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
+        ]  # fmt: skip
+
+    angles = np.linspace(1.1, 1.5, 11)
+    return {
+        **shared("readback", model=model),
+        "pairs": 200, "pairs_searched": 131072, "confidence": 0.95, "d_model": 128,
+        "vocabulary_size": 1024, "positions": 128, "eps": 1e-5,
+        "before": levels(0.05), "after": levels(0.1),
+        "subspaces": {
+            "variance": 0.9, "tokens": {"rank": 128, "directions": 33},
+            "positions": {"rank": 128, "directions": 11}, "full_span_angle": 0.0, "draws": 5,
+            "angles": angles.tolist(), "random": (angles - 0.5).tolist(),
+            "random_sd": [0.01] * 11,
+        },
+    }  # fmt: skip
+
+
+def relative_attention(model: str, is_decoder: bool) -> dict:
+    """Heads whose score peaks at one offset or another."""
+    n_layers, n_heads = SIZES[is_decoder]
+    heads = []
+    for index in range(n_layers * n_heads):
+        lag = -(index % 4) if is_decoder else index % 7 - 3
+        allowed = [offset <= 0 or not is_decoder for offset in OFFSETS]
+        score = [-abs(offset - lag) / 4 if ok else None for offset, ok in
+                 zip(OFFSETS, allowed, strict=True)]  # fmt: skip
+        mass = [0.0 if value is None else float(np.exp(value)) / 20 for value in score]
+        heads.append(
+            {
+                "layer": index // n_heads, "head": index % n_heads,
+                "singular_values": [4.0, 2.0, 1.0], "score": score, "predicted_lag": lag,
+                "profile": {
+                    "mass": mass, "preference": [value and value - 0.1 for value in score],
+                    "peak": lag, "peak_mass": 0.05, "mean_offset": lag / 2,
+                },
+                "pairs": [
+                    {
+                        "pair": pair, "frequency": 0.02 * (pair + 1), "phase": 0.3,
+                        "lag": 0.3 / (2 * np.pi * 0.02 * (pair + 1)) * (-1) ** index,
+                        "share": 0.8, "coherence": 0.9, "contribution": 0.5 / (pair + 1),
+                    }
+                    for pair in range(3)
+                ],
+                "pairs_share": 0.9,
+            }
+        )  # fmt: skip
+    return {
+        **shared("relative_attention", model=model),
+        "family": "gpt2" if is_decoder else "bert", "is_causal": is_decoder,
+        "n_layers": n_layers, "n_heads": n_heads, "rows": 128, "input": "positions",
+        "offsets": OFFSETS, "position_variance": {"4": 0.45, "12": 0.97},
+        "uniform": [1 / 128] * len(OFFSETS), "residuals": {"scores": 4e-15, "trace": 9e-16},
+        "null_rotation": {
+            "weights": 1e-15, "null_spectra": 0.8, "identified_spectra": 0.0,
+            "singular_values": 2e-15,
+        },
+        "heads": heads,
+    }  # fmt: skip
+
+
+def heads(run: dict, is_decoder: bool) -> dict:
+    """Attention mass around one offset or another."""
+    n_layers, n_heads = SIZES[is_decoder]
+    found, kinds = [], ["previous token", "near", "broad"]
+    for index in range(n_layers * n_heads):
+        lag = -(index % 4) if is_decoder else index % 7 - 3
+        mass = np.array([0.5 ** (1 + abs(offset - lag)) / 2 for offset in OFFSETS])
+        if is_decoder:
+            mass[11:] = 0
+        text = (0.9 * mass).tolist()
+        found.append(
+            {
+                "layer": index // n_heads, "head": index % n_heads, "mass": mass.tolist(),
+                "before": float(1 - mass.sum()), "after": 0.0, "first": estimate(0.1),
+                "special": estimate(0.05), "text": text, "text_before": 0.2, "text_after": 0.0,
+                "previous": estimate(0.2), "self": estimate(0.1), "next": estimate(0.05),
+                "peak": {"offset": lag, "mass": estimate(0.2), "excess": 0.1, "stability": 1.0},
+                "mean_offset": lag / 2, "type": kinds[index % 3],
+            }
+        )  # fmt: skip
+    place = {"layer": 0, "head": 2}
+    flat = [0.01] * len(OFFSETS)
+    return {
+        **shared("heads", **run),
+        "documents": 120, "tokens": 15142, "confidence": 0.95, "is_causal": is_decoder,
+        "n_layers": n_layers, "n_heads": n_heads, "offsets": OFFSETS,
+        "uniform": {"mass": flat, "before": 0.5, "after": 0.2, "first": 0.01, "special": 0.01,
+                    "text": flat, "text_before": 0.4, "text_after": 0.2},
+        "heads": found,
+        "strongest": {
+            name: {**place, **estimate(0.5)} for name in ("previous", "self", "next", "first")
+        },
+        "types": [
+            {"name": kind, "heads": len(found) // 3, "first": 0.1, "special": 0.0, "text": flat,
+             "text_before": 0.2, "text_after": 0.0}
+            for kind in kinds
+        ],
+        "types_explained": 0.8,
+    }  # fmt: skip
+
+
+def lags(models: dict[str, bool], datasets: list[str]) -> dict:
+    """Offsets that are found where they are predicted, but for a few."""
+    agreement = {"share": estimate(0.4), "chance": estimate(0.1), "p": 0.001}
+
+    def compared(predicted: str, found: str, **others) -> dict:
+        return {
+            "predicted": predicted, "found": found, "heads": 16, "spearman": estimate(0.6, 0.2),
+            "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0, **others,
+        }  # fmt: skip
+
+    def results() -> dict:
+        return {
+            "peak": compared("score_peak", "peak", agreement=agreement),
+            "profile_peak": compared("profile_peak", "peak", agreement=agreement),
+            "peak_mean": compared("score_peak", "mean"),
+            "profile_mean": compared("profile_mean", "mean"),
+        }
+
+    def points(model: str, is_decoder: bool) -> list[dict]:
+        n_layers, n_heads = SIZES[is_decoder]
+        return [
+            {
+                "model": model, "layer": index // n_heads, "head": index % n_heads,
+                "score_peak": -(index % 4), "profile_peak": -(index % 4),
+                "profile_mean": -(index % 4) - 0.5, "peak": -(index % 3), "mean": -(index % 4) / 2,
+                "stability": 1.0,
+            }
+            for index in range(n_layers * n_heads)
+        ]  # fmt: skip
+
+    groups = [[model] for model in models] + ([list(models)] if len(models) > 1 else [])
+    comparisons = []
+    for dataset in datasets:
+        for group in groups:
+            here = [point for model in group for point in points(model, models[model])]
+            comparisons.append(
+                {
+                    "run": {"models": group, "dataset": dataset, "condition": "intact"},
+                    "heads": len(here), "results": results(), "first_layer": results(),
+                    "points": here,
+                }
+            )  # fmt: skip
+    comparisons.sort(key=lambda one: len(one["run"]["models"]))
+    return {**shared("lags"), "confidence": 0.95, "comparisons": comparisons}
+
+
+def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
+    """Errors that grow with depth, but without positions fall."""
+    n_states = SIZES[is_decoder][0] + 1
+    ends = (30.0, 18.0) if run.get("condition") == "zero" else (4.0, 15.0)
+    layers = []
+    for index, name in enumerate(names(n_states - 1)):
+        error = falling(index, n_states, *ends)
+        has_control = index in (0, n_states - 1)
+        kinds = {"ridge": error + 1, "relu": error, "ridge_control": 31.5, "relu_control": 31.4}
+        chosen = {key: value for key, value in kinds.items() if has_control or "relu_c" not in key}
+        order = {"logistic": error / 70, "relu": error / 80, "logistic_control": 0.5,
+                 "relu_control": 0.49}  # fmt: skip
+        layers.append(
+            {
+                "layer": index, "name": name,
+                "position": {
+                    **{key: estimate(chosen[key], 0.6) if key in chosen else None for key in kinds},
+                    "gain": {key: estimate(31 - value, 0.6) for key, value in chosen.items()},
+                },
+                "order": {
+                    key: estimate(value) if has_control or key != "relu_control" else None
+                    for key, value in order.items()
+                },
+            }
+        )  # fmt: skip
+    made = shared("scheme_probes" if scheme else "probes", **run)
+    return {
+        **made, **({"scheme": scheme} if scheme else {}),
+        "documents": 120, "tokens": 3000, "pairs": 2000, "positions": 128, "d_model": 128,
+        "confidence": 0.95, "chance": {"position": estimate(31.0, 0.8), "order": 0.5},
+        "relu_control_layers": [0, n_states - 1], "layers": layers,
+    }  # fmt: skip
+
+
+def random_causal() -> dict:
+    """The law in the first layer, and less of it in later ones."""
+    place = np.arange(1, 129)
+
+    def layer(index: int, exponent: float) -> dict:
+        scaled = place ** (1 + exponent)
+        spread = {"mean": 0.04, "sd": 0.01}
+        return {
+            "layer": index, "first_variance": {"mean": 0.001, "sd": 0.0001},
+            "scaled": {"mean": scaled.tolist(), "sd": (0.05 * scaled).tolist()},
+            "deviation": {"mean": spread, "largest": spread},
+            "exponent": {"mean": exponent, "sd": 0.016},
+        }  # fmt: skip
+
+    variants = [
+        {"name": name, "description": name, "layers": [layer(0, -1.0), layer(1, -0.6)]}
+        for name in ("none", "random", "bidirectional")
+    ]
+    return {
+        **shared("random_causal"), "models": 5, "sequences": 8, "tokens": 128, "n_layers": 2,
+        "n_heads": 4, "d_model": 256, "law": {"scaled": 1.0, "exponent": -1.0},
+        "variants": variants,
+    }  # fmt: skip
+
+
+def components(run: dict, is_decoder: bool) -> dict:
+    """Components by layer, of which one is position."""
+    n_states = SIZES[is_decoder][0] + 1
+    shares = (0.3 * 0.7 ** np.arange(12)).tolist()
+    layers = [
+        {
+            "layer": index, "name": name,
+            "principal": {
+                "position_share": shares, "position_share_shuffled": [0.01] * 12,
+                "variance_share": shares, "cumulative_share": np.cumsum(shares).tolist(),
+            },
+            "independent": {
+                "position_share": [0.9, *shares[1:]], "position_share_shuffled": [0.01] * 12,
+                "converged": index != 2, "iterations": 16, "halves_converged": True,
+                "amari_between_halves": 0.02,
+            },
+            "canonical": {
+                "in_sample": [0.95] * 8,
+                "held_out": [estimate(falling(index, n_states, 0.9, 0.4))] * 8,
+                "shuffled": [estimate(0.0, 0.03)] * 8,
+            },
+        }
+        for index, name in enumerate(names(n_states - 1))
+    ]  # fmt: skip
+    return {
+        **shared("components", **run),
+        "documents": 120, "tokens": 6000, "confidence": 0.95, "components": 12, "positions": 128,
+        "periods": [256.0, 128.0, 85.3, 64.0], "folds": 5, "shuffles": 20, "amari_chance": 0.37,
+        "layers": layers,
+    }  # fmt: skip
+
+
+def spectra(run: dict, is_decoder: bool, window: int = 64) -> dict:
+    """Power that falls with the frequency; questions are shorter than a window."""
+    if "questions" in run["dataset"]:
+        return {
+            **shared("spectra", **run), "status": "not run", "documents": 0, "tokens": 0,
+            "reason": "fewer than two documents have as many tokens as the window",
+        }  # fmt: skip
+    n_layers, n_heads = SIZES[is_decoder]
+    frequency = np.arange(window // 2 + 1) / window
+    power = 0.2 / (1 + 40 * frequency)
+
+    def quantity(layers: int, of_heads: bool) -> dict:
+        made = {
+            "power": [power.tolist()] * layers,
+            "relative_power": [(power[1:] / power[1:].sum()).tolist()] * layers,
+            "constant_to_varying": [0.3] * layers,
+            "constant": [estimate(0.2)] * layers,
+            "band_shares": [[estimate(0.4), estimate(0.35), estimate(0.25)]] * layers,
+            "locked": [(0.9 - frequency).tolist()] * layers,
+        }
+        return made | ({"heads": [[power.tolist()] * n_heads] * layers} if of_heads else {})
+
+    distances = [[estimate(0.5), estimate(0.3), estimate(0.4)]] * n_layers
+    return {
+        **shared("spectra", **run),
+        "confidence": 0.95, "window": window, "documents": 120, "windows": 212,
+        "tokens": 212 * window, "first_tokens": [1], "frequencies": frequency.tolist(),
+        "bands": BANDS, "chance_before_correction": 1 / 120,
+        "quantities": {
+            "hidden_states": quantity(n_layers + 1, False), "queries": quantity(n_layers, True),
+            "keys": quantity(n_layers, True),
+        },
+        "band_pass": {
+            "status": "measured", "reason": None, "kept": distances, "left_out": distances,
+            "uniform": [estimate(0.7)] * n_layers, "all_frequencies": 2e-7,
+            "heads": {"kept": [[[0.5] * 3] * n_heads] * n_layers,
+                      "left_out": [[[0.5] * 3] * n_heads] * n_layers,
+                      "uniform": [[0.7] * n_heads] * n_layers},
+        },
+    }  # fmt: skip
+
+
+def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
+    """One normalisation of an encoder, and the first of each block of a decoder."""
+    n_layers = SIZES[is_decoder][0]
+    quantiles = {"0.05": 9.0, "0.25": 10.3, "0.5": 11.0, "0.75": 13.7, "0.95": 17.2}
+    frequency = np.arange(64) / 127
+
+    def norm(layer: int | None) -> dict:
+        return {
+            "name": "embedding" if layer is None else f"block {layer}, before attention",
+            "layer": layer,
+            "scale": {
+                "mean": estimate(12.0), "sd": 2.5, "variation": estimate(0.2),
+                "correlation": estimate(-0.07), "quantiles": quantiles,
+            },
+            "scale_at_first": 8.0,
+            "shares": {"position": estimate(0.1), "rest": estimate(0.89),
+                       "shared": estimate(0.01)},
+            "window": 127, "windows": 104,
+            "spectrum": {
+                "frequency": frequency.tolist(), "position": (0.1 / (1 + frequency)).tolist(),
+                "scaled": [estimate(0.1 / (1 + f), 0.002) for f in frequency],
+            },
+        }  # fmt: skip
+
+    return {
+        **shared("layer_norm", model=model, dataset=dataset),
+        "documents": 120, "tokens": 15022, "confidence": 0.95, "eps": 1e-5,
+        "placement": "before" if is_decoder else "after", "embedding_error": 3e-4,
+        "norms": [norm(layer) for layer in (range(n_layers) if is_decoder else [None])],
+        "not_run": {"status": "not run", "reason": "other inputs are not cached"},
+        "states": [
+            {"state": index, "name": name,
+             "between_positions": estimate(falling(index, n_layers + 1, 0.16, 0.08)),
+             "shuffled": estimate(0.0, 0.001)}
+            for index, name in enumerate(names(n_layers))
+        ],
+    }  # fmt: skip

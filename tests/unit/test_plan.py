@@ -135,7 +135,8 @@ def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypat
                 kinds.add(pattern)
     rest = {file for file in files - read if not file.startswith("code/")}
     assert rest == OTHERS
-    assert kinds == READERS.keys()
+    without = set() if params.study.schemes else {"scheme_probes/*.json"}
+    assert kinds == READERS.keys() - without
 
 
 def test_the_jobs_of_a_study_are_its_runs(raw):
@@ -208,6 +209,14 @@ def fill(params, mark: str) -> set[str]:
                 files |= {
                     f"measurements/{name}/{run}.json" for name in ("similarity", "perplexity")
                 }
+            files |= {f"measurements/{name}/{model}/{dataset}.json" for name in ("probes", "heads")}
+        files |= {f"measurements/{name}/{model}.json" for name in plan.WEIGHTS}
+    for scheme in study.schemes:
+        for dataset in study.datasets:
+            files.add(f"tokens/{scheme}/{dataset}.parquet")
+            files.add(f"measurements/scheme_probes/{scheme}/{dataset}.json")
+    files |= {f"measurements/position_embeddings/{matrix}.json" for matrix in study.matrices}
+    files.add("measurements/lags.json")
     for file in files:
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         (place / file).write_text(f"{mark} {file}")
@@ -240,6 +249,8 @@ FEWER = {
     "data set": ({"datasets": ["sample_reviews"]}, "sample_questions"),
     "model": ({"models": ["decoder"], "pretrained": []}, "minilm"),
     "trained model": ({"models": ["minilm"], "trained": {}}, "decoder"),
+    "scheme": ({"schemes": {"scheme_none": "sample_reviews"}}, "scheme_alibi"),
+    "matrix": ({"matrices": ["sinusoid"]}, "gaussian"),
 }
 
 
@@ -249,6 +260,8 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     whole, fewer, lines = validate(raw), validate(edited(raw, **changes)), []
     files = fill(whole, "first")
     gone = mentions(name, files)
+    if kind == "scheme":
+        gone = {file for file in files if "scheme_" in file and "scheme_none" not in file}
     assert gone and gone != files
     before = files_in(plan.STUDIES)
     place, aside = plan.folder(whole), plan.SET_ASIDE / "default"
@@ -258,7 +271,7 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     assert files_in(aside).keys() == gone
     assert len(lines) == 1 and lines[0].startswith(f"set aside in {aside}: ")
     empty = {path for path in place.rglob("*") if path.is_dir() and not any(path.iterdir())}
-    assert empty <= {place / "training"}
+    assert empty <= {place / "training", place / "measurements/scheme_probes"}
 
     plan.tidy(fewer, lines.append)
     assert len(lines) == 1, "nothing is left to do"

@@ -153,6 +153,31 @@ def make_project(folder: Path) -> Project:
     for measurement in ("conditions", "reference"):
         project.edit(f"measurements.{measurement}.bootstrap_samples", 200)
     project.edit("measurements.norms.tokens", 400)
+    # One decoder of a scheme that acts in the attention, and one table that is no model's.
+    project.edit("studies.default.schemes", {"scheme_rotary": "sample_reviews"})
+    project.edit("studies.default.matrices", ["gaussian"])
+    project.edit("matrices.gaussian.rows", 32)
+    project.edit("matrices.gaussian.d_model", 16)
+    for key, value in (
+        ("tokenizer.vocabulary_size", 400), ("n_layers", 1), ("d_model", 16), ("n_positions", 64),
+        ("steps", 10), ("checkpoint_steps", 5), ("validate_steps", 5), ("warmup_steps", 2),
+    ):  # fmt: skip
+        project.edit(f"models.scheme_rotary.source.{key}", value)
+    project.edit("models.scheme_rotary.max_tokens", 48)
+    for measurement, changes in {
+        "position_embeddings": {"rows": 32, "repeats": 2, "pairs": 100},
+        "readback": {"tokens": 10, "noise": [0.0, 0.5, 1.0]},
+        "probes": {"tokens": 200, "pairs": 200, "epochs": 2, "bootstrap_samples": 100},
+        "random_causal": {"n_layers": 2, "d_model": 16, "tokens": 32, "sequences": 2, "models": 2},
+        "spectra": {"window": 32, "bands": [0.05, 0.2], "bootstrap_samples": 100},
+        "components": {"tokens": 400, "components": 4, "bootstrap_samples": 100},
+        "layer_norm": {"tokens": 400},
+        "relative_attention": {"rows": 32},
+        "heads": {"bootstrap_samples": 100, "types": 3},
+        "lags": {"bootstrap_samples": 100},
+    }.items():
+        for key, value in changes.items():
+            project.edit(f"measurements.{measurement}.{key}", value)
     for mask in ("vectors", "fitted"):
         project.edit(f"masks.{mask}.steps", 2)
     project.edit("masks.slope_zero.slopes", [0.0, 0.1])
@@ -173,7 +198,9 @@ def make_project(folder: Path) -> Project:
     project.append(
         "workflow/profiles/default/config.yaml",
         "set-threads:\n"
-        + "".join(f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate")),
+        + "".join(
+            f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate", "scheme_probes")
+        ),
     )
     for document, parts in DOCUMENTS.items():
         (folder / f"paper/{document}.tex").write_text(short_document(**parts))

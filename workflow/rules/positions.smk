@@ -198,11 +198,11 @@ rule heads:
         " --output {params.runs}/measurements/heads/{wildcards.model} 2>&1 | tee {log}"
 
 
+# It reads the intact runs; DVC's stage depends on the folder of all.
 rule layer_norm:
     input:
-        activations=expand(
-            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/intact/index.parquet",
-            dataset=STUDY.datasets,
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],

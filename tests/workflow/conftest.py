@@ -198,9 +198,7 @@ def make_project(folder: Path) -> Project:
     project.append(
         "workflow/profiles/default/config.yaml",
         "set-threads:\n"
-        + "".join(
-            f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate", "scheme_probes")
-        ),
+        + "".join(f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate")),
     )
     for document, parts in DOCUMENTS.items():
         (folder / f"paper/{document}.tex").write_text(short_document(**parts))

@@ -226,7 +226,8 @@ rule layer_norm:
         " --output {params.runs}/measurements/layer_norm/{wildcards.model} 2>&1 | tee {log}"
 
 
-# Decoders that are trained with other schemes keep no activations.
+# Decoders that are trained with other schemes keep no activations. Probes, not the small model,
+# take the time: they gain nothing by threads.
 rule scheme_probes:
     input:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
@@ -242,7 +243,6 @@ rule scheme_probes:
         "logs/scheme_probes/{model}.log",
     benchmark:
         "logs/benchmarks/scheme_probes/{model}.tsv"
-    threads: 8
     resources:
         gpu=1,
     params:

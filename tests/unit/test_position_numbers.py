@@ -1,0 +1,153 @@
+"""Numbers and tables of positions and heads are those of their measurements."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+
+from posenc import numbers as keys
+from posenc import position_numbers as facts
+from posenc import position_tables, typeset
+from posenc.entries import NotRun, Number
+from posenc.results import Results, unbundled
+from posenc.steps import typeset as step
+
+from . import synthetic
+from . import synthetic_positions as made
+
+RUN = {"model": "decoder", "dataset": "sample_reviews", "condition": "intact"}
+CASES = {
+    "position_embeddings": (made.position_embeddings("decoder", "model"), facts.positions,
+                            facts.POSITIONS),
+    "readback": (made.readback("decoder"), facts.readback, facts.READBACK),
+    "relative_attention": (made.relative_attention("decoder", True), facts.relative,
+                           facts.RELATIVE),
+    "probes": (made.probes(RUN, True), facts.probes, facts.PROBES),
+    "components": (made.components(RUN, True), facts.components, facts.COMPONENTS),
+    "spectra": (made.spectra(RUN, True), facts.spectra, facts.SPECTRA),
+    "heads": (made.heads(RUN, True), facts.heads, facts.HEADS),
+    "layer_norm": (made.layer_norm("decoder", "sample_reviews", True), facts.layer_norm,
+                   facts.LAYER_NORM),
+    "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Results:
+    written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
+    paper = synthetic.PROJECT / "paper"
+    versions = synthetic.PROJECT / "docs/mask-versions.json"
+    measured = synthetic.measured(written)
+    return step.read(written["study"], paper / "published.yaml", versions, measured)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_measurement_that_was_not_run_lacks_exactly_what_it_would_have(kind):
+    one, read, names = CASES[kind]
+    found = facts.facts_of(one, read, names)
+    assert found.keys() == set(names)
+    assert all(isinstance(entry, Number) for entry in found.values())
+    lacking = facts.facts_of({**one, "status": "not run", "reason": "no weights"}, read, names)
+    assert lacking == dict.fromkeys(names, NotRun("no weights"))
+
+
+def test_a_spectrum_whose_attention_cannot_be_rebuilt_says_so():
+    one = copy.deepcopy(CASES["spectra"][0])
+    one["band_pass"] = {"status": "not run", "reason": "the condition has a mask"}
+    found = facts.spectra(one)
+    assert found["uniform"] == found["without.low"] == NotRun("the condition has a mask")
+    assert found["keys.low"] == Number(0.4, 0.39, 0.41)
+
+
+def test_the_best_layer_is_the_one_with_the_least_error():
+    one = copy.deepcopy(CASES["probes"][0])
+    one["layers"][2]["position"]["relu"] = made.estimate(1.5)
+    found = facts.probes(one)
+    assert found["best.relu"].value == 1.5
+    assert found["embedding.relu"].value == 4.0
+    assert found["last.relu"].value == one["layers"][-1]["position"]["relu"]["value"]
+    best = copy.deepcopy(CASES["components"][0])
+    best["layers"][3]["canonical"]["held_out"][0] = made.estimate(0.99)
+    best["layers"][3]["principal"]["position_share"] = [0.1, 0.7]
+    assert facts.components(best)["best.correlation"].value == 0.99
+    assert facts.components(best)["principal"] == Number(0.7)
+
+
+def test_levels_of_noise_are_the_first_the_middle_and_the_last():
+    found = facts.readback(CASES["readback"][0])
+    assert found["noise.weak"] == Number(0.4, decimals=1)
+    assert found["noise.strong"] == Number(1.6, decimals=1)
+    assert found["before.exact"].value == 1
+    assert found["before.weak"].value == pytest.approx(0.8)
+    assert found["angle"].value == pytest.approx(1.1 * 180 / math.pi)
+
+
+def test_a_correlation_that_is_not_defined_says_why():
+    comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
+    comparison["results"]["peak"] |= {"spearman": None, "reason": "all are the same"}
+    found = facts.lags(comparison)
+    assert found["peak"] == NotRun("all are the same")
+    assert found["profile_mean"] == Number(0.6, pytest.approx(0.4), pytest.approx(0.8))
+
+
+def test_comparisons_are_found_by_their_models(results):
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    (joined,) = results.of("lags")
+    by_models = {
+        tuple(c["run"]["models"]): c["heads"]
+        for c in joined["comparisons"]
+        if c["run"]["dataset"] == "sample_reviews"
+    }
+    assert numbers["encoder.reviews.lags.heads"].value == by_models["minilm",] == 72
+    assert numbers["decoder.reviews.lags.heads"].value == by_models["decoder",] == 16
+    assert numbers["lags.reviews.heads"].value == by_models["minilm", "decoder"] == 88
+
+
+def test_roles_and_matrices_have_their_keys(results):
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    assert numbers["matrix.gaussian.positions.mae"] == Number(60.6)
+    assert numbers["decoder.positions.mae"] == numbers["encoder.positions.mae"] == Number(9.7)
+    assert numbers["decoder.positions.first_4"] == Number(71.7)  # percent
+    zero = numbers["decoder.reviews.zero.probes.embedding.relu"]
+    assert zero.value == 30 and numbers["decoder.reviews.intact.probes.embedding.relu"].value == 4
+    assert isinstance(numbers["decoder.questions.intact.spectra.uniform"], NotRun)
+
+
+@pytest.mark.parametrize("name", position_tables.TABLES)
+def test_a_table_has_a_row_for_all_there_is_and_equal_columns(results, name):
+    table = position_tables.TABLES[name](results)
+    widths = {len(row) for row in table["rows"]}
+    assert widths == {len(table["heads"])} == {len(table["formats"])}
+    assert sum(group["count"] for group in table["groups"]) == len(table["heads"])
+    rows = {
+        "positions": 4,  # two models, two matrices
+        "readback": 2 * 6,
+        "probes": 2 * 2 * 2 + 5 * 2,
+        "heads": 2 * 2,
+    }
+    assert len(table["rows"]) == rows[name]
+    text = typeset.table_tex(results, name)
+    assert all(" & ".join(row) in text for row in table["rows"])
+
+
+def test_what_was_not_run_is_a_row_of_its_own(results):
+    others = [
+        {**one, "status": "not run", "reason": "no weights"}
+        if one["run"].get("model") == "minilm"
+        else one
+        for one in results.measurements
+    ]
+    changed = Results(results.study, others, results.trainings, results.published, results.versions)
+    for name in ("readback", "probes", "heads"):
+        table = position_tables.TABLES[name](changed)
+        assert table["others"] == [["minilm", "no weights"]]
+        assert not any(row[0] == "minilm" for row in table["rows"])
+        assert r"{not run: no weights}" in typeset.table_tex(changed, name)
+
+
+def test_a_bundle_is_what_it_holds():
+    runs = [{"run": {"condition": name}} for name in ("intact", "zero")]
+    assert unbundled({"runs": runs}) == runs
+    assert unbundled(runs[0]) == [runs[0]]

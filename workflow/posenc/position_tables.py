@@ -104,7 +104,9 @@ def positions_table(results: Results) -> dict[str, Any]:
     for head, key in (("4", "first_4"), ("12", "first_12")):
         made.numbers(head, [one[key] for one in found], 1)
     made.group(r"Variance in first, \unit{\percent}", since)
+    since = len(made.heads)
     made.numbers("Toeplitz", [one["toeplitz"] for one in found], 3)
+    made.group("", since)
     return made.made()
 
 

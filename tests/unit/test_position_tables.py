@@ -79,7 +79,7 @@ def results(tmp_path_factory):
             folder, "gaussian",
             RandomMatrix(kind="random", rows=64, d_model=32, deviation=0.02, seed=4),
         ),
-        measured(folder, "a_file", PathMatrix(kind="path", path=str(folder / "table.npy"))),
+        measured(folder, "a_file", PathMatrix(kind="path", path=str(folder / "table.npy"), sha256=sha256_file(folder / "table.npy"))),
     ]  # fmt: skip
 
 
@@ -130,7 +130,9 @@ def test_results_are_those_of_the_measures(results):
 
 def test_a_unit_of_the_vectors_changes_no_error_but_the_penalised_one(results, tmp_path):
     np.save(tmp_path / "small.npy", 0.02 * table(200, 32))
-    section = PathMatrix(kind="path", path=str(tmp_path / "small.npy"))
+    section = PathMatrix(
+        kind="path", path=str(tmp_path / "small.npy"), sha256=sha256_file(tmp_path / "small.npy")
+    )
     large, small = results[4], measured(tmp_path, "small", section)
     one, other = large["regression"], small["regression"]
     for kind in ("absolute", "relative_unit_deviation"):
@@ -174,7 +176,8 @@ def test_every_float_type_is_read(kind, tmp_path):
     assert found.dtype == np.float64 and inputs == {"file": sha256_file(path)}
     if kind != torch.bfloat16:
         np.save(tmp_path / "one.npy", whole.numpy())
-        section = section.model_copy(update={"path": str(tmp_path / "one.npy"), "sha256": None})
+        path = tmp_path / "one.npy"
+        section = section.model_copy(update={"path": str(path), "sha256": sha256_file(path)})
         np.testing.assert_array_equal(step.matrix(section, "matrices.one")[0], found)
 
 
@@ -225,7 +228,9 @@ def write_tensors(folder):
 def test_a_wrong_file_is_named_with_its_field(tmp_path, options, problem):
     write_tensors(tmp_path)
     options = {"kind": "path", "path": "some.safetensors", **options}
-    options["path"] = str(tmp_path / options["path"])
+    path = tmp_path / options["path"]
+    options = {"sha256": sha256_file(path) if path.exists() else "0" * 64, **options}
+    options["path"] = str(path)
     with pytest.raises(ArtifactError, match=problem):
         step.matrix(PathMatrix(**options), "matrices.it")
 
@@ -233,8 +238,9 @@ def test_a_wrong_file_is_named_with_its_field(tmp_path, options, problem):
 @pytest.mark.parametrize(
     "section",
     [
-        {"kind": "path", "path": "weights.bin"},
-        {"kind": "path", "path": "a.npy", "first_row": -1},
+        {"kind": "path", "path": "weights.bin", "sha256": "0" * 64},
+        {"kind": "path", "path": "a.npy", "sha256": "0" * 64, "first_row": -1},
+        {"kind": "path", "path": "a.npy"},
         {"kind": "path", "path": "a.npy", "sha256": "abc"},
         {"kind": "sinusoid", "rows": 512, "d_model": 7},
         {"kind": "random", "rows": 512, "d_model": 8, "deviation": 0.0, "seed": 0},
@@ -250,7 +256,9 @@ def test_a_wrong_section_is_refused(section):
 
 def test_errors_of_the_command_are_one_line(tmp_path):
     output = tmp_path / "out.json"
-    config = configured(tmp_path / "config.json", PathMatrix(kind="path", path="absent.npy"))
+    config = configured(
+        tmp_path / "config.json", PathMatrix(kind="path", path="absent.npy", sha256="0" * 64)
+    )
     found = call(MODULE, subject="it", config=config, output=output)
     assert found.returncode == 1 and len(found.stderr.splitlines()) == 1
     assert "matrices.it.path" in found.stderr

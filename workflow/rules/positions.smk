@@ -30,10 +30,10 @@ POSITION_MEASUREMENTS = [
 
 
 def position_table(wildcards):
-    """The file that holds a subject's table, if there is one."""
+    """The weights that hold a model's table. Of a file, params.yaml has the checksum."""
     if wildcards.subject in PARAMS.models:
         return [f"data/models/{wildcards.subject}/{file}" for file in MODEL_FILES]
-    return getattr(PARAMS.matrices[wildcards.subject], "path", [])
+    return []
 
 
 rule position_embeddings:

@@ -18,8 +18,8 @@ class PathMatrix(Section):
     kind: Literal["path"]
     path: str
     """A ``.safetensors`` or ``.npy`` file."""
-    sha256: Sha256 | None = None
-    """Checksum of the file; null leaves it unchecked."""
+    sha256: Sha256
+    """Checksum of the file: what results depend on, wherever it lies."""
     tensor: str | None = None
     """Name of the tensor, where a ``.safetensors`` file has more than one with two dimensions."""
     first_row: Annotated[int, Field(ge=0)] = 0

@@ -121,7 +121,7 @@ def matrix(section: Matrix, field: str) -> tuple[np.ndarray, dict[str, str]]:
     if not path.is_file():
         raise ArtifactError(f"{field}.path: {path} does not exist or is no file")
     digest = sha256_file(path)
-    if section.sha256 not in (None, digest):
+    if section.sha256 != digest:
         raise ArtifactError(
             f"{field}.sha256: {path} has the checksum {digest}, not {section.sha256}: it is "
             f"another file, or was altered"

@@ -62,6 +62,11 @@ def write_model(folder, positions):
     return folder
 
 
+def npy(path) -> PathMatrix:
+    """The section of a file that is there."""
+    return PathMatrix(kind="path", path=str(path), sha256=sha256_file(path))
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Two models, the sinusoids, random vectors and a file."""
@@ -79,7 +84,7 @@ def results(tmp_path_factory):
             folder, "gaussian",
             RandomMatrix(kind="random", rows=64, d_model=32, deviation=0.02, seed=4),
         ),
-        measured(folder, "a_file", PathMatrix(kind="path", path=str(folder / "table.npy"), sha256=sha256_file(folder / "table.npy"))),
+        measured(folder, "a_file", npy(folder / "table.npy")),
     ]  # fmt: skip
 
 
@@ -130,9 +135,7 @@ def test_results_are_those_of_the_measures(results):
 
 def test_a_unit_of_the_vectors_changes_no_error_but_the_penalised_one(results, tmp_path):
     np.save(tmp_path / "small.npy", 0.02 * table(200, 32))
-    section = PathMatrix(
-        kind="path", path=str(tmp_path / "small.npy"), sha256=sha256_file(tmp_path / "small.npy")
-    )
+    section = npy(tmp_path / "small.npy")
     large, small = results[4], measured(tmp_path, "small", section)
     one, other = large["regression"], small["regression"]
     for kind in ("absolute", "relative_unit_deviation"):

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
 from posenc.documents import DOCUMENTS
+from posenc.files import sha256_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -153,11 +155,15 @@ def make_project(folder: Path) -> Project:
     for measurement in ("conditions", "reference"):
         project.edit(f"measurements.{measurement}.bootstrap_samples", 200)
     project.edit("measurements.norms.tokens", 400)
-    # One decoder of a scheme that acts in the attention, and one table that is no model's.
+    # One decoder of a scheme that acts in the attention, and one table that is a file.
     project.edit("studies.default.schemes", {"scheme_rotary": "sample_reviews"})
     project.edit("studies.default.matrices", ["gaussian"])
-    project.edit("matrices.gaussian.rows", 32)
-    project.edit("matrices.gaussian.d_model", 16)
+    table = folder / "table.npy"
+    np.save(table, np.random.default_rng(0).normal(size=(34, 16)).astype(np.float32))
+    project.edit(
+        "matrices.gaussian",
+        {"kind": "path", "path": table.name, "sha256": sha256_file(table), "first_row": 2},
+    )
     for key, value in (
         ("tokenizer.vocabulary_size", 400), ("n_layers", 1), ("d_model", 16), ("n_positions", 64),
         ("steps", 10), ("checkpoint_steps", 5), ("validate_steps", 5), ("warmup_steps", 2),

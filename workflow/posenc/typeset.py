@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from . import evaluation_tables, position_tables
+from . import evaluation_tables, position_numbers, position_tables
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
 from .numbers import Entry, NotRun, Number
@@ -306,6 +306,19 @@ def metrics(results: Results) -> dict[str, Any]:
                 for key in ("last.cosine", "perplexity", "recovered")
                 if isinstance(values[key], Number)
             }
+    for run in results.of("position_embeddings"):
+        values = position_numbers.positions(run)
+        found.setdefault(run["subject"], {})["positions"] = {
+            key: float(f"{values[key].value:.4g}") for key in ("mae", "order_error")
+        }
+    for run in results.of("lags"):
+        for comparison in run.get("comparisons", []):
+            values = position_numbers.lags(comparison)
+            entry = values["profile_mean"]
+            if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
+                (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]
+                place = found.setdefault(model, {}).setdefault(dataset, {})
+                place["lags"] = {"profile_mean": float(f"{entry.value:.4g}")}
     for training in results.trainings:
         loss = float(f"{training['final_validation_loss']:.4g}")
         found.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}

@@ -92,6 +92,11 @@ def test_a_correlation_that_is_not_defined_says_why():
     assert found["profile_mean"] == Number(0.6, pytest.approx(0.4), pytest.approx(0.8))
 
 
+def test_a_head_without_a_null_space_says_so():
+    found = facts.relative({**CASES["relative_attention"][0], "null_rotation": None})
+    assert found["null_weights"] == NotRun("there is no null space to turn")
+
+
 def test_comparisons_are_found_by_their_models(results):
     numbers = keys.collect(results.study, results.measurements, results.trainings)
     (joined,) = results.of("lags")

@@ -186,11 +186,14 @@ def heads(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of the identities on real weights, and the rotation of the null space."""
+    turned = one["null_rotation"] or {}
     return {
         "scores": Number(one["residuals"]["scores"]),
         "trace": Number(one["residuals"]["trace"]),
-        "null_weights": Number(one["null_rotation"]["weights"]),
-        "null_spectra": Number(one["null_rotation"]["null_spectra"]),
+        **{
+            f"null_{name}": estimate(turned.get(key), "there is no null space to turn")
+            for name, key in (("weights", "weights"), ("spectra", "null_spectra"))
+        },
     }
 
 

@@ -8,6 +8,7 @@ Keys are those of :mod:`posenc.numbers`: ``MODEL.positions.mae`` and ``matrix.NA
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
     found["margin"] = Number(one["before"][0]["margin"]["least"])
     found["pairs"], found["searched"] = Number(one["pairs"]), Number(one["pairs_searched"])
     for key, name in (("angle", "angles"), ("angle_random", "random")):
-        found[key] = Number(math.degrees(min(one["subspaces"][name])))
+        found[key] = Number(math.degrees(statistics.median(one["subspaces"][name])))
     return found
 
 

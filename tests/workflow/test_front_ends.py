@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from posenc import latex
+from posenc.config.measurements import BUNDLED
 from tests.workflow.conftest import ROOT, Project, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -86,10 +87,12 @@ FIGURE = {"figure": 1, **DOCUMENTS}
 MEASURE = {"figure": 2, "typeset": 1, **DOCUMENTS}
 # One job a model; it keeps the runs that the edit does not reach (test_matrix.py).
 CAPTURED = {
-    "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **MEASURE, "figure": 3,
+    "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
+    "layer_norm": 2, "lags": 1, **MEASURE, "figure": 10,
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 6}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 9}
+ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 16}
+OF_WEIGHTS = ("position_embeddings", "readback", "relative_attention")
 
 
 @pytest.mark.parametrize(
@@ -98,20 +101,26 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 9}
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
-        ("figures.style.font_size", 9, {"figure": 11, **DOCUMENTS}),
+        ("figures.style.font_size", 9, {"figure": 23, **DOCUMENTS}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
-         {"train": 1, "training": 1, **dict.fromkeys(ALL_RUNS, 1), "masks": 1, "norms": 1,
-          "reference": 1, "figure": 10}),
+         {"train": 1, "training": 1, **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS], 1), "masks": 1,
+          "norms": 1, "reference": 1, "figure": 21}),
         ("activations.batch_tokens", 4096, CAPTURED),
         ("datasets.sample_reviews.evaluation.seed", 4,
-         {"tokenize": 2, "texts": 2, "masks": 2, "norms": 2, "reference": 2, **ALL_RUNS}),
+         {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "reference": 2, "scheme_probes": 1,
+          **ALL_RUNS}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3, {"masks": 1, **EVALUATED, "evaluate": 1, "conditions": 1}),
         ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **DOCUMENTS}),
+        ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),
+        ("measurements.heads.seed", 4, {"heads": 2, "lags": 1, **MEASURE}),
+        ("models.scheme_rotary.source.steps", 11,
+         {"train": 1, "scheme_probes": 1, **MEASURE, "figure": 1}),
+        ("matrices.gaussian.first_row", 1, {"position_embeddings": 1, **MEASURE}),
     ],
 )  # fmt: skip
 def test_an_edit_reaches_only_what_depends_on_it(finished, key, value, jobs):

@@ -12,6 +12,7 @@ import shutil
 import pytest
 
 from posenc import latex
+from posenc.config.measurements import BUNDLED
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 
@@ -53,10 +54,11 @@ def agree(project: Project) -> bool:
 
 def kept(project: Project) -> set[str]:
     """Runs that the captures and measurements of the last run did not compute anew."""
-    logs = [*project.folder.glob("logs/capture/*"), *project.folder.glob("logs/perplexity/*")]
+    folders = (project.folder / "logs" / name for name in ("capture", "perplexity", "heads"))
     return {
         line.removesuffix(" is current and is kept")
-        for log in logs
+        for folder in folders
+        for log in folder.iterdir()
         for line in log.read_text().splitlines()
         if line.endswith("is current and is kept")
     }
@@ -158,16 +160,20 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     planned = clone.planned()
     assert planned == {
         "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, "evaluate": 2,
-        "conditions": 2, "figure": 9, "typeset": 1,
+        "conditions": 2, **dict.fromkeys(BUNDLED, 2), "layer_norm": 2, "lags": 1, "figure": 16,
+        "typeset": 1,
         **{document: 1 for document in DOCUMENTS},
     }  # fmt: skip
     clone.snakemake()
-    measured = "data/studies/default/measurements/perplexity"
+    measured = "data/studies/default/measurements"
     assert kept(clone) == {
-        "minilm/sample_reviews/intact",
-        "decoder/sample_reviews/intact",
-        f"{measured}/minilm/sample_reviews/intact.json",
-        f"{measured}/decoder/sample_reviews/intact.json",
+        name
+        for model in ("minilm", "decoder")
+        for name in (
+            f"{model}/sample_reviews/intact",
+            f"{measured}/perplexity/{model}/sample_reviews/intact.json",
+            f"{measured}/heads/{model}/sample_reviews.json:intact",
+        )
     }
     by_snakemake = artifacts(clone)
     # DVC computes as little, from the same start, and makes the same.
@@ -176,10 +182,9 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert agree(clone)
     clone.edit("conditions.zero.position", "intact")
     stages = clone.reproduced()
+    reached = ("capture", "similarity", "perplexity", "evaluate", "conditions", "layer_norm")
     assert {stage for stage in stages if "@" in stage} == {
-        f"{name}@{model}"
-        for name in ("capture", "similarity", "perplexity", "evaluate", "conditions")
-        for model in ("minilm", "decoder")
+        f"{name}@{model}" for name in (*reached, *BUNDLED) for model in ("minilm", "decoder")
     }
     assert "minilm/sample_reviews/intact" in kept(clone)
     assert artifacts(clone) == by_snakemake

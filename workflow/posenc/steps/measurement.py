@@ -79,9 +79,8 @@ def command(
                     "code": code,
                 }
                 current = kept.current(condition, provenance)
-                target = output / dataset / condition
                 if current is not None:
-                    print(f"{target} is current and is kept", file=sys.stderr)
+                    print(f"{kept.place(condition)} is current and is kept", file=sys.stderr)
                     runs.append(current)
                     continue
                 # The intact store is read, and verified, once for all conditions.
@@ -117,18 +116,22 @@ class Kept:
         self._bundled = bundled
         self._found = self._read(self._file).get("runs", []) if bundled else []
 
+    def place(self, condition: str) -> str:
+        """Where the measurement of a run is."""
+        return f"{self._file}:{condition}" if self._bundled else str(self._path(condition))
+
     def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
         """The measurement of a run, if it is there, whole, and made of the same."""
         found = [one for one in self._found if one["run"]["condition"] == condition]
         if not self._bundled:
-            found = [self._read(self._folder / f"{condition}.json")]
+            found = [self._read(self._path(condition))]
         same = [one for one in found if one.get("provenance") == provenance]
         return same[0] if same else None
 
     def write(self, condition: str, runs: list[dict[str, Any]]) -> None:
         """Keep the last run that was measured, so that a killed job goes on after it."""
         if not self._bundled:
-            write_sealed(self._folder / f"{condition}.json", runs[-1])
+            write_sealed(self._path(condition), runs[-1])
             return
         done = {one["run"]["condition"] for one in runs}
         others = [one for one in self._found if one["run"]["condition"] not in done]
@@ -138,6 +141,9 @@ class Kept:
         """Leave nothing in the file but the runs that there are."""
         if self._bundled and self._read(self._file).get("runs") != runs:
             self._seal(runs)
+
+    def _path(self, condition: str) -> Path:
+        return self._folder / f"{condition}.json"
 
     def _seal(self, runs: list[dict[str, Any]]) -> None:
         names = {key: runs[0]["run"][key] for key in ("model", "dataset")}

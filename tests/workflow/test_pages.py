@@ -1,0 +1,56 @@
+"""The pages of findings: each command that they show makes what they say, in the tiny study."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.workflow.conftest import ROOT
+
+PAGES = ("docs/positions.md", "docs/relative-attention.md")
+ROWS = {
+    "docs/positions.md": ["B1", "B2", "B3", "B4"],
+    "docs/relative-attention.md": ["C1", "C2", "C3", "C4", "C5", "C6"],
+}
+
+
+def commands(page: str) -> list[str]:
+    """Lines of the page's shell blocks."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_of_the_catalogue_has_its_command_and_finding(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    sections = re.split(r"(?m)^## ", text)[1:]
+    named = {row: one for one in sections for row in ROWS[page] if re.match(rf"{row}\b", one)}
+    assert sorted(named) == ROWS[page]
+    for row, section in named.items():
+        assert "```sh\nsnakemake" in section, row
+        for word in ("**Found.**", "**Proof.**"):
+            assert word in section, f"{row} lacks {word}"
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), [(page, command) for page in PAGES for command in commands(page)]
+)
+def test_a_command_names_what_is_there(finished, page, command):
+    words = shlex.split(command)
+    assert words[0] == "snakemake"
+    (target,) = words[words.index("--") + 1 :]
+    assert (finished.folder / target).exists(), f"{page}: {command}"
+    planned = finished.run(*words[: words.index("--")], "--dry-run", "--", target).stdout
+    assert "Nothing to be done" in planned
+
+
+def test_figures_of_the_pages_are_in_params():
+    raw = YAML(typ="safe").load((ROOT / "params.yaml").read_text())
+    for page in PAGES:
+        for command in commands(page):
+            figure = command.rpartition("/")[2].removesuffix(".pdf")
+            assert figure in raw["figures"], command

@@ -27,7 +27,7 @@ READBACK = (
 )  # fmt: skip
 PLACES = ("embedding", "best", "last")
 PROBES = (
-    *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order")),
+    *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order", "order_relu")),
     "chance", "control", "control_order",
 )  # fmt: skip
 COMPONENTS = (
@@ -101,20 +101,21 @@ def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Errors of the probes at the embedding, at the layer where the ReLU probe is best, and last.
+    """Errors of the probes at the embedding, at the layer where the linear one is best, and last.
 
-    The control is the ReLU probe of shuffled positions at the embedding.
+    ``order`` is of the linear probe. Controls are linear probes of shuffled labels at the embedding.
     """
     layers = one["layers"]
-    best = min(layers, key=lambda layer: layer["position"]["relu"]["value"])
+    best = min(layers, key=lambda layer: layer["position"]["ridge"]["value"])
     found: dict[str, Entry] = {}
     for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True):
         for kind in ("ridge", "relu"):
             found[f"{place}.{kind}"] = estimate(layer["position"][kind])
-        found[f"{place}.order"] = estimate(layer["order"]["relu"])
+        found[f"{place}.order"] = estimate(layer["order"]["logistic"])
+        found[f"{place}.order_relu"] = estimate(layer["order"]["relu"])
     found["chance"] = estimate(one["chance"]["position"])
-    found["control"] = estimate(layers[0]["position"]["relu_control"])
-    found["control_order"] = estimate(layers[0]["order"]["relu_control"])
+    found["control"] = estimate(layers[0]["position"]["ridge_control"])
+    found["control_order"] = estimate(layers[0]["order"]["logistic_control"])
     return found
 
 
@@ -179,6 +180,10 @@ def heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for name in STRONGEST:
         value = one["strongest"][name]
+        if name == "next" and one["is_causal"]:
+            why = NotRun("a causal head sees no next token")
+            found |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
+            continue
         found[name] = estimate(value)
         for part in ("layer", "head"):
             found[f"{name}.{part}"] = Number(value[part])

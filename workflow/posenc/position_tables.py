@@ -143,14 +143,26 @@ def probes_table(results: Results) -> dict[str, Any]:
     made.numbers("Chance", [one["chance"] for one in found], 1)
     made.group("", 0)
     since = len(made.heads)
-    for head, place in (("Embedding", "embedding"), ("Best", "best"), ("Last", "last")):
-        made.numbers(head, [one[f"{place}.relu"] for one in found], 2, place == "best")
-    made.group("Mean absolute error, in tokens", since)
+    places = (("Embedding", "embedding"), ("Best", "best"), ("Last", "last"))
+    for head, place in places:
+        entries = [one[f"{place}.ridge"] for one in found]
+        made.numbers(head, entries, 2, with_interval=place == "best")
+    made.group("Mean error, linear", since)
     since = len(made.heads)
-    for head, place in (("Embedding", "embedding"), ("Best", "best"), ("Last", "last")):
-        made.numbers(head, [one[f"{place}.order"] for one in found], 3, place == "last")
-    made.group("Order mistaken", since)
+    for head, place in places:
+        made.numbers(head, [one[f"{place}.relu"] for one in found], 2)
+    made.group("One hidden layer", since)
+    since = len(made.heads)
+    for head, place in places:
+        made.numbers(head, [one[f"{place}.order"] for one in found], 3)
+    made.group("Order mistaken, linear", since)
     return made.made(others)
+
+
+def _head(found: Mapping[str, Entry], name: str) -> str:
+    """Layer and head that look most at a place."""
+    layer, head = found[f"{name}.layer"], found[f"{name}.head"]
+    return f"{layer.value}.{head.value}" if isinstance(layer, Number) else "--"
 
 
 def heads_table(results: Results) -> dict[str, Any]:
@@ -167,8 +179,7 @@ def heads_table(results: Results) -> dict[str, Any]:
     for head, key in (("Previous", "previous"), ("Next", "next"), ("Self", "self"),
                       ("First", "first")):  # fmt: skip
         made.numbers(head, [one[key] for one in found], 3)
-        made.words("Head", [f"{one[f'{key}.layer'].value}.{one[f'{key}.head'].value}"
-                            for one in found])  # fmt: skip
+        made.words("Head", [_head(one, key) for one in found])
     made.group("Largest mean mass on one place", since)
     compared = [
         facts.compared(joined, [run["run"]["model"]], run["run"]["dataset"], None) for run in runs

@@ -103,7 +103,8 @@ def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
 def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of the probes at the embedding, at the layer where the linear one is best, and last.
 
-    ``order`` is of the linear probe. Controls are linear probes of shuffled labels at the embedding.
+    ``order`` is of the linear probe. Controls are linear probes of shuffled labels, at the
+    embedding.
     """
     layers = one["layers"]
     best = min(layers, key=lambda layer: layer["position"]["ridge"]["value"])

@@ -13,6 +13,7 @@ from posenc.config.params import load
 from posenc.figures import lags as figure
 from posenc.files import ArtifactError, read_sealed, write_json, write_sealed
 from posenc.measures import lags as measures
+from posenc.precision import precisions
 from posenc.steps import heads as heads_step
 from posenc.steps import lags as step
 from posenc.steps import relative_attention as weights_step
@@ -191,6 +192,18 @@ def test_the_command_and_the_figure(inputs, tmp_path):
     assert points == {(p["score_peak"], p["peak"]) for p in found["comparisons"][0]["points"]}
     four = {**found, "comparisons": 2 * found["comparisons"][:2]}
     check_texts(figure.draw([four], SECTIONS.lags, SECTIONS.style))
+
+
+def test_what_was_computed_in_bfloat16_is_handed_on(inputs, tmp_path):
+    bundle = read_sealed(inputs[1])
+    fast = {"mode": "fast", "tokens": 512, "relative_error": [0.0, 0.01]}
+    write_sealed(inputs[1], {**bundle, "runs": [{**r, "precision": fast} for r in bundle["runs"]]})
+    config, output = tmp_path / "config.json", tmp_path / "lags.json"
+    write_json(config, {"parameters": PARAMETERS.model_dump()})
+    step.main(config, output, inputs)
+    found = read_sealed(output)
+    assert [one["condition"] for one in found["conditions"]] == ["intact", "zero"]
+    assert list(precisions(found)) == [fast, fast]
 
 
 def test_without_both_measurements_nothing_is_joined(inputs):

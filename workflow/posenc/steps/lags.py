@@ -57,6 +57,13 @@ def main(
             "catalogue": ["C3", "C6"],
             "run": {},
             **measure(job.parameters, [one for held in read.values() for one in held]),
+            # What was computed in bfloat16 is said wherever its results are shown.
+            "conditions": [
+                {**one["run"], "precision": one["precision"]}
+                for held in read.values()
+                for one in held
+                if "precision" in one
+            ],
             "provenance": {
                 "parameters": job.parameters.model_dump(),
                 "inputs": {

@@ -47,7 +47,7 @@ class Removal:
 
 
 TRAINING = Removal(
-    ("data/models/decoder", "data/training", f"{STUDY}/activations/decoder",
+    ("data/models/decoder", "data/training/decoder", f"{STUDY}/activations/decoder",
      f"{STUDY}/measurements/*/decoder"),
     ("train@decoder", "capture@decoder", "similarity@decoder", "perplexity@decoder"),
 )  # fmt: skip
@@ -63,7 +63,12 @@ REMOVALS = (
         ("tokenize@minilm", *CAPTURE.stages),
     ),
     Removal(
-        ("data/tokenizers/decoder", f"{STUDY}/tokens/decoder", "data/corpora", *TRAINING.paths),
+        (
+            "data/tokenizers/decoder",
+            f"{STUDY}/tokens/decoder",
+            "data/corpora/decoder.parquet",
+            *TRAINING.paths,
+        ),
         ("corpus@decoder", "tokenize@decoder", *TRAINING.stages),
     ),
     Removal(

@@ -23,6 +23,7 @@ from posenc.files import (
     sha256_file,
     write_checksums,
     write_json,
+    write_sealed,
 )
 from posenc.measures.probes import order_errors, position_errors, token_pairs
 from posenc.results import unbundled
@@ -408,10 +409,17 @@ def test_scheme_probes_end_to_end(scheme):
         "device": "cpu",
     }
     write_json(root / "config.json", job)
-    scheme_probes.main("toy", root / "config.json", root / "model", root / "tokens", root / "out")
+    learned = {"steps": 10, "tokens_seen": 80, "final_training_loss": 2.0,
+               "final_validation_loss": 2.1}  # fmt: skip
+    write_sealed(root / "summary.json", {**learned, "measurement": "training"})
+    scheme_probes.main(
+        "toy", root / "config.json", root / "model", root / "tokens", root / "summary.json",
+        root / "out",
+    )  # fmt: skip
     one = read_sealed(root / "out/sample.json")
     assert one["run"] == {"model": "toy", "dataset": "sample", "condition": "intact"}
     assert one["measurement"] == "scheme_probes" and one["scheme"] == "learned"
+    assert one["training"] == learned
     # Position embeddings of the size of the words' tell much, already where they are added.
     first = one["layers"][0]["position"]["ridge"]["value"]
     assert first < 0.9 * one["chance"]["position"]["value"]

@@ -277,6 +277,7 @@ def test_changing_the_study_and_back_computes_nothing(project):
     text = raw.read_text()
     other = "  other: &other\n    name: other\n    title: Other\n    models: [decoder]\n"
     other += "    pretrained: []\n    trained: {decoder: sample_reviews}\n"
+    other += "    schemes: {}\n    matrices: []\n"
     other += "    datasets: [sample_reviews]\n    conditions: [intact]\n"
     other += "    calibration: sample_reviews\n    extrapolation: {tokens: 64, documents: 20,"
     other += " bucket: 16, conditions: [intact]}\n"

@@ -232,6 +232,7 @@ rule scheme_probes:
     input:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        training=[f"data/training/{{model}}/{file}" for file in ["summary.json", "loss.csv"]],
         config=section("scheme_probes/{model}"),
         code=section("code/posenc.steps.scheme_probes"),
     output:
@@ -250,6 +251,7 @@ rule scheme_probes:
     shell:
         "python -m posenc.steps.scheme_probes --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --training {input.training[0]}"
         " --output {params.runs}/measurements/scheme_probes/{wildcards.model}"
         " --threads {threads} 2>&1 | tee {log}"
 

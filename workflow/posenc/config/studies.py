@@ -37,10 +37,10 @@ class Study(Section):
     """Those of ``models`` whose weights are fetched."""
     trained: dict[Name, Name]
     """Those of ``models`` that are trained here, and the data set that each learns from."""
-    schemes: Annotated[dict[Name, Name], Field(default_factory=dict)]
+    schemes: dict[Name, Name]
     """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
     that each learns from."""
-    matrices: Annotated[list[Name], Field(default_factory=list)]
+    matrices: list[Name]
     """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""

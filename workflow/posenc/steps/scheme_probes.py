@@ -18,7 +18,7 @@ from posenc.config.base import Name, Section
 from posenc.config.measurements import Probes
 from posenc.config.models import Reading
 from posenc.devices import device_for
-from posenc.files import ArtifactError, write_sealed
+from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.models import load
 from posenc.provenance import code_digest, versions
 from posenc.runs import Tokens, model_digests
@@ -26,6 +26,8 @@ from posenc.steps.common import read_section, run
 from posenc.steps.probes import Sample, probe
 
 SCHEMA = 1
+TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_loss")
+"""What is taken over from the summary of the training; losses in nats a token."""
 
 
 class Job(Section):
@@ -43,6 +45,7 @@ def main(
     config: Annotated[Path, typer.Option(help="data/config/scheme_probes/MODEL.json")],
     weights: Annotated[Path, typer.Option(help="folder of the model")],
     tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
+    training: Annotated[Path, typer.Option(help="summary of its training")],
     output: Annotated[Path, typer.Option(help="folder of its measurements")],
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
@@ -52,6 +55,7 @@ def main(
     torch.set_num_threads(threads)
     job = read_section(config, Job)
     digests = model_digests(weights)
+    learned = read_sealed(training)
     network = load(weights, job.reading.family, device_for(job.device))
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
@@ -65,10 +69,16 @@ def main(
                 "status": "measured",
                 "reason": None,
                 "scheme": job.scheme,
+                # What a scheme knows of position stands beside how well it predicts.
+                "training": {name: learned[name] for name in TRAINING},
                 **measure(job.parameters, network, text),
                 "provenance": {
                     "parameters": job.parameters.model_dump(),
-                    "inputs": {"tokens": text.digest, **digests},
+                    "inputs": {
+                        "tokens": text.digest,
+                        "training": sha256_file(training),
+                        **digests,
+                    },
                     "versions": versions("numpy", "scikit-learn", "torch", "transformers"),
                     "code": code_digest("posenc.steps.scheme_probes"),
                 },

@@ -29,9 +29,9 @@ from posenc.measures.components import (
     principal_components,
     variance_between,
 )
+from posenc.samples import KeptTokens, gather, layer_name
 from posenc.steps.common import run
 from posenc.steps.measurement import command
-from posenc.steps.similarity import layer_name
 from posenc.store import ActivationStore
 
 SCHEMA = 1
@@ -49,15 +49,16 @@ class Sample:
     ----------
     document, position
         int64 [n]: index of each token's document, and its position in it.
-    rows
-        int64 [tokens of the shard that are drawn], rising, for each shard.
+    shard, row
+        int64 [n]: where their hidden states lie.
     length
         Tokens of the longest document, special ones included.
     """
 
     document: NDArray[np.int64]
     position: NDArray[np.int64]
-    rows: list[NDArray[np.int64]]
+    shard: NDArray[np.int64]
+    row: NDArray[np.int64]
     length: int
 
 
@@ -113,46 +114,24 @@ def measure(
 
 
 def drawn(store: ActivationStore, tokens: int, seed: np.random.SeedSequence) -> Sample:
-    """Draw tokens of text, position 0 left out; shards are read one after another, twice."""
-    totals = [len(candidates(store, shard)) for shard in range(store.n_shards)]
-    chosen = np.arange(sum(totals))  # [n]
-    if len(chosen) > tokens:
-        chosen = np.random.default_rng(seed).choice(len(chosen), tokens, replace=False)
-        chosen.sort()
-    ends = np.cumsum(totals)  # [shards]
-    table = store.documents
-    shards, starts = table["shard"].to_numpy(), table["start"].to_numpy()  # [documents] each
-    rows, documents, positions = [], [], []
-    for shard, end in enumerate(ends):
-        here = chosen[(chosen >= end - totals[shard]) & (chosen < end)] - (end - totals[shard])
-        row = candidates(store, shard)[here]  # [drawn of the shard]
-        inside = np.flatnonzero(shards == shard)  # [documents of the shard]
-        which = inside[np.searchsorted(starts[inside], row, side="right") - 1]
-        rows.append(row)
-        documents.append(which)
-        positions.append(row - starts[which])
-    return Sample(
-        document=np.concatenate(documents),
-        position=np.concatenate(positions),
-        rows=rows,
-        length=int(table["length"].to_numpy().max()),
-    )
-
-
-def candidates(store: ActivationStore, shard: int) -> NDArray[np.int64]:
-    """Rows of a shard that may be drawn."""
-    keep = ~np.asarray(store.special_mask(shard))  # [tokens of the shard]
-    table = store.documents
+    """Draw tokens of text, position 0 left out."""
+    kept = KeptTokens(store, special_tokens=False)
     # Position 0 holds the same special token in every document: it would tell itself.
-    keep[table["start"].to_numpy()[table["shard"].to_numpy() == shard]] = False
-    return np.flatnonzero(keep)
+    chosen = np.flatnonzero(kept.position > 0)  # [n]
+    if len(chosen) > tokens:
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, tokens, replace=False))
+    return Sample(
+        document=kept.document[chosen],
+        position=kept.position[chosen],
+        shard=kept.shard[chosen],
+        row=kept.row[chosen],
+        length=int(store.documents["length"].to_numpy().max()),
+    )
 
 
 def gathered(store: ActivationStore, state: int, sample: Sample) -> NDArray[np.float64]:
     """Hidden states of a layer at the drawn tokens, [n, d_model]."""
-    return np.concatenate(
-        [store.hidden_states(shard)[state][rows] for shard, rows in enumerate(sample.rows)]
-    ).astype(np.float64)
+    return gather(store, state, sample.shard, sample.row).astype(np.float64)
 
 
 def of_layer(

@@ -25,10 +25,10 @@ from posenc.measures.normalisation import (
 from posenc.packing import positions_of
 from posenc.provenance import code_digest, versions
 from posenc.runs import CONFIG, WEIGHTS, Tokens, model_digests
+from posenc.samples import gather, layer_name
 from posenc.steps.common import read_section, run
 from posenc.steps.measurement import digest_of
 from posenc.steps.norms import tables
-from posenc.steps.similarity import gather, layer_name
 from posenc.store import ActivationStore, shard_name
 
 SCHEMA = 1

@@ -18,9 +18,9 @@ from posenc.config.measurements import Probes
 from posenc.files import ArtifactError
 from posenc.measures.bootstrap import percentile_interval, ratio_replicates
 from posenc.measures.probes import order_errors, position_errors, token_pairs
+from posenc.samples import KeptTokens, gather, layer_name
 from posenc.steps.common import run
 from posenc.steps.measurement import command
-from posenc.steps.similarity import KeptTokens, gather, layer_name
 from posenc.store import ActivationStore
 
 SCHEMA = 1
@@ -84,8 +84,7 @@ def measure(
 ) -> dict[str, Any]:
     """Probe the condition's hidden states, layer after layer; only sampled rows are read."""
     kept = KeptTokens(condition, special_tokens=False)
-    position = kept.row - condition.documents["start"].to_numpy()[kept.document]  # [kept]
-    sample = Sample.draw(parameters, kept.document, position)
+    sample = Sample.draw(parameters, kept.document, kept.position)
 
     def read(state: int, tokens: NDArray[np.int64]) -> NDArray[np.floating]:
         return gather(condition, state, kept.shard[tokens], kept.row[tokens])

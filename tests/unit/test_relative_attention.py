@@ -20,6 +20,7 @@ from posenc.files import ArtifactError, read_sealed, write_checksums, write_json
 from posenc.measures import relative_attention as measures
 from posenc.measures.lags import profile_by_offset, score_by_offset
 from posenc.measures.norms import layer_norm
+from posenc.runs import CONFIG, WEIGHTS
 from posenc.steps import relative_attention as step
 
 from . import synthetic
@@ -260,9 +261,9 @@ def write_model(folder, family: str, prefix: str = "", spelling: str = "weight")
         }  # fmt: skip
     tensors = {name: value.astype(np.float32) for name, value in tensors.items()}
     folder.mkdir(parents=True)
-    save_file({prefix + name: value for name, value in tensors.items()}, folder / step.WEIGHTS)
-    write_json(folder / step.CONFIG, config)
-    write_checksums(folder / "checksums.json", step.CONFIG, step.WEIGHTS)
+    save_file({prefix + name: value for name, value in tensors.items()}, folder / WEIGHTS)
+    write_json(folder / CONFIG, config)
+    write_checksums(folder / "checksums.json", CONFIG, WEIGHTS)
     return tensors
 
 
@@ -329,7 +330,7 @@ def test_a_planted_previous_token_head_is_predicted(tmp_path):
     for layer in range(LAYERS):
         t[f"h.{layer}.attn.c_attn.weight"] = np.hstack([np.eye(D), turn, np.eye(D)])
         t[f"h.{layer}.attn.c_attn.bias"] = np.zeros(3 * D)
-    save_file({n: v.astype(np.float32) for n, v in t.items()}, tmp_path / "m" / step.WEIGHTS)
+    save_file({n: v.astype(np.float32) for n, v in t.items()}, tmp_path / "m" / WEIGHTS)
     found = step.measure(job("gpt2"), tmp_path / "m")
     assert [head["predicted_lag"] for head in found["heads"]] == [-1] * LAYERS * HEADS
     for head in found["heads"]:
@@ -383,9 +384,9 @@ def test_weights_that_lack_a_tensor_or_positions_are_named(tmp_path):
     with pytest.raises(ArtifactError, match=r"offsets in params\.yaml"):
         step.measure(few, tmp_path / "m")
     del tensors["encoder.layer.1.attention.self.key.bias"]
-    save_file(tensors, tmp_path / "m" / step.WEIGHTS)
+    save_file(tensors, tmp_path / "m" / WEIGHTS)
     with pytest.raises(ArtifactError, match=r"self\.key\.bias"):
         step.measure(job("bert"), tmp_path / "m")
-    write_json(tmp_path / "m" / step.CONFIG, {"num_hidden_layers": 2})
+    write_json(tmp_path / "m" / CONFIG, {"num_hidden_layers": 2})
     with pytest.raises(ArtifactError, match="num_attention_heads"):
         step.measure(job("bert"), tmp_path / "m")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from posenc.config.base import Name, Section
 from posenc.config.measurements import LayerNorm
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, read_json, write_sealed
+from posenc.files import ArtifactError, write_sealed
 from posenc.measures.normalisation import (
     parts,
     scale_spread,
@@ -24,21 +24,14 @@ from posenc.measures.normalisation import (
 )
 from posenc.packing import positions_of
 from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, WEIGHTS, Tokens, model_digests
+from posenc.runs import Tokens, model_digests
 from posenc.samples import gather, layer_name
 from posenc.steps.common import read_section, run
 from posenc.steps.measurement import digest_of
-from posenc.steps.norms import tables
 from posenc.store import ActivationStore, shard_name
+from posenc.weights import EMBEDDING_NORM, Weights
 
 SCHEMA = 1
-EMBEDDING_NORM = "embeddings.LayerNorm"
-EPS = {
-    "bert": ("layer_norm_eps", 1e-12),
-    "roberta": ("layer_norm_eps", 1e-12),
-    "gpt2": ("layer_norm_epsilon", 1e-5),
-}
-"""Where a configuration says what is added to the variance, and what it is where it does not."""
 
 
 class Job(Section):
@@ -102,46 +95,45 @@ def main(
         )
 
 
-def measure(job: Job, weights: Path, text: Tokens, store: ActivationStore) -> dict[str, Any]:
+def measure(job: Job, folder: Path, text: Tokens, store: ActivationStore) -> dict[str, Any]:
     """The normalisations whose input is known, and the share of position by layer.
 
     The residual stream of a decoder that normalises before each block carries P unchanged to all
     of them. It is P that is split off there; what blocks have added, on position too, is of ∗.
     """
-    parameters, family = job.parameters, job.reading.family
-    made_of = {"tokens": text.digest, **model_digests(weights)}
+    parameters, weights = job.parameters, Weights(folder, job.reading.family)
+    made_of = {"tokens": text.digest, **model_digests(folder)}
     if store.metadata["inputs"] != made_of:
         raise ArtifactError(f"{store.directory} is of other tokens or weights; rerun to make it")
     sample = draw(text, store, parameters.tokens, parameters.seed)
-    words, places = tables(weights / WEIGHTS, family)
-    constant = token_type(weights / WEIGHTS, words.shape[1])
+    words, places = weights.embeddings()
     if sample.position.max() >= len(places):
         raise ArtifactError(
-            f"{text.path} has documents of more than the {len(places)} positions of {weights}; "
+            f"{text.path} has documents of more than the {len(places)} positions of {folder}; "
             f"lower max_tokens in params.yaml"
         )
     options = {
         "sample": sample,
         "places": places,
-        "eps": epsilon(weights, family),
+        "eps": weights.eps,
         "confidence": parameters.confidence,
     }
-    x = words[sample.ids].astype(np.float64) + constant + places[sample.position]
+    x = words[sample.ids].astype(np.float64) + weights.token_type() + places[sample.position]
     embedding = x  # [tokens, d_model]
     if job.reading.is_decoder:
         norms = [
             measure_norm(
                 f"block {layer}, before attention", layer,
                 gather(store, layer, sample.shard, sample.row).astype(np.float64),
-                *gain_and_bias(weights / WEIGHTS, f"h.{layer}.ln_1"), **options,
+                *weights.norm(f"h.{layer}.ln_1"), **options,
             )
             for layer in range(store.metadata["n_layers"])
         ]  # fmt: skip
         reason = "inputs of the second normalisation of a block, and of the last, are not cached"
     else:
-        norm = gain_and_bias(weights / WEIGHTS, EMBEDDING_NORM)
+        norm = weights.norm(EMBEDDING_NORM)
         norms = [measure_norm("embedding", None, x, *norm, **options)]
-        embedding = parts(x, *norm, options["eps"]).output  # [tokens, d_model]
+        embedding = parts(x, *norm, weights.eps).output  # [tokens, d_model]
         reason = "inputs of the normalisations after the embedding's are not cached"
     stored = gather(store, 0, sample.shard, sample.row)
     return {
@@ -149,7 +141,7 @@ def measure(job: Job, weights: Path, text: Tokens, store: ActivationStore) -> di
         "tokens": int(np.count_nonzero(sample.position > 0)),
         "confidence": parameters.confidence,
         "placement": "before" if job.reading.is_decoder else "after",
-        "eps": options["eps"],
+        "eps": weights.eps,
         # What was stored should differ by the rounding of its type alone.
         "embedding_error": float(np.abs(embedding - stored).max() / np.abs(embedding).max()),
         "norms": norms,
@@ -241,44 +233,6 @@ def state_shares(
         for name, position in (("between_positions", later.position), ("shuffled", shuffled))
     }
     return {"state": state, "name": layer_name(state, store.metadata["n_layers"] + 1), **found}
-
-
-def epsilon(weights: Path, family: str) -> float:
-    """What a model's normalisations add to the variance."""
-    key, default = EPS[family]
-    return float(read_json(weights / CONFIG).get(key, default))
-
-
-def gain_and_bias(path: Path, norm: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Gain and bias of a normalisation, [d_model] each.
-
-    Raises
-    ------
-    ArtifactError
-        If the weights have none of that name.
-    """
-    return (
-        _tensor(path, f"{norm}.weight", f"{norm}.gamma"),
-        _tensor(path, f"{norm}.bias", f"{norm}.beta"),
-    )
-
-
-def token_type(path: Path, d_model: int) -> NDArray[np.float32]:
-    """The embedding of the only token type that is in use, [d_model]; zeros where there is none."""
-    try:
-        return _tensor(path, "embeddings.token_type_embeddings.weight")[0]
-    except ArtifactError:
-        return np.zeros(d_model, np.float32)
-
-
-def _tensor(path: Path, *names: str) -> NDArray[np.float32]:
-    from safetensors import safe_open
-
-    with safe_open(path, "np") as file:
-        keys = [key for key in file.keys() if key.endswith(names)]  # noqa: SIM118
-        if len(keys) != 1:
-            raise ArtifactError(f"{path} has {len(keys)} tensors named {' or '.join(names)}")
-        return file.get_tensor(keys[0]).astype(np.float32)
 
 
 if __name__ == "__main__":

@@ -11,18 +11,14 @@ import typer
 from posenc.config.base import Name, Section
 from posenc.config.measurements import Norms
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, write_sealed
+from posenc.files import write_sealed
 from posenc.measures.norms import norm_r2
 from posenc.provenance import code_digest, versions
-from posenc.runs import WEIGHTS, Tokens, model_digests
+from posenc.runs import Tokens, model_digests
 from posenc.steps.common import read_section, run
+from posenc.weights import Weights
 
 SCHEMA = 1
-TABLES = {
-    "tokens": ("wte.weight", "embeddings.word_embeddings.weight"),
-    "positions": ("wpe.weight", "embeddings.position_embeddings.weight"),
-}
-"""Names of the embeddings in the weights, without a model's own prefix."""
 
 
 class Job(Section):
@@ -43,7 +39,7 @@ def main(
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, Job)
     digests = model_digests(weights)
-    embeddings, places = tables(weights / WEIGHTS, job.reading.family)
+    embeddings, places = Weights(weights, job.reading.family).embeddings()
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
         write_sealed(
@@ -64,28 +60,6 @@ def main(
                 },
             },
         )
-
-
-def tables(path: Path, family: str) -> tuple[np.ndarray, np.ndarray]:
-    """Token and position embeddings, [vocabulary, d_model] and [positions, d_model].
-
-    Raises
-    ------
-    ArtifactError
-        If the weights have none under a known name.
-    """
-    from safetensors import safe_open
-
-    found = {}
-    with safe_open(path, "np") as file:
-        for kind, names in TABLES.items():
-            keys = [key for key in file.keys() if key.endswith(names)]  # noqa: SIM118
-            if len(keys) != 1:
-                raise ArtifactError(f"{path} has {len(keys)} tables of embeddings of {kind}")
-            found[kind] = file.get_tensor(keys[0]).astype(np.float32)
-    # RoBERTa's first rows are for padding: its positions begin with row 2.
-    begin = 2 if family == "roberta" else 0
-    return found["tokens"], found["positions"][begin:]
 
 
 def measure(job: Job, embeddings: np.ndarray, places: np.ndarray, text: Tokens) -> dict[str, Any]:

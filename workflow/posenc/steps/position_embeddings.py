@@ -17,9 +17,9 @@ from posenc.files import ArtifactError, sha256_file, write_sealed
 from posenc.measures import position_regression as regression
 from posenc.measures import sinusoid
 from posenc.provenance import code_digest, versions
-from posenc.runs import WEIGHTS, model_digests
+from posenc.runs import model_digests
 from posenc.steps.common import read_section, run
-from posenc.steps.norms import tables
+from posenc.weights import Weights
 
 SCHEMA = 1
 LEAST_ROWS = 16
@@ -59,7 +59,7 @@ def main(
         if weights is None:
             raise ArtifactError(f"{subject} is a model: give --weights, the folder of its weights")
         inputs = model_digests(weights)
-        table = tables(weights / WEIGHTS, job.reading.family)[1]  # [positions, d_model]
+        table = Weights(weights, job.reading.family).embeddings()[1]  # [positions, d_model]
         table = checked(table, f"the position embeddings of {subject}")
     else:
         table, inputs = matrix(job.matrix, f"matrices.{subject}")  # [positions, d_model]

@@ -15,10 +15,9 @@ from posenc.files import write_sealed
 from posenc.measures.normalisation import NormalisedSums
 from posenc.measures.readback import Sums, compare_angles, noise_curve, principal_directions
 from posenc.provenance import code_digest, versions
-from posenc.runs import WEIGHTS, model_digests
+from posenc.runs import model_digests
 from posenc.steps.common import read_section, run
-from posenc.steps.layer_norm import epsilon, token_type
-from posenc.steps.norms import tables
+from posenc.weights import Weights
 
 SCHEMA = 1
 RANDOM_SUBSPACES = 5
@@ -41,9 +40,7 @@ def main(
     """Write OUTPUT."""
     job = read_section(config, Job)
     digests = model_digests(weights)
-    family = job.reading.family
-    tokens, positions = tables(weights / WEIGHTS, family)
-    constant = token_type(weights / WEIGHTS, tokens.shape[1])
+    model_weights = Weights(weights, job.reading.family)
     write_sealed(
         output,
         {
@@ -53,7 +50,7 @@ def main(
             "run": {"model": model},
             "status": "measured",
             "reason": None,
-            **measure(job.parameters, tokens, positions, constant, epsilon(weights, family)),
+            **measure(job.parameters, model_weights),
             "provenance": {
                 "parameters": job.parameters.model_dump(),
                 "inputs": digests,
@@ -64,21 +61,19 @@ def main(
     )
 
 
-def measure(
-    parameters: Readback,
-    tokens: np.ndarray,  # [vocabulary, d_model]
-    positions: np.ndarray,  # [positions, d_model]
-    constant: np.ndarray,  # [d_model]
-    eps: float,
-) -> dict[str, Any]:
+def measure(parameters: Readback, weights: Weights) -> dict[str, Any]:
     """Decode random pairs, tokens and positions uniform, before and after normalisation."""
+    tokens, positions = weights.embeddings()  # [vocabulary, d_model], [positions, d_model]
     generator = np.random.default_rng(parameters.seed)
     token = generator.integers(len(tokens), size=parameters.tokens)  # [n]
     position = generator.integers(len(positions), size=parameters.tokens)  # [n]
     draws = generator.normal(size=(parameters.tokens, tokens.shape[1]))  # [n, d_model]
     # A constant changes no sum's nearest, but it does change the normalised ones.
-    places = positions + constant.astype(np.float64)  # [positions, d_model]
-    searched = {"before": Sums(tokens, places), "after": NormalisedSums(tokens, places, eps)}
+    places = positions + np.asarray(weights.token_type(), np.float64)  # [positions, d_model]
+    searched = {
+        "before": Sums(tokens, places),
+        "after": NormalisedSums(tokens, places, weights.eps),
+    }
     curves = {
         stage: noise_curve(sums, token, position, parameters.noise, draws, parameters.confidence)
         for stage, sums in searched.items()
@@ -93,7 +88,7 @@ def measure(
         "d_model": tokens.shape[1],
         "vocabulary_size": len(tokens),
         "positions": len(positions),
-        "eps": eps,
+        "eps": weights.eps,
         **curves,
         "subspaces": {
             "variance": parameters.variance,

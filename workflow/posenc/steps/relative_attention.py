@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from posenc.config.base import Section
 from posenc.config.measurements import RelativeAttention
 from posenc.config.models import Reading
-from posenc.files import ArtifactError, read_json, write_sealed
+from posenc.files import ArtifactError, write_sealed
 from posenc.measures.heads import excess_over_uniform, mean_offset, peak_offset, preference
 from posenc.measures.lags import profile_by_offset, score_by_offset
 from posenc.measures.relative_attention import (
@@ -27,9 +27,9 @@ from posenc.measures.relative_attention import (
     trace_by_offset,
 )
 from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, WEIGHTS, model_digests
+from posenc.runs import CONFIG, model_digests
 from posenc.steps.common import read_section, run
-from posenc.steps.norms import tables
+from posenc.weights import EMBEDDING_NORM, Weights
 
 SCHEMA = 1
 PAIRS = 4
@@ -41,7 +41,6 @@ INPUT = {
     "bert": "the embeddings' LayerNorm of position embedding + mean token embedding + type 0",
 }
 INPUT["roberta"] = INPUT["bert"]
-_SPELLINGS = {"weight": ("weight", "gamma"), "bias": ("bias", "beta")}
 
 
 class Job(Section):
@@ -51,64 +50,37 @@ class Job(Section):
     reading: Reading
 
 
-class Weights:
-    """The tensors of a model that attention scores depend on, by the names of its family.
-
-    Parameters
-    ----------
-    folder
-        With ``config.json`` and ``model.safetensors``.
-    family
-        ``bert``, ``roberta`` or ``gpt2``.
+class HeadWeights(Weights):
+    """The tensors of a model that attention scores depend on.
 
     Raises
     ------
     ArtifactError
-        If the configuration scales its scores in an unknown way.
+        If the configuration lacks the numbers of layers and heads, or scales its scores in an
+        unknown way.
     """
 
     def __init__(self, folder: Path, family: str) -> None:
-        from safetensors import safe_open
-
-        self.path, self.is_decoder = folder / WEIGHTS, family == "gpt2"
-        self.file = safe_open(self.path, "np")
-        self.keys = list(self.file.keys())
-        config = read_json(folder / CONFIG)
+        super().__init__(folder, family)
+        self.is_decoder = family == "gpt2"
         names = (
-            ("n_layer", "n_head", "layer_norm_epsilon") if self.is_decoder
-            else ("num_hidden_layers", "num_attention_heads", "layer_norm_eps")
+            ("n_layer", "n_head") if self.is_decoder
+            else ("num_hidden_layers", "num_attention_heads")
         )  # fmt: skip
-        missing = [name for name in names if name not in config]
+        missing = [name for name in names if name not in self.config]
         if missing:
             raise ArtifactError(f"{folder / CONFIG} has no {missing[0]}; delete it and rerun")
-        self.n_layers, self.n_heads, self.eps = (config[name] for name in names)
-        if not config.get("scale_attn_weights", True) or config.get(
+        self.n_layers, self.n_heads = (self.config[name] for name in names)
+        if not self.config.get("scale_attn_weights", True) or self.config.get(
             "scale_attn_by_inverse_layer_idx", False
         ):
             raise ArtifactError(
                 f"{folder / CONFIG}: scores are not scaled by 1 / √d_head; take another model"
             )
 
-    def tensor(self, name: str) -> NDArray[np.float64]:
-        """A tensor by its name, without a model's own prefix, and in either spelling.
-
-        Raises
-        ------
-        ArtifactError
-            If there is none.
-        """
-        stem, _, kind = name.rpartition(".")
-        for spelling in _SPELLINGS[kind]:
-            wanted = f"{stem}.{spelling}"
-            keys = [key for key in self.keys if key == wanted or key.endswith(f".{wanted}")]
-            if len(keys) == 1:
-                return self.file.get_tensor(keys[0]).astype(np.float64)
-        raise ArtifactError(f"{self.path} has no {name}; fetch the model again")
-
-    def norm(self, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def input_norm(self, layer: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Gain and bias [d_model] of the layer normalisation that makes the block's input."""
-        stem = f"h.{layer}.ln_1" if self.is_decoder else "embeddings.LayerNorm"
-        return self.tensor(f"{stem}.weight"), self.tensor(f"{stem}.bias")
+        return self.norm(f"h.{layer}.ln_1" if self.is_decoder else EMBEDDING_NORM)
 
     def heads(self, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """W^Q and W^K of all heads of a layer with their biases, [n_heads, d_model + 1, d_head]."""
@@ -165,8 +137,8 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
         If there are too few positions for the offsets.
     """
     parameters, family = job.parameters, job.reading.family
-    weights, is_decoder = Weights(folder, family), job.reading.is_decoder
-    tokens, positions = tables(folder / WEIGHTS, family)
+    weights, is_decoder = HeadWeights(folder, family), job.reading.is_decoder
+    tokens, positions = weights.embeddings()
     rows = min(parameters.rows, job.reading.max_tokens, len(positions))
     if rows <= 2 * parameters.offsets or rows < 8:
         raise ArtifactError(
@@ -174,13 +146,11 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
             f"measurements.relative_attention.offsets in params.yaml"
         )
     positions = positions[:rows].astype(np.float64)  # [rows, d_model]
-    constant = tokens.mean(axis=0, dtype=np.float64)  # [d_model]
-    if not is_decoder:
-        constant += weights.tensor("embeddings.token_type_embeddings.weight")[0]
+    constant = tokens.mean(axis=0, dtype=np.float64) + weights.token_type()  # [d_model]
     heads, residuals, demonstration = [], [], {}
     uniform: NDArray[np.float64] = np.empty(0)
     for layer in range(weights.n_layers):
-        x = position_input(positions, constant, *weights.norm(layer), weights.eps)
+        x = position_input(positions, constant, *weights.input_norm(layer), weights.eps)
         x = np.hstack([x, np.ones((rows, 1))])  # [rows, d_model + 1]
         query, key = weights.heads(layer)  # [n_heads, d_model + 1, d_head] each
         found, residual, uniform = measure_layer(parameters, x, query, key, is_decoder)

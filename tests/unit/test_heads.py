@@ -18,6 +18,7 @@ from posenc.figures import common
 from posenc.figures import head_offsets as figure
 from posenc.files import ArtifactError, sha256_file, write_json
 from posenc.measures import heads as measures
+from posenc.measures.patterns import attention_pattern
 from posenc.steps import heads as step
 from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
 
@@ -98,8 +99,9 @@ def write_store(folder, condition="intact", spec=None, causal=False, model="toy"
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_patterns_are_softmax_of_scaled_scores(causal):
-    q, k = generator(1).normal(size=(2, 3, 9, 4))  # [heads, tokens, d_head] each
-    found = measures.attention_pattern(q, k, causal)
+    # [heads, tokens, d_head] each
+    q, k = generator(1).normal(size=(2, 3, 9, 4)).astype(np.float32)
+    found = attention_pattern(q, k, causal=causal)
     scores = q @ k.swapaxes(1, 2) / 2
     if causal:
         scores += np.triu(np.full((9, 9), -np.inf), 1)
@@ -147,7 +149,7 @@ def test_masses_are_those_of_a_loop_and_sum_to_one(tokens, k, causal, seed):
 def test_a_uniform_head_has_no_excess_and_no_preference(causal):
     special = np.arange(30) == 29
     uniform = measures.uniform_by_offset(30, 5, causal, special)
-    pattern = measures.attention_pattern(np.zeros((1, 30, 2)), np.zeros((1, 30, 2)), causal)
+    pattern = attention_pattern(np.zeros((1, 30, 2)), np.zeros((1, 30, 2)), causal=causal)
     np.testing.assert_allclose(measures.mass_by_offset(pattern, 5, special)[0], uniform, rtol=1e-5)
     for t in range(1, 6):
         by_hand = sum(1 / (i + 1) for i in range(t, 30)) if causal else (30 - t) / 30
@@ -210,9 +212,9 @@ def test_fewer_different_heads_than_types_and_names_that_come_again():
 
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="shapes"):
-        measures.attention_pattern(np.ones((1, 3, 2)), np.ones((1, 4, 2)), True)
+        attention_pattern(np.ones((1, 3, 2)), np.ones((1, 4, 2)), causal=True)
     with pytest.raises(ValueError, match="finite"):
-        measures.attention_pattern(np.full((1, 3, 2), 1e30), np.full((1, 3, 2), 1e30), True)
+        attention_pattern(*np.full((2, 1, 3, 2), 1e30, np.float32), causal=True)
     with pytest.raises(ValueError, match="do not fit"):
         measures.head_types(np.ones((3, 7)), np.ones(9), 1, 2, seed=0)
     with pytest.raises(ValueError, match="negative"):

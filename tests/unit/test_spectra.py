@@ -21,6 +21,7 @@ from posenc.figures import spectra as spectra_figure
 from posenc.figures.common import read_measurements
 from posenc.files import ArtifactError, sha256_file, write_json
 from posenc.measures import spectra as maths
+from posenc.measures.patterns import attention_pattern, uniform_pattern
 from posenc.steps import spectra as step
 from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
 
@@ -175,15 +176,15 @@ def test_limits_belong_to_the_band_above():
 def test_attention_is_a_softmax_row_by_row(n, causal, seed):
     rng = np.random.default_rng(seed)
     q, k = rng.normal(0, 3, (2, 2, n, 5))  # [2, n, 5] each
-    pattern = maths.attention_pattern(q, k, causal=causal)
+    pattern = attention_pattern(q, k, causal=causal)
     for head in range(2):
         for i in range(n):
             last = i + 1 if causal else n
             row = softmax([q[head, i] @ k[head, j] / 5**0.5 for j in range(last)])
             np.testing.assert_allclose(pattern[head, i, :last], row, atol=1e-12)
             np.testing.assert_array_equal(pattern[head, i, last:], 0)
-    level = maths.attention_pattern(0 * q, k, causal=causal)
-    np.testing.assert_allclose(level[0], maths.uniform_pattern(n, causal=causal), atol=1e-12)
+    level = attention_pattern(0 * q, k, causal=causal)
+    np.testing.assert_allclose(level[0], uniform_pattern(n, causal=causal), atol=1e-12)
 
 
 @QUICK
@@ -227,8 +228,8 @@ def test_bad_input_is_refused():
         (lambda: maths.band_masks(16, [0.5]), "rise"),
         (lambda: maths.band_masks(8, [0.13, 0.2]), "holds no frequency"),
         (lambda: maths.band_pass(x, np.ones((1, 5))), "do not fit"),
-        (lambda: maths.attention_pattern(x, x[:, 1:], causal=True), "same"),
-        (lambda: maths.attention_pattern(x * np.nan, x, causal=True), "finite"),
+        (lambda: attention_pattern(x, x[:, 1:], causal=True), "same"),
+        (lambda: attention_pattern(x * np.nan, x, causal=True), "finite"),
         (lambda: maths.pattern_distance(x[0], x[0, 1:]), "shapes"),
         (lambda: maths.locked_share([1.0], [1.0], 1), "from 2 on"),
         (lambda: maths.locked_share([1.0], [-1.0], 3), "negative"),
@@ -304,13 +305,13 @@ def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
                         array(number)[layer, head, start : start + WINDOW].astype(float)
                         for array in (store.queries, store.keys)
                     )
-                    whole = maths.attention_pattern(q, k, causal=is_decoder)
+                    whole = attention_pattern(q, k, causal=is_decoder)
                     row = []
                     for mask in [*masks, *~masks]:
                         parts = [maths.band_pass(one, mask[None])[0] for one in (q, k)]
-                        pattern = maths.attention_pattern(*parts, causal=is_decoder)
+                        pattern = attention_pattern(*parts, causal=is_decoder)
                         row.append(maths.pattern_distance(pattern, whole))
-                    level = maths.uniform_pattern(WINDOW, causal=is_decoder)
+                    level = uniform_pattern(WINDOW, causal=is_decoder)
                     found.append([*row, maths.pattern_distance(level, whole)])
             mean = np.mean(found, axis=0)  # [2 bands + 1]
             heads = result["heads"]

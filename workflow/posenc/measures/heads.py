@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .patterns import uniform_pattern
+
 Floats = NDArray[np.float64]
 
 NAMED_MASS = 0.2
@@ -47,44 +49,6 @@ def layout(offsets: int) -> dict[str, slice]:
         name: slice(end - size, end)
         for (name, size), end in zip(sizes.items(), ends, strict=True)
     }  # fmt: skip
-
-
-def attention_pattern(queries: ArrayLike, keys: ArrayLike, causal: bool) -> NDArray[np.float32]:
-    """softmax(Q Kᵀ / √d_head) of one document.
-
-    Parameters
-    ----------
-    queries, keys
-        [n_heads, tokens, d_head], before scaling.
-    causal
-        Whether later keys are masked.
-
-    Returns
-    -------
-    float32 [n_heads, tokens, tokens]: query, key; each row sums to 1.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, or a score is not finite.
-    """
-    queries, keys = np.asarray(queries, np.float32), np.asarray(keys, np.float32)
-    if queries.shape != keys.shape or queries.ndim != 3 or 0 in queries.shape:
-        raise ValueError(
-            f"shapes {queries.shape} and {keys.shape} are not the same [n_heads, tokens, d_head]"
-        )
-    scale = np.float32(queries.shape[-1] ** -0.5)
-    with np.errstate(over="ignore", invalid="ignore"):
-        pattern = (scale * queries) @ np.swapaxes(keys, -1, -2)  # [n_heads, tokens, tokens]
-    if not np.isfinite(pattern).all():
-        raise ValueError("an attention score is not finite")
-    if causal:
-        tokens = pattern.shape[-1]
-        pattern[:, np.triu(np.ones((tokens, tokens), dtype=bool), 1)] = -np.inf
-    pattern -= pattern.max(axis=-1, keepdims=True)
-    np.exp(pattern, out=pattern)
-    pattern /= pattern.sum(axis=-1, keepdims=True)
-    return pattern
 
 
 def mass_by_offset(
@@ -156,10 +120,7 @@ def uniform_by_offset(
     -------
     float64 [columns].
     """
-    pattern = np.ones((tokens, tokens))  # [query, key]
-    if causal:
-        pattern = np.tril(pattern)
-    pattern /= pattern.sum(axis=-1, keepdims=True)
+    pattern = uniform_pattern(tokens, causal=causal)  # [query, key]
     return mass_by_offset(pattern[None], offsets, special)[0]
 
 

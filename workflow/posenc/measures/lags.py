@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from .bootstrap import Seed, percentile_interval
+from .patterns import softmax, uniform_pattern
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +43,8 @@ def score_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> Floats:
         If no query has all these keys.
     """
     scores = np.asarray(scores, np.float64)  # [..., tokens, tokens]
-    allowed = _allowed(scores.shape[-1], causal)  # [tokens, tokens]
-    mean = np.sum(scores * allowed, axis=-1) / allowed.sum(axis=-1)  # [..., tokens]
+    uniform = uniform_pattern(scores.shape[-1], causal=causal)  # [tokens, tokens]
+    mean = np.sum(scores * uniform, axis=-1)  # [..., tokens]
     found = _by_offset(scores - mean[..., None], offsets, causal).mean(axis=-2)
     if causal:
         found[..., offsets + 1 :] = np.nan
@@ -68,12 +69,8 @@ def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Fl
     uniform
         float64 [2 offsets + 1]: the same where all allowed keys get the same.
     """
-    scores = np.asarray(scores, np.float64)  # [..., tokens, tokens]
-    allowed = _allowed(scores.shape[-1], causal)  # [tokens, tokens]
-    masked = np.where(allowed, scores, -np.inf)  # [..., tokens, tokens]
-    pattern = np.exp(masked - masked.max(axis=-1, keepdims=True))
-    pattern /= pattern.sum(axis=-1, keepdims=True)
-    uniform = allowed / allowed.sum(axis=-1, keepdims=True)  # [tokens, tokens]
+    pattern = softmax(np.array(scores, np.float64), causal=causal)  # [..., tokens, tokens]
+    uniform = uniform_pattern(pattern.shape[-1], causal=causal)  # [tokens, tokens]
     return tuple(
         _by_offset(one, offsets, causal).mean(axis=-2) for one in (pattern, uniform)
     )  # fmt: skip
@@ -239,11 +236,6 @@ def agreement(
         ).as_json(),
         "p": float((1 + np.sum(counts >= equal.sum())) / (1 + samples)),
     }
-
-
-def _allowed(tokens: int, causal: bool) -> NDArray[np.bool_]:
-    every = np.ones((tokens, tokens), dtype=bool)  # [query, key]
-    return np.tril(every) if causal else every
 
 
 def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:

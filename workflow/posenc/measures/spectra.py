@@ -221,48 +221,6 @@ def band_pass(signals: ArrayLike, masks: ArrayLike, axis: int = -2) -> NDArray[n
     return fft.irfft(kept, n=signals.shape[axis], axis=axis if axis < 0 else axis + 1)
 
 
-def attention_pattern(queries: ArrayLike, keys: ArrayLike, *, causal: bool) -> NDArray[np.floating]:
-    """Attention pattern softmax(Q Kᵀ / √d_head), of a whole window.
-
-    Parameters
-    ----------
-    queries, keys
-        [..., n, d_head]: float32 or float64.
-    causal
-        Whether a query sees the keys up to its own only, or all of the window.
-
-    Returns
-    -------
-    Array of the same type, [..., n, n]: each row sums to 1. Vaswani et al. (2017), equation 1,
-    https://arxiv.org/abs/1706.03762.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ, or a value is not finite.
-    """
-    queries, keys = np.asarray(queries), np.asarray(keys)  # [..., n, d_head] each
-    if queries.shape != keys.shape or queries.ndim < 2:
-        raise ValueError(f"shapes {queries.shape} and {keys.shape} are not the same [n, d_head]")
-    scale = np.asarray(queries.shape[-1], queries.dtype) ** -0.5
-    scores = (queries * scale) @ np.swapaxes(keys, -1, -2)  # [..., n, n]
-    if not np.isfinite(scores).all():
-        raise ValueError("attention scores hold a value that is not finite")
-    if causal:
-        scores[..., np.triu(np.ones(scores.shape[-2:], bool), 1)] = -np.inf
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
-    return scores
-
-
-def uniform_pattern(tokens: int, *, causal: bool) -> NDArray[np.float64]:
-    """Attention that is the same for all keys that a query sees, [tokens, tokens]."""
-    seen = np.ones((tokens, tokens))  # [tokens, tokens]
-    seen = np.tril(seen) if causal else seen
-    return seen / seen.sum(axis=-1, keepdims=True)
-
-
 def pattern_distance(p: ArrayLike, q: ArrayLike) -> NDArray[np.floating]:
     """Total variation distance of attention patterns, as a mean over queries.
 

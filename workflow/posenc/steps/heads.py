@@ -12,7 +12,6 @@ from posenc.config.measurements import Heads
 from posenc.files import ArtifactError
 from posenc.measures.bootstrap import percentile_interval, ratio_replicates
 from posenc.measures.heads import (
-    attention_pattern,
     excess_over_uniform,
     head_types,
     layout,
@@ -21,6 +20,7 @@ from posenc.measures.heads import (
     peak_offset,
     uniform_by_offset,
 )
+from posenc.measures.patterns import attention_pattern
 from posenc.steps.common import run
 from posenc.steps.measurement import command
 from posenc.store import ActivationStore
@@ -164,7 +164,7 @@ def layer_masses(
             opened = shard, store.queries(shard)[layer], store.keys(shard)[layer]
         _, queries, keys = opened  # [n_heads, tokens of the shard, d_head] each
         try:
-            pattern = attention_pattern(queries[:, place], keys[:, place], causal)
+            pattern = attention_pattern(queries[:, place], keys[:, place], causal=causal)
         except ValueError as error:
             raise ArtifactError(
                 f"{store.directory}, layer {layer}, shard {shard}: {error}; if float16 "

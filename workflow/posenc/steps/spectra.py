@@ -22,15 +22,14 @@ from tqdm import tqdm
 from posenc.config.measurements import Spectra
 from posenc.files import ArtifactError
 from posenc.measures.bootstrap import ratio_bootstrap
+from posenc.measures.patterns import attention_pattern, uniform_pattern
 from posenc.measures.spectra import (
-    attention_pattern,
     band_masks,
     band_pass,
     frequencies,
     locked_share,
     pattern_distance,
     power_spectrum,
-    uniform_pattern,
 )
 from posenc.steps.common import run
 from posenc.steps.measurement import command

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from posenc.measures import position_regression as regression
 from posenc.measures import sinusoid
+from posenc.measures.moments import mean_and_sd
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -306,4 +307,4 @@ def test_a_random_table_has_the_shape_and_the_deviation():
 
 
 def test_mean_and_sd():
-    assert regression.mean_and_sd([1, 3]) == {"mean": 2.0, "sd": pytest.approx(np.sqrt(2))}
+    assert mean_and_sd([1, 3]) == {"mean": 2.0, "sd": pytest.approx(np.sqrt(2))}

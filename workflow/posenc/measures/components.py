@@ -16,6 +16,8 @@ from scipy.stats import ortho_group
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
+from .moments import share_between, sums_by_group
+
 # A column is dependent on the others when what it adds to them is a smaller part of it than this.
 _DEPENDENT = 1e-10
 
@@ -181,9 +183,7 @@ def amari_chance(k: int, repeats: int, seed: int) -> float:
 def variance_between(values: ArrayLike, groups: ArrayLike) -> NDArray[np.float64]:
     """Share of each column's variance that lies between groups, corrected for finite groups.
 
-    1 - (n - 1) / (n - g) · Σ (x - group mean)² / Σ (x - mean)² for g groups: eta squared, whose
-    expectation for unrelated groups is (g - 1) / (n - 1), corrected so that it is 0. Kelley (1935),
-    https://doi.org/10.1073/pnas.21.9.554 (epsilon squared).
+    See :func:`posenc.measures.moments.share_between`.
 
     Parameters
     ----------
@@ -214,11 +214,13 @@ def variance_between(values: ArrayLike, groups: ArrayLike) -> NDArray[np.float64
     # About the first row, so that nothing but 0 is left of a constant column.
     centred = values - values[0]  # [n, columns]
     centred -= centred.mean(axis=0)
-    sums = np.stack([np.bincount(group, column) for column in centred.T], axis=1)  # [g, columns]
+    sums = sums_by_group(centred, group)  # [g, columns]
     total = np.square(centred).sum(axis=0)  # [columns]
-    within = total - (np.square(sums) / size[:, None]).sum(axis=0)  # [columns]
-    share = np.divide(within, total, out=np.full_like(total, (n - g) / (n - 1)), where=total > 0)
-    return 1 - (n - 1) / (n - g) * share
+    between = (np.square(sums) / size[:, None]).sum(axis=0)  # [columns]
+    varies = total > 0  # [columns]
+    found = np.zeros_like(total)  # [columns]
+    found[varies] = share_between(total[varies], between[varies], n, g)
+    return found
 
 
 def fourier_basis(positions: ArrayLike, length: int, harmonics: int) -> NDArray[np.float64]:
@@ -334,7 +336,7 @@ def held_out_moments(
     -------
     float64 [documents, 6, m], m = min(p, q): for each document, in rising order, the sums of 1, u,
     v, u², v² and u v over its tokens, for each pair (u, v) of variates. See
-    :func:`correlation_of_moments`.
+    :func:`posenc.measures.moments.correlation_of_moments`.
 
     Raises
     ------
@@ -355,28 +357,7 @@ def held_out_moments(
         u[test] = (x[test] - fitted.x_mean) @ fitted.x_directions
         v[test] = (y[test] - fitted.y_mean) @ fitted.y_directions
     terms = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)  # [n, 6, m]
-    rank = np.argsort(document, kind="stable")  # [n]
-    starts = np.searchsorted(document[rank], np.arange(len(names)))  # [documents]
-    return np.add.reduceat(terms[rank], starts, axis=0)
-
-
-def correlation_of_moments(moments: ArrayLike) -> NDArray[np.float64]:
-    """Pearson correlation from sums, such as over resampled documents.
-
-    Parameters
-    ----------
-    moments
-        [..., 6, m]: sums, or weighted means, of 1, u, v, u², v² and u v.
-
-    Returns
-    -------
-    float64 [..., m], in [-1, 1]; 0 where u or v does not vary.
-    """
-    ones, u, v, uu, vv, uv = np.moveaxis(np.asarray(moments, np.float64), -2, 0)  # [..., m] each
-    u, v = u / ones, v / ones
-    scale = np.sqrt(np.clip(uu / ones - u * u, 0, None) * np.clip(vv / ones - v * v, 0, None))
-    found = np.divide(uv / ones - u * v, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.clip(found, -1, 1)
+    return sums_by_group(terms, document)
 
 
 def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

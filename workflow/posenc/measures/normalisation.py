@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from .bootstrap import Estimate
-from .norms import layer_norm
+from .moments import correlation_of_moments, share_between, sums_by_group
+from .norms import centred_and_deviation, layer_norm
 from .readback import EPS, VALUES, Sums, blocks, rows_of
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -64,11 +65,8 @@ def parts(x: ArrayLike, gain: ArrayLike, bias: ArrayLike, eps: float) -> Parts:
     gain, bias = np.asarray(gain, np.float64), np.asarray(bias, np.float64)  # [d_model] each
     if not x.shape[-1:] == gain.shape == bias.shape:
         raise ValueError(f"shapes {x.shape}, {gain.shape}, {bias.shape} do not share d_model")
-    centred = x - x.mean(axis=-1, keepdims=True)  # [..., d_model]
-    variance = np.square(centred).mean(axis=-1) + eps  # [...]
-    if eps < 0 or np.any(variance == 0):
-        raise ValueError("a row is constant and eps is 0, or eps is negative: no layer norm")
-    return Parts(1 / np.sqrt(variance), centred, gain, bias)
+    centred, deviation = centred_and_deviation(x, eps)  # [..., d_model], [..., 1]
+    return Parts(1 / deviation[..., 0], centred, gain, bias)
 
 
 def split(
@@ -154,14 +152,13 @@ def scale_spread(
     centre = scale.mean()
     s, p = scale - centre, position - position.mean()  # [tokens] each
     columns = np.stack([np.ones(len(s)), s, p, s * s, p * p, s * p], axis=1)  # [tokens, 6]
-    sums = _grouped(columns, document)  # [documents, 6]
+    sums = sums_by_group(columns, document)  # [documents, 6]
 
     def moments(sums: NDArray[np.float64]) -> NDArray[np.float64]:  # [n, 6] to [n, 3]
-        _, s, p, ss, pp, sp = (sums / sums[:, :1]).T  # [n] each
-        variances = np.clip(ss - s * s, 0, None), np.clip(pp - p * p, 0, None)
-        both = np.sqrt(variances[0] * variances[1])
-        correlation = (sp - s * p) / np.where(both > 0, both, 1)
-        return np.stack([centre + s, np.sqrt(variances[0]) / (centre + s), correlation], axis=1)
+        _, s, _, ss, _, _ = (sums / sums[:, :1]).T  # [n] each
+        deviation = np.sqrt(np.clip(ss - s * s, 0, None))  # [n]
+        correlation = correlation_of_moments(sums[..., None])[:, 0]  # [n]
+        return np.stack([centre + s, deviation / (centre + s), correlation], axis=1)
 
     mean, variation, correlation = jackknife(moments, sums, confidence).as_json()
     constant = np.ptp(s) == 0 or np.ptp(p) == 0
@@ -203,7 +200,7 @@ def variance_shares(
         variances = means[:, 1:4] - np.stack(squared, axis=1)  # [n, 3]
         return variances / variances.sum(axis=1, keepdims=True)
 
-    found = jackknife(shares, _grouped(columns, document), confidence).as_json()
+    found = jackknife(shares, sums_by_group(columns, document), confidence).as_json()
     return dict(zip(("position", "rest", "shared"), found, strict=True))
 
 
@@ -212,9 +209,8 @@ def share_between_positions(
 ) -> Estimate:
     """Share of the variance of hidden states that lies between positions, mean over d_model.
 
-    Of each dimension (B - (k - 1) W / (n - k)) / (B + W), with the sums of squares B between and
-    W within the k positions of n tokens: eta squared, less what chance adds to it (Kelley 1935,
-    https://doi.org/10.1073/pnas.21.9.554). Without any relation its mean is 0.
+    Of each dimension :func:`posenc.measures.moments.share_between` the k positions of n tokens.
+    Without any relation its mean is 0.
 
     Parameters
     ----------
@@ -234,7 +230,7 @@ def share_between_positions(
     position = np.unique(position, return_inverse=True)[1]  # [tokens]
     x = np.asarray(states, np.float64) - np.mean(states, axis=0, dtype=np.float64)
     counts = np.bincount(position)  # [k]
-    sums = _grouped(x, position)  # [k, d_model]
+    sums = sums_by_group(x, position)  # [k, d_model]
     between = np.square(sums) / counts[:, None]  # [k, d_model]
     whole = [counts, np.zeros(x.shape[1]), np.square(x).sum(axis=0), between.sum(axis=0)]
     left_out = []
@@ -242,7 +238,7 @@ def share_between_positions(
         at, here = np.unique(position[own], return_inverse=True)  # positions of the document
         fewer, moved = counts.copy(), -x[own].sum(axis=0)  # [k], [d_model]
         fewer[at] -= np.bincount(here)
-        less = np.square(sums[at] - _grouped(x[own], here))  # [at, d_model]
+        less = np.square(sums[at] - sums_by_group(x[own], here))  # [at, d_model]
         less = np.where(fewer[at, None] > 0, less / np.maximum(fewer[at, None], 1), 0)
         squares = whole[2] - np.square(x[own]).sum(axis=0)  # [d_model]
         left_out.append(_corrected(fewer, moved, squares, whole[3] + (less - between[at]).sum(0)))
@@ -263,8 +259,7 @@ def _corrected(
     varies = whole > EPS * squares.max()  # [d_model]
     if not varies.any():
         raise ValueError("all hidden states are the same: they have no variance")
-    share = (between - (k - 1) * (whole - between) / (n - k))[varies] / whole[varies]
-    return float(share.mean())
+    return float(share_between(whole[varies], between[varies], n, k).mean())
 
 
 def amplitudes(signal: ArrayLike) -> NDArray[np.float64]:
@@ -306,13 +301,6 @@ def scaled_spectrum(
         "position": (scale.mean() * amplitudes(carried)).tolist(),
         "scaled": jackknife(lambda sums: sums[:, 1:] / sums[:, :1], columns, confidence).as_json(),
     }
-
-
-def _grouped(columns: NDArray[np.float64], group: ArrayLike) -> NDArray[np.float64]:
-    """Sums of rows [tokens, k] over each group, [groups, k], of groups in rising order."""
-    order = np.argsort(group, kind="stable")  # [tokens]
-    first = np.unique(np.asarray(group)[order], return_index=True)[1]  # [groups]
-    return np.add.reduceat(columns[order], first, axis=0)
 
 
 class NormalisedSums(Sums):

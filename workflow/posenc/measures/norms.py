@@ -107,13 +107,29 @@ def layer_norm(x: ArrayLike, eps: float) -> NDArray[np.float64]:
     >>> layer_norm([[1.0, 3.0], [10.0, 30.0]], eps=0).tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
+    centred, deviation = centred_and_deviation(x, eps)  # [..., d_model], [..., 1]
+    return centred / deviation
+
+
+def centred_and_deviation(
+    x: ArrayLike, eps: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The two parts of :func:`layer_norm`: x - mean, and √(variance + eps) of each row.
+
+    Parameters and errors are those of :func:`layer_norm`.
+
+    Returns
+    -------
+    float64 [..., d_model] and float64 [..., 1].
+    """
     if eps < 0:
         raise ValueError(f"eps is {eps}; it must not be negative")
     x = np.asarray(x, np.float64)  # [..., d_model]
-    variance = x.var(axis=-1, keepdims=True) + eps  # [..., 1]
+    centred = x - x.mean(axis=-1, keepdims=True)  # [..., d_model]
+    variance = np.square(centred).mean(axis=-1, keepdims=True) + eps  # [..., 1]
     if np.any(variance == 0):
         raise ValueError("a row is constant and eps is 0: its layer norm is undefined")
-    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(variance)
+    return centred, np.sqrt(variance)
 
 
 def _out_of_fold_r2(

@@ -128,12 +128,6 @@ def random_like(table: ArrayLike, generator: np.random.Generator) -> NDArray[np.
     return generator.normal(0, table.std(), table.shape)
 
 
-def mean_and_sd(values: ArrayLike) -> dict[str, float]:
-    """Mean and standard deviation (of the sample, n - 1) over repeats, at least two."""
-    values = np.asarray(values, np.float64)  # [repeats]
-    return {"mean": float(values.mean()), "sd": float(values.std(ddof=1))}
-
-
 def _checked(table: ArrayLike, folds: int) -> NDArray[np.float64]:
     table = np.asarray(table, np.float64)  # [rows, d_model]
     if table.ndim != 2 or not table.shape[1]:

@@ -22,13 +22,13 @@ from posenc.measures.components import (
     amari_chance,
     amari_index,
     canonical_correlations,
-    correlation_of_moments,
     fourier_basis,
     held_out_moments,
     independent_components,
     principal_components,
     variance_between,
 )
+from posenc.measures.moments import correlation_of_moments
 from posenc.samples import KeptTokens, gather, layer_name
 from posenc.steps.common import run
 from posenc.steps.measurement import command

@@ -16,6 +16,7 @@ from posenc.config.models import Reading
 from posenc.files import ArtifactError, sha256_file, write_sealed
 from posenc.measures import position_regression as regression
 from posenc.measures import sinusoid
+from posenc.measures.moments import mean_and_sd
 from posenc.provenance import code_digest, versions
 from posenc.runs import model_digests
 from posenc.steps.common import read_section, run
@@ -228,7 +229,7 @@ def regressions(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, 
             for kind, error in errors.items():
                 found[name].setdefault(kind, []).append(error)
     results = {
-        name: {kind: regression.mean_and_sd(values) for kind, values in kinds.items()}
+        name: {kind: mean_and_sd(values) for kind, values in kinds.items()}
         for name, kinds in found.items()
     }
     return {

@@ -14,6 +14,7 @@ from posenc.config.base import Section
 from posenc.config.measurements import RandomCausal
 from posenc.files import ArtifactError, write_sealed
 from posenc.measures.causal_variance import decay_exponent, position_variance, scaled_variance
+from posenc.measures.moments import mean_and_sd
 from posenc.provenance import code_digest, versions
 from posenc.steps.common import read_section, run
 
@@ -114,18 +115,14 @@ def summary(variance: NDArray[np.float64]) -> dict[str, Any]:
     scaled = np.stack([scaled_variance(one) for one in variance])  # [models, tokens]
     deviation = np.abs(scaled - 1)  # [models, tokens]
     return {
-        "first_variance": _spread(variance[:, 0]),
+        "first_variance": mean_and_sd(variance[:, 0]),
         "scaled": {"mean": scaled.mean(axis=0).tolist(), "sd": scaled.std(axis=0, ddof=1).tolist()},
         "deviation": {
-            "mean": _spread(deviation.mean(axis=1)),
-            "largest": _spread(deviation.max(axis=1)),
+            "mean": mean_and_sd(deviation.mean(axis=1)),
+            "largest": mean_and_sd(deviation.max(axis=1)),
         },
-        "exponent": _spread(np.array([decay_exponent(one) for one in variance])),
+        "exponent": mean_and_sd([decay_exponent(one) for one in variance]),
     }
-
-
-def _spread(values: NDArray[np.float64]) -> dict[str, float]:
-    return {"mean": float(values.mean()), "sd": float(values.std(ddof=1))}
 
 
 def variances(parameters: RandomCausal, seed: int) -> Iterator[tuple[str, NDArray[np.float64]]]:

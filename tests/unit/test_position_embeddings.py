@@ -10,8 +10,8 @@ from scipy import linalg, special, stats
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 
+from posenc.measures import geometry, sinusoid
 from posenc.measures import position_regression as regression
-from posenc.measures import sinusoid
 from posenc.measures.moments import mean_and_sd
 
 
@@ -79,14 +79,14 @@ def test_no_matrix_shifts_a_table_that_is_not_made_of_sinusoids():
 @given(rows=st.integers(3, 60), d_model=EVEN)
 def test_products_of_sinusoids_depend_on_the_offset_alone(rows, d_model):
     table = sinusoid.sinusoidal(rows, d_model)
-    products = sinusoid.gram(table)
+    products = geometry.gram(table)
     np.testing.assert_allclose(np.diag(products), d_model / 2, atol=1e-12)
     offsets = np.subtract.outer(np.arange(rows), np.arange(rows))
     expected = np.cos(offsets[..., None] * 2 * np.pi / sinusoid.wavelengths(d_model)).sum(axis=-1)
     np.testing.assert_allclose(products, expected, atol=1e-10)
     np.testing.assert_allclose(products, linalg.toeplitz(products[0]), atol=1e-10)
-    assert sinusoid.toeplitz_residual(products) < 1e-10
-    assert sinusoid.toeplitz_share(products) == pytest.approx(1, abs=1e-9)
+    assert geometry.toeplitz_residual(products) < 1e-10
+    assert geometry.toeplitz_share(products) == pytest.approx(1, abs=1e-9)
 
 
 @QUICK
@@ -100,21 +100,21 @@ def test_toeplitz_share_is_the_r2_of_a_mean_for_each_offset(rows, seed):
                 groups.setdefault(j - i, []).append(matrix[i, j])
     entries = np.concatenate(list(groups.values()))
     within = sum(len(one) * np.var(one) for one in groups.values())
-    share = sinusoid.toeplitz_share(matrix)
+    share = geometry.toeplitz_share(matrix)
     assert share == pytest.approx(1 - within / (len(entries) * entries.var()), abs=1e-10)
-    assert sinusoid.toeplitz_share(5 - 3 * matrix) == pytest.approx(share, abs=1e-9)
+    assert geometry.toeplitz_share(5 - 3 * matrix) == pytest.approx(share, abs=1e-9)
     # The diagonal has no say.
-    assert sinusoid.toeplitz_share(matrix + 1e3 * np.eye(rows)) == pytest.approx(share, abs=1e-6)
-    means = sinusoid.offset_means(matrix)
+    assert geometry.toeplitz_share(matrix + 1e3 * np.eye(rows)) == pytest.approx(share, abs=1e-6)
+    means = geometry.offset_means(matrix)
     assert means[rows - 1] == pytest.approx(np.trace(matrix) / rows)
     toeplitz = linalg.toeplitz(matrix[:, 0], matrix[0])
-    assert sinusoid.toeplitz_share(toeplitz) == pytest.approx(1, abs=1e-12)
+    assert geometry.toeplitz_share(toeplitz) == pytest.approx(1, abs=1e-12)
 
 
 def test_toeplitz_share_of_random_rows_is_two_by_rows():
     rows = 200
     shares = [
-        sinusoid.toeplitz_share(sinusoid.gram(generator(seed).normal(size=(rows, 64))))
+        geometry.toeplitz_share(geometry.gram(generator(seed).normal(size=(rows, 64))))
         for seed in range(20)
     ]
     assert np.mean(shares) == pytest.approx(2 / rows, rel=0.1)
@@ -123,19 +123,19 @@ def test_toeplitz_share_of_random_rows_is_two_by_rows():
 @pytest.mark.parametrize("matrix", [np.eye(8), np.ones((8, 8)), np.ones((3, 4)), np.eye(2)])
 def test_toeplitz_share_says_where_there_is_none(matrix):
     with pytest.raises(ValueError, match=r"constant off its diagonal|not \[rows|too few"):
-        sinusoid.toeplitz_share(matrix)
+        geometry.toeplitz_share(matrix)
 
 
 @QUICK
 @given(**SIZES)
 def test_cosines_are_scikit_learn_s(rows, d_model, seed):
     table = drawn(rows, d_model, seed)
-    found = sinusoid.cosine_map(table)
+    found = geometry.cosine_map(table)
     np.testing.assert_allclose(found, cosine_similarity(table), atol=1e-12)
     assert np.abs(found).max() <= 1
     table[1] = 0
     with pytest.raises(ValueError, match="row 1 is zero"):
-        sinusoid.cosine_map(table)
+        geometry.cosine_map(table)
 
 
 @QUICK
@@ -143,7 +143,7 @@ def test_cosines_are_scikit_learn_s(rows, d_model, seed):
 def test_spectrum_keeps_the_energy_of_each_column(rows, d_model, seed):
     """Parseval, and the transform written out."""
     table = drawn(rows, d_model, seed)
-    found = sinusoid.spectrum(table)
+    found = geometry.spectrum(table)
     np.testing.assert_allclose(found.power.sum(axis=0), np.square(table).sum(axis=0), rtol=1e-9)
     k, p = np.arange(rows // 2 + 1), np.arange(rows)
     waves = np.exp(-2j * np.pi * np.outer(k, p) / rows)
@@ -156,7 +156,7 @@ def test_spectrum_keeps_the_energy_of_each_column(rows, d_model, seed):
 def test_a_pure_sine_lands_in_one_bin(cycles):
     rows = 64
     wave = np.cos(2 * np.pi * cycles * np.arange(rows) / rows)[:, None]
-    found = sinusoid.spectrum(wave + 5)
+    found = geometry.spectrum(wave + 5)
     others = np.delete(found.amplitudes[:, 0], [0, cycles])
     assert np.abs(others).max() < 1e-10
     assert found.peaks.tolist() == [cycles]
@@ -165,16 +165,16 @@ def test_a_pure_sine_lands_in_one_bin(cycles):
 
 
 def test_median_frequency_of_white_noise_is_in_the_middle():
-    found = sinusoid.spectrum(generator().normal(size=(512, 400)))
+    found = geometry.spectrum(generator().normal(size=(512, 400)))
     assert found.median_frequency() == pytest.approx(0.25, abs=0.004)
     with pytest.raises(ValueError, match="no column changes"):
-        sinusoid.spectrum(np.ones((8, 2))).median_frequency()
+        geometry.spectrum(np.ones((8, 2))).median_frequency()
 
 
 @QUICK
 @given(frequencies=st.integers(2, 600), bands=st.integers(1, 80))
 def test_bands_cover_each_frequency_but_0_once(frequencies, bands):
-    edges = sinusoid.logarithmic_edges(frequencies, bands)
+    edges = geometry.logarithmic_edges(frequencies, bands)
     assert edges[0] == 1 and edges[-1] == frequencies
     assert (np.diff(edges) > 0).all() and len(edges) - 1 <= bands
 
@@ -183,11 +183,11 @@ def test_bands_cover_each_frequency_but_0_once(frequencies, bands):
 @given(rows=st.integers(3, 30), d_model=st.integers(1, 12), seed=st.integers(0, 999))
 def test_component_shares_are_scikit_learn_s(rows, d_model, seed):
     table = drawn(rows, d_model, seed)
-    shares = sinusoid.pca_shares(table)
+    shares = geometry.pca_shares(table)
     np.testing.assert_allclose(shares, PCA().fit(table).explained_variance_ratio_, atol=1e-12)
     assert shares.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="all rows are the same"):
-        sinusoid.pca_shares(np.ones((rows, d_model)))
+        geometry.pca_shares(np.ones((rows, d_model)))
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_component_shares_are_scikit_learn_s(rows, d_model, seed):
         (lambda: sinusoid.sinusoidal(4, 3), "even"),
         (lambda: sinusoid.sinusoidal(0, 4), "0 rows"),
         (lambda: sinusoid.shift_matrix(1, 5), "even"),
-        (lambda: sinusoid.gram(np.ones(3)), "not .rows, d_model"),
-        (lambda: sinusoid.spectrum([[1.0], [np.nan]]), "finite"),
+        (lambda: geometry.gram(np.ones(3)), "not .rows, d_model"),
+        (lambda: geometry.spectrum([[1.0], [np.nan]]), "finite"),
         (lambda: regression.absolute_error(np.ones((3, 2)), 5, generator()), "3 rows are too few"),
         (lambda: regression.absolute_error(np.full((9, 2), np.inf), 5, generator()), "finite"),
         (lambda: regression.relative_error(np.ones((9, 2)), 8, 5, generator()), "8 pairs"),

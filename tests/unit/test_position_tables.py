@@ -18,7 +18,7 @@ from posenc.config.measurements import PositionEmbeddings
 from posenc.config.models import Reading
 from posenc.figures import position_maps, position_regression
 from posenc.files import ArtifactError, read_sealed, sha256_file, write_checksums
-from posenc.measures import sinusoid
+from posenc.measures import geometry, sinusoid
 from posenc.steps import position_embeddings as step
 
 from .damage import call
@@ -114,7 +114,7 @@ def test_results_are_those_of_the_measures(results):
     assert fixed["regression"]["absolute"] == {"mean": 0, "sd": 0}
     assert fixed["regression"]["pairs"] == 150
     assert fixed["toeplitz_share"]["gram"] == pytest.approx(1)
-    assert fixed["pca"]["first_4"] == pytest.approx(sinusoid.pca_shares(table)[:4].sum())
+    assert fixed["pca"]["first_4"] == pytest.approx(geometry.pca_shares(table)[:4].sum())
     found = fixed["identities"]
     assert found["shifts"] == [1, 2, 4, 8, 16, 32]
     residuals = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
@@ -152,7 +152,7 @@ def test_maps_are_small_and_show_every_so_many(tmp_path):
         100,
         100,
     )
-    expected = sinusoid.cosine_map(sinusoid.sinusoidal(300, 260)[::3])
+    expected = geometry.cosine_map(sinusoid.sinusoidal(300, 260)[::3])
     np.testing.assert_allclose(found["cosine"], expected, atol=1e-3)
     spectra = found["spectra"]
     assert len(spectra["edges"]) == len(spectra["amplitude"]) + 1 <= 65

@@ -18,6 +18,7 @@ from posenc.config.params import load
 from posenc.figures import relative_attention as figure
 from posenc.files import ArtifactError, read_sealed, write_checksums, write_json
 from posenc.measures import relative_attention as measures
+from posenc.measures.geometry import pca_shares
 from posenc.measures.lags import profile_by_offset, score_by_offset
 from posenc.measures.norms import layer_norm
 from posenc.runs import CONFIG, WEIGHTS
@@ -223,13 +224,13 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="8 or more"):
         measures.pair_spectra(np.ones((7, 1)), np.ones((7, 1)))
     with pytest.raises(ValueError, match="variance"):
-        measures.leading_variance(np.ones((7, 3)), 2)
+        pca_shares(np.ones((7, 3)))[:2].sum()
 
 
 def test_leading_variance_of_planted_directions():
     x = generator(13).normal(size=(500, 6)) * [10, 5, 1, 0, 0, 0]
-    assert measures.leading_variance(x, 6) == pytest.approx(1)
-    assert measures.leading_variance(x, 1) == pytest.approx(100 / 126, abs=0.03)
+    assert pca_shares(x)[:6].sum() == pytest.approx(1)
+    assert pca_shares(x)[:1].sum() == pytest.approx(100 / 126, abs=0.03)
 
 
 def write_model(folder, family: str, prefix: str = "", spelling: str = "weight") -> dict:

@@ -21,6 +21,7 @@ from .bootstrap import Estimate
 from .moments import correlation_of_moments, share_between, sums_by_group
 from .norms import centred_and_deviation, layer_norm
 from .readback import EPS, VALUES, Sums, blocks, rows_of
+from .spectra import amplitude_spectrum, frequencies
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantiles of the scale."""
@@ -269,7 +270,7 @@ def amplitudes(signal: ArrayLike) -> NDArray[np.float64]:
     token.
     """
     signal = np.asarray(signal, np.float64)  # [..., window, d_model]
-    return np.abs(np.fft.rfft(signal, axis=-2)).mean(axis=-1) / signal.shape[-2]
+    return amplitude_spectrum(signal).mean(axis=-1) / signal.shape[-2]
 
 
 def scaled_spectrum(
@@ -297,7 +298,7 @@ def scaled_spectrum(
     each = np.stack([amplitudes(row[:, None] * carried) for row in scale])  # [documents, k]
     columns = np.concatenate([np.ones((len(each), 1)), each], axis=1)  # [documents, 1 + k]
     return {
-        "frequency": np.fft.rfftfreq(len(position)).tolist(),
+        "frequency": frequencies(len(position)).tolist(),
         "position": (scale.mean() * amplitudes(carried)).tolist(),
         "scaled": jackknife(lambda sums: sums[:, 1:] / sums[:, :1], columns, confidence).as_json(),
     }

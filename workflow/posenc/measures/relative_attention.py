@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .norms import layer_norm
+from .spectra import amplitude_spectrum
 
 Floats = NDArray[np.float64]
 
@@ -311,7 +312,7 @@ def null_rotation_demonstration(
     ]  # [d, d] each
     rebuilt = turned[0] * singular @ turned[1].T  # [d, d]
     before, after = (
-        np.abs(np.fft.rfft(np.asarray(x, np.float64) @ u, axis=0)) for u in (left, turned[0])
+        amplitude_spectrum(np.asarray(x, np.float64) @ u, axis=0) for u in (left, turned[0])
     )  # [frequencies, d] each
     change = {
         name: float(np.linalg.norm((after - before)[:, part]) / np.linalg.norm(before[:, part]))
@@ -325,33 +326,6 @@ def null_rotation_demonstration(
         **change,
         "singular_values": float(np.abs(singular[:d_head] - ours).max() / singular[0]),
     }
-
-
-def leading_variance(x: ArrayLike, components: int) -> float:
-    """Share of the variance of rows that their leading principal components hold.
-
-    Parameters
-    ----------
-    x
-        [positions, d_model].
-    components
-        How many.
-
-    Returns
-    -------
-    float
-        In [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If all rows are the same.
-    """
-    x = np.asarray(x, np.float64)  # [positions, d_model]
-    variance = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2
-    if variance.sum() == 0:
-        raise ValueError("all rows are the same: they have no variance")
-    return float(variance[:components].sum() / variance.sum())
 
 
 def _check_length(tokens: int, offsets: int) -> None:

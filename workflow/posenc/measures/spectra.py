@@ -101,7 +101,7 @@ def power_spectrum(signals: ArrayLike, axis: int = -2) -> NDArray[np.floating]:
     power = np.square(found.real) + np.square(found.imag)  # [..., n // 2 + 1, columns]
     shape = [1] * power.ndim
     shape[axis] = -1
-    power *= _sides(tokens).astype(power.dtype).reshape(shape) / tokens**2
+    power *= sides(tokens).astype(power.dtype).reshape(shape) / tokens**2
     return power
 
 
@@ -260,7 +260,7 @@ def _transform(signals: ArrayLike, axis: int) -> NDArray[np.complexfloating]:
     return found
 
 
-def _sides(tokens: int) -> NDArray[np.float64]:
+def sides(tokens: int) -> NDArray[np.float64]:
     """How often a frequency occurs in the two-sided transform, [n // 2 + 1]."""
     sides = np.full(tokens // 2 + 1, 2.0)  # [n // 2 + 1]
     sides[0] = 1

@@ -14,8 +14,8 @@ from posenc.config.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMat
 from posenc.config.measurements import PositionEmbeddings
 from posenc.config.models import Reading
 from posenc.files import ArtifactError, sha256_file, write_sealed
+from posenc.measures import geometry, sinusoid
 from posenc.measures import position_regression as regression
-from posenc.measures import sinusoid
 from posenc.measures.moments import mean_and_sd
 from posenc.provenance import code_digest, versions
 from posenc.runs import model_digests
@@ -84,7 +84,7 @@ def main(
                 "deviation": float(used.std()),
             },
             "regression": regressions(used, job.parameters),
-            **geometry(used, job.parameters),
+            **measure_geometry(used, job.parameters),
             "identities": identities(used) if is_sinusoid else None,
             "maps": maps(used),
             "provenance": {
@@ -241,21 +241,21 @@ def regressions(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, 
     }
 
 
-def geometry(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
+def measure_geometry(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
     """Shares of variance by offset and by component, and the spectrum; with a random table's."""
     generator = np.random.default_rng(np.random.SeedSequence([parameters.seed, 1]))
-    control = _geometry(regression.random_like(table, generator))
-    return {**_geometry(table), "geometry_control": {**control, "spectrum": None}}
+    control = _of_table(regression.random_like(table, generator))
+    return {**_of_table(table), "geometry_control": {**control, "spectrum": None}}
 
 
-def _geometry(table: np.ndarray) -> dict[str, Any]:
-    shares = sinusoid.pca_shares(table)  # [min(rows, d_model)]
-    found = sinusoid.spectrum(table)
+def _of_table(table: np.ndarray) -> dict[str, Any]:
+    shares = geometry.pca_shares(table)  # [min(rows, d_model)]
+    found = geometry.spectrum(table)
     cumulative = np.cumsum(shares)  # [min(rows, d_model)]
     return {
         "toeplitz_share": {
-            "gram": _toeplitz_share(sinusoid.gram(table)),
-            "cosine": _toeplitz_share(sinusoid.cosine_map(table)),
+            "gram": _toeplitz_share(geometry.gram(table)),
+            "cosine": _toeplitz_share(geometry.cosine_map(table)),
         },
         "pca": {
             "shares": shares[:COMPONENTS].tolist(),
@@ -274,7 +274,7 @@ def _geometry(table: np.ndarray) -> dict[str, Any]:
 def _toeplitz_share(products: np.ndarray) -> float | None:
     """None where rows are orthogonal, and no product tells from another."""
     try:
-        return sinusoid.toeplitz_share(products)
+        return geometry.toeplitz_share(products)
     except ValueError:
         return None
 
@@ -291,7 +291,7 @@ def identities(table: np.ndarray) -> dict[str, Any]:
         "shifts": shifts,
         "shift_residual": float(shift),
         "squared_norm_residual": float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
-        "gram_toeplitz_residual": sinusoid.toeplitz_residual(sinusoid.gram(table)),
+        "gram_toeplitz_residual": geometry.toeplitz_residual(geometry.gram(table)),
         "wavelengths": {
             "unit": "tokens", "shortest": float(lengths[0]), "longest": float(lengths[-1]),
         },
@@ -302,8 +302,8 @@ def maps(table: np.ndarray) -> dict[str, Any]:
     """What the figures show: every so many rows and columns of the table, cosines and spectra."""
     rows, d_model = table.shape
     row_stride, column_stride = -(-rows // CELLS), -(-d_model // CELLS)
-    found = sinusoid.spectrum(table)
-    edges = sinusoid.logarithmic_edges(len(found.frequencies), BANDS)  # [bands + 1]
+    found = geometry.spectrum(table)
+    edges = geometry.logarithmic_edges(len(found.frequencies), BANDS)  # [bands + 1]
     power = np.add.reduceat(found.power, edges[:-1], axis=0)  # [bands, d_model]
     amplitude = np.sqrt(power / np.diff(edges)[:, None])  # [bands, d_model]
     # A column that is constant has no largest amplitude to be measured by.
@@ -318,7 +318,7 @@ def maps(table: np.ndarray) -> dict[str, Any]:
             "unit": "standard deviations of the entries",
             "values": _rounded(table[::row_stride, ::column_stride] / table.std(), 4),
         },
-        "cosine": _rounded(sinusoid.cosine_map(table)[::row_stride, ::row_stride], 4),
+        "cosine": _rounded(geometry.cosine_map(table)[::row_stride, ::row_stride], 4),
         "spectra": {
             # The edges lie between frequencies, which are 1 / rows apart.
             "edges": ((edges - 0.5) * width).tolist(),

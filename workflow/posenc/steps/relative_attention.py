@@ -14,13 +14,13 @@ from posenc.config.base import Section
 from posenc.config.measurements import RelativeAttention
 from posenc.config.models import Reading
 from posenc.files import ArtifactError, write_sealed
+from posenc.measures.geometry import pca_shares
 from posenc.measures.heads import excess_over_uniform, mean_offset, peak_offset, preference
 from posenc.measures.lags import profile_by_offset, score_by_offset
 from posenc.measures.relative_attention import (
     augmented,
     cross_correlations,
     head_factors,
-    leading_variance,
     null_rotation_demonstration,
     pair_spectra,
     position_input,
@@ -146,6 +146,7 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
             f"measurements.relative_attention.offsets in params.yaml"
         )
     positions = positions[:rows].astype(np.float64)  # [rows, d_model]
+    shares = pca_shares(positions)  # [min(rows, d_model)]
     constant = tokens.mean(axis=0, dtype=np.float64) + weights.token_type()  # [d_model]
     heads, residuals, demonstration = [], [], {}
     uniform: NDArray[np.float64] = np.empty(0)
@@ -167,7 +168,7 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
         "input": INPUT[family],
         "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
         "position_variance": {
-            str(count): leading_variance(positions, count) for count in COMPONENTS
+            str(count): float(shares[:count].sum()) for count in COMPONENTS
         },
         "uniform": rounded(uniform),
         "residuals": {

@@ -189,12 +189,17 @@ def test_dvc_is_refused_while_snakemake_runs_and_removes_nothing(project, expect
     kept = State.of(project).artifacts
     run = start(project, *SNAKEMAKE)
     wait_for(lambda: jobs_of(project, TRAIN))
+    # While the training stands still, no job after it removes what it will write.
+    for job in jobs_of(project, TRAIN):
+        job.suspend()
     for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
         result = project.run("dvc", *command, check=False)
         assert result.returncode != 0
         assert "Unable to acquire lock" in result.stdout, result.stdout[-3000:]
     assert run.poll() is None, "it was refused meanwhile"
     assert kept.items() <= State.of(project).artifacts.items()
+    for job in jobs_of(project, TRAIN):
+        job.resume()
     assert run.wait() == 0
     assert expected.differences(project) == []
 

@@ -15,7 +15,8 @@ from posenc.models import load, save_tokenizer
 from posenc.steps import train as step
 from posenc.store import write_table
 from posenc.tokenization import train_bpe
-from posenc.training import CHECKPOINT, batch_rows, build, learning_rate, sequences, train
+from posenc.checkpoints import FILE as CHECKPOINT
+from posenc.training import batch_rows, build, learning_rate, sequences, train
 
 from .damage import flip, found_and_removed
 

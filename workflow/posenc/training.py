@@ -7,8 +7,6 @@ very batches that it would have seen.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .checkpoints import FILE, Checkpoint, to_stderr
 from .config.models import TrainSource
-from .files import atomic_file
-
-CHECKPOINT = "checkpoint.pt"
+from .config.optimization import Optimization
 
 
 class TrainingError(RuntimeError):
@@ -110,7 +107,7 @@ def batch_rows(step: int, batch: int, count: int, seed: int) -> np.ndarray:
     return rows
 
 
-def learning_rate(step: int, source: TrainSource) -> float:
+def learning_rate(step: int, source: TrainSource | Optimization) -> float:
     """Linear warm-up, then a cosine to a tenth (Radford et al., 2018; Brown et al., 2020)."""
     if step < source.warmup_steps:
         return source.learning_rate * (step + 1) / source.warmup_steps
@@ -137,10 +134,11 @@ def _loss(model: nn.Module, batch: Tensor, source: TrainSource, device: str) -> 
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
 
 
-def optimizer_for(model: nn.Module, source: TrainSource) -> torch.optim.Optimizer:
-    """AdamW, with weight decay on matrices only."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
+def optimizer_for(model: nn.Module, source: TrainSource | Optimization) -> torch.optim.Optimizer:
+    """AdamW over what is not frozen, with weight decay on matrices only."""
+    learned = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learned if p.dim() >= 2]
+    vectors = [p for p in learned if p.dim() < 2]
     return torch.optim.AdamW(
         [
             {"params": matrices, "weight_decay": source.weight_decay},
@@ -160,7 +158,7 @@ def train(
     identity: str,
     device: str = "cpu",
     report: Callable[[int, float], None] = lambda step, loss: None,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = to_stderr,
 ) -> list[dict[str, Any]]:
     """Train a decoder, going on from a checkpoint where ``folder`` holds one.
 
@@ -190,8 +188,8 @@ def train(
     """
     model.to(device).train()
     optimizer = optimizer_for(model, source)
-    path = folder / CHECKPOINT
-    step, recent, curve = _restore(path, identity, model, optimizer, say)
+    checkpoint = Checkpoint(folder / FILE, identity, say)
+    step, recent, curve = _restore(checkpoint, model, optimizer)
     while step < source.steps:
         rows = batch_rows(step, source.batch_sequences, len(training), source.seed)
         for group in optimizer.param_groups:
@@ -215,40 +213,24 @@ def train(
             )
             recent = []
         if step % source.checkpoint_steps == 0 and step < source.steps:
-            _checkpoint(path, identity, model, optimizer, step, recent, curve)
+            checkpoint.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "step": step,
+                    "recent": recent,
+                    "curve": curve,
+                }
+            )
     return curve
 
 
-def _checkpoint(path, identity, model, optimizer, step, recent, curve) -> None:
-    content = io.BytesIO()
-    torch.save(
-        {
-            "identity": identity,
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "step": step,
-            "recent": recent,
-            "curve": curve,
-        },
-        content,
-    )
-    # torch reads altered numbers without a word, so its own format is not enough.
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
-
-
-def _restore(path, identity, model, optimizer, say) -> tuple[int, list[float], list[dict]]:
-    if not path.exists():
-        return 0, [], []
-    content = path.read_bytes()
-    if hashlib.sha256(content[32:]).digest() != content[:32]:
-        say(f"the checkpoint {path} cannot be read (it is damaged); starting again")
-        return 0, [], []
-    state = torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
-    if state["identity"] != identity:
-        say(f"the checkpoint {path} belongs to other inputs or parameters; starting again")
+def _restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[int, list[float], list[dict[str, Any]]]:
+    state = checkpoint.load()
+    if state is None:
         return 0, [], []
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    say(f"going on from the checkpoint at step {state['step']}")
     return state["step"], list(state["recent"]), list(state["curve"])

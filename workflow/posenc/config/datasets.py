@@ -43,6 +43,8 @@ class SampleSource(Section):
     seed: Seed
     documents: Annotated[dict[str, Annotated[int, Field(ge=0)]], Field(min_length=1)]
     """Number of documents by split (IMDB: train, test, unsup; TruthfulQA: validation)."""
+    language: Literal["en", "ja"] = "en"
+    """Of the reviews; Japanese ones have full-width and half-width forms."""
 
 
 Source = Annotated[UrlSource | PathSource | HubSource | SampleSource, Field(discriminator="kind")]

@@ -77,3 +77,10 @@ class Figures(Section):
     relative_attention: Figure
     head_offsets: Figure
     lags: Figure
+    downstream: Figure
+    superposition: Figure
+    tokenizers: Figure
+    scaling: Figure
+    pretraining: Figure
+    hard_attention: Figure
+    memory_networks: Figure

@@ -206,9 +206,48 @@ class RandomCausal(Section):
     seed: Seed
 
 
+class EmbeddingSums(Section):
+    """Which two token embeddings a sum consists of, by the number of dimensions (B5)."""
+
+    dimensions: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    """Of random projections of the table, rising; the table's own width comes beside them."""
+    pairs: Annotated[int, Field(ge=10)]
+    weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
+    """Mixing weights w of w a + (1 - w) b."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class Scaling(Section):
+    """Attention scores with and without the division by the square root of d_k (D4)."""
+
+    dimensions: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """Values of d_k."""
+    keys: Annotated[int, Field(ge=2)]
+    """Keys that a query attends to."""
+    queries: Annotated[int, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+class HardAttention(Section):
+    """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
+
+    queries: Annotated[int, Field(ge=10)]
+    """Random queries of a head."""
+    heads: Annotated[int, Field(ge=1)]
+    """Random heads of a model."""
+    samples: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    """Numbers of samples of the gradient's estimate, rising."""
+    repeats: Annotated[int, Field(ge=10)]
+    """Estimates of a gradient, of which the variance is taken."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
 RUNS = ("similarity", "perplexity")
 """Of runs, with a file a run."""
-BUNDLED = ("probes", "spectra", "components", "heads")
+BUNDLED = ("probes", "spectra", "components", "heads", "hard_attention")
 """Of runs, with a file for a model and a data set, which holds those of all conditions: with
 hundreds of runs, Snakemake's and DVC's own time grows with the number of files."""
 
@@ -231,3 +270,6 @@ class Measurements(Section):
     relative_attention: RelativeAttention
     heads: Heads
     lags: Lags
+    embedding_sums: EmbeddingSums
+    scaling: Scaling
+    hard_attention: HardAttention

@@ -13,6 +13,7 @@ from .activations import Activations
 from .base import Name, Section
 from .conditions import Condition
 from .datasets import Dataset
+from .experiments import EXPERIMENTS, Experiments
 from .figures import Figures
 from .masks import LearnedMaskSource
 from .matrices import Matrix
@@ -37,6 +38,7 @@ class Params(Section):
     sweeps: dict[Name, Sweep]
     activations: Activations
     measurements: Measurements
+    experiments: Experiments
     figures: Figures
     studies: dict[Name, Study]
     study: Study = Field(description="The active study: an alias of one of `studies`.")
@@ -59,6 +61,9 @@ class Params(Section):
             for kind in ("trained", "schemes"):
                 corpora = getattr(study, kind).values()
                 _check_known(f"{where}.{kind}", corpora, "datasets", self.datasets)
+            _check_known(f"{where}.corpora", study.corpora, "datasets", self.datasets)
+            for kind in EXPERIMENTS:
+                self._check_experiment(where, study, kind)
             for name in study.schemes:
                 if not isinstance(self.models[name].source, TrainSource):
                     raise ValueError(
@@ -131,6 +136,26 @@ class Params(Section):
                 ) from None
             except ValueError as error:
                 raise ValueError(f"sweeps.{name}: {error}") from None
+
+    def _check_experiment(self, where: str, study: Study, kind: str) -> None:
+        """A study's experiment is defined, and its data sets are those of the study."""
+        name, known = getattr(study.experiments, kind), getattr(self.experiments, kind)
+        where = f"{where}.experiments.{kind}"
+        _check_known(where, [name], f"experiments.{kind}", known)
+        section = known[name]
+        datasets = getattr(section, "datasets", [])
+        datasets = [*datasets, section.dataset] if hasattr(section, "dataset") else datasets
+        for dataset in datasets:
+            if dataset not in study.all_datasets:
+                raise ValueError(
+                    f"{where} is {name!r}, which needs the data set {dataset!r}: list it under "
+                    f"datasets or corpora of the study"
+                )
+            if kind in ("downstream", "pretraining") and self.datasets[dataset].format != "imdb":
+                raise ValueError(
+                    f"experiments.{kind}.{name}.dataset is {dataset!r}, which has no labels: "
+                    f"take one whose format is imdb"
+                )
 
     def _check_study(self, where: str, study: Study) -> None:
         """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""

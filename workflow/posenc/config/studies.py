@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from .base import Name, Section
+from .experiments import Chosen
 
 
 class Extrapolation(Section):
@@ -44,6 +45,10 @@ class Study(Section):
     """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
+    corpora: list[Name]
+    """Data sets that experiments alone read."""
+    experiments: Chosen
+    """The size of each kind of experiment."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
     evaluated: Annotated[list[Name], Field(default_factory=list)]
@@ -60,9 +65,11 @@ class Study(Section):
 
     @property
     def all_datasets(self) -> list[str]:
-        """Those that models are evaluated on, learn from, or whose masks are learned from."""
+        """Those that models are evaluated on, learn from, or whose masks are learned from, and
+        those of experiments."""
         learned_from = [*self.trained.values(), *self.schemes.values()]
-        return list(dict.fromkeys([*self.datasets, *learned_from, self.calibration]))
+        named = [*self.datasets, *learned_from, self.calibration, *self.corpora]
+        return list(dict.fromkeys(named))
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
@@ -84,6 +91,9 @@ class Study(Section):
         for name in self.schemes:
             if name in self.models:
                 raise ValueError(f"{name!r} is in models and in schemes: one of them is enough")
+        for name in self.corpora:
+            if name in self.datasets:
+                raise ValueError(f"{name!r} is in datasets and in corpora: one of them is enough")
         for name in self.matrices:
             if name in self.models:
                 raise ValueError(f"matrices names {name!r}, which is a model: give it another name")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +67,6 @@ def main(
             identity,
             device_for("auto"),
             report,
-            lambda line: print(line, file=sys.stderr),
         )
     with atomic_file(curve) as temporary, open(temporary, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")

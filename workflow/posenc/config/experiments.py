@@ -1,0 +1,164 @@
+"""The ``experiments`` section: what is trained to answer a question, with several seeds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from .base import Name, Section, Seed
+from .optimization import Optimization
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Trials(Section):
+    """What all experiments have; trainings themselves do not depend on it."""
+
+    seeds: Annotated[list[Seed], Field(min_length=2)]
+    """Each is a job of its own."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    """Of the intervals over seeds."""
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> Trials:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds {self.seeds} names one twice")
+        return self
+
+
+class DownstreamTraining(Section):
+    """Classifiers on encoders with and without position embeddings (A6)."""
+
+    dataset: Name
+    training_documents: Annotated[int, Field(ge=8)]
+    validation_documents: Annotated[int, Field(ge=4)]
+    """Drawn from the training split too."""
+    test_documents: Annotated[int, Field(ge=4)]
+    """Drawn from the data set's evaluation split."""
+    max_tokens: Annotated[int, Field(ge=8)]
+    """Documents are cut to so many."""
+    tasks: Annotated[list[Literal["sentiment", "word_swap"]], Field(min_length=1)]
+    """The label of the data set; whether neighbouring words were exchanged."""
+    swaps: Count
+    """Pairs of neighbouring words that are exchanged in a document of the task word_swap."""
+    trained_layers: Count | None
+    """The last layers that fine-tuning changes; null for all, embeddings included."""
+    optimization: Optimization
+
+
+class Downstream(DownstreamTraining, Trials):
+    """Downstream experiment with its seeds."""
+
+
+class SuperpositionTraining(Section):
+    """Sums of two images before a classifier (B5)."""
+
+    width: Count
+    """Channels of the residual network's first stage."""
+    blocks: Count
+    """Residual blocks of a stage; there are two stages."""
+    pairs: Annotated[int, Field(ge=10)]
+    """Pairs of test images of different classes."""
+    weights: list[Annotated[float, Field(ge=0, le=1)]]
+    """Mixing weights w of w a + (1 - w) b."""
+    pretrained: str | None
+    """Folder of resnet-50 in the hub's format; null where it is not at hand."""
+    images: list[str]
+    """Two images of one's own for it."""
+    optimization: Optimization
+
+
+class Superposition(SuperpositionTraining, Trials):
+    """Superposition experiment with its seeds."""
+
+
+class TokenizersTraining(Section):
+    """Tokenizers compared by bits a byte, with the same model budget (D3)."""
+
+    datasets: Annotated[list[Name], Field(min_length=1)]
+    training_documents: Annotated[int, Field(ge=8)]
+    test_documents: Annotated[int, Field(ge=4)]
+    kinds: Annotated[
+        list[Literal["whitespace", "character", "bpe", "unigram"]], Field(min_length=1)
+    ]
+    vocabulary_size: Annotated[int, Field(ge=300)]
+    """At most, special tokens included; of characters there may be fewer."""
+    normalizations: Annotated[list[Literal["none", "NFKC"]], Field(min_length=1)]
+    n_layers: Count
+    d_model: Count
+    n_heads: Count
+    context_bytes: Annotated[int, Field(ge=16)]
+    """About so many bytes of text are in one sequence, whatever the tokenizer."""
+    optimization: Optimization
+
+
+class Tokenizers(TokenizersTraining, Trials):
+    """Experiment on tokenizers with its seeds."""
+
+
+class PretrainingTraining(Section):
+    """GPT-1's ablation: pre-training, auxiliary objective, Transformer or LSTM (D5)."""
+
+    dataset: Name
+    pretraining_documents: Annotated[int, Field(ge=8)]
+    """Without labels, of the training split."""
+    training_documents: Annotated[int, Field(ge=8)]
+    """With labels, of the training split."""
+    validation_documents: Annotated[int, Field(ge=4)]
+    test_documents: Annotated[int, Field(ge=4)]
+    vocabulary_size: Annotated[int, Field(ge=300)]
+    tokens: Annotated[int, Field(ge=8)]
+    """Length that documents are cut to."""
+    n_layers: Count
+    d_model: Count
+    n_heads: Count
+    auxiliary_weight: Annotated[float, Field(gt=0)]
+    """Lambda of Radford et al. (2018), equation 5, beside 0."""
+    pretraining: Optimization
+    finetuning: Optimization
+
+
+class Pretraining(PretrainingTraining, Trials):
+    """Experiment on pre-training with its seeds."""
+
+
+class MemoryNetworksTraining(Section):
+    """Memory networks on generated questions about stories (E3)."""
+
+    tasks: Annotated[list[Literal["one_fact", "two_facts", "order"]], Field(min_length=1)]
+    training_stories: Annotated[int, Field(ge=10)]
+    validation_stories: Annotated[int, Field(ge=10)]
+    test_stories: Annotated[int, Field(ge=10)]
+    d_model: Count
+    hops: Annotated[list[Annotated[int, Field(ge=1, le=3)]], Field(min_length=1)]
+    """Of the end-to-end memory network."""
+    optimization: Optimization
+
+
+class MemoryNetworks(MemoryNetworksTraining, Trials):
+    """Experiment on memory networks with its seeds."""
+
+
+class Experiments(Section):
+    """One entry a kind of experiment, each with named sizes; a study takes one of each."""
+
+    downstream: dict[Name, Downstream]
+    superposition: dict[Name, Superposition]
+    tokenizers: dict[Name, Tokenizers]
+    pretraining: dict[Name, Pretraining]
+    memory_networks: dict[Name, MemoryNetworks]
+
+
+class Chosen(Section):
+    """Which size of each kind of experiment a study has."""
+
+    downstream: Name
+    superposition: Name
+    tokenizers: Name
+    pretraining: Name
+    memory_networks: Name
+
+
+EXPERIMENTS = tuple(Chosen.model_fields)
+"""All kinds; ``downstream`` has one measurement for each pretrained model, the others one."""

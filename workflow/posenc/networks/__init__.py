@@ -1,0 +1,1 @@
+"""Small networks that experiments train."""

@@ -64,6 +64,14 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.matrices", ["sinusoids"], r"matrices names 'sinusoids'.*'sinusoid'\?"),
         ("matrices.sinusoid.d_model", 7, r"matrices\.sinusoid\.d_model: is 7"),
         ("measurements.spectra.bands", [0.2, 0.1], r"bands \[0\.2, 0\.1\] must rise"),
+        ("experiments.downstream.sample.seeds", [1, 1], r"seeds \[1, 1\] names one twice"),
+        ("experiments.downstream.sample.stepss", 3, r"unknown key 'stepss'.*known: .*swaps"),
+        ("experiments.downstream.sample.dataset", "imdb", r"studies\.default\.experiments\."
+         r"downstream is 'sample', which needs the data set 'imdb': list it under datasets or"),
+        ("experiments.pretraining.sample.dataset", "sample_questions", r"experiments\."
+         r"pretraining\.sample\.dataset is 'sample_questions', which has no labels"),
+        ("studies.default.experiments.tokenizers", "smal", r"tokenizers names 'smal', which"),
+        ("studies.default.corpora", ["sample_reviews"], r"in datasets and in corpora"),
         ("conditions.zero.position", "null", r"conditions\.zero\.position: is 'null'"),
         ("figures.perplexity.height", "tall", r"figures\.perplexity\.height: is 'tall'"),
         ("studies.real.models", ["bret", "gpt2"], r"models names 'bret'"),
@@ -139,13 +147,16 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
           for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference",
-                      "layer_norm", "position_embeddings", "readback", "relative_attention")}),
+                      "layer_norm", "position_embeddings", "readback", "relative_attention",
+                      "embedding_sums")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
-         {*of_each_model("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes)}),
+         {*of_each_model("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),
+          "downstream_trials/minilm.json", "pretraining_trials/study.json",
+          "tokenizers_trials/study.json"}),
         ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
         ("datasets.sample_reviews.text.normalization", "none",
-         {"datasets/sample_reviews/documents.json"}),
+         {"datasets/sample_reviews/documents.json", "tokenizers_trials/study.json"}),
         ("figures.perplexity.height", 3.0, {"figures/perplexity.json"}),
         ("measurements.similarity.seed", 9, of_each_model("similarity")),
         ("measurements.perplexity.seed", 9, of_each_model("perplexity")),
@@ -174,6 +185,13 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("matrices.gaussian.seed", 9, {"position_embeddings/gaussian.json"}),
         ("measurements.lags.seed", 9, {"lags.json"}),
         ("models.scheme_none.source.steps", 9, {"models/scheme_none/train.json"}),
+        ("measurements.scaling.seed", 9, {"scaling.json"}),
+        # A further seed leaves the trials of the others as they are.
+        ("experiments.superposition.digits.seeds", [0, 1, 2, 3], {"superposition.json"}),
+        ("experiments.superposition.digits.confidence", 0.9, {"superposition.json"}),
+        ("experiments.superposition.digits.pairs", 99, {"superposition_trials/study.json"}),
+        ("experiments.downstream.sample.max_tokens", 9, {"downstream_trials/minilm.json"}),
+        ("experiments.downstream.imdb.max_tokens", 9, set()),  # of another study
         ("studies.default.title", "Another", set()),
         ("studies.real.title", "Another", set()),
     ):  # fmt: skip

@@ -45,6 +45,19 @@ READERS = {
     "scheme_probes/*.json": "posenc.steps.scheme_probes",
     "random_causal.json": "posenc.steps.random_causal",
     "lags.json": "posenc.steps.lags",
+    "scaling.json": "posenc.steps.scaling",
+    "embedding_sums/*.json": "posenc.steps.embedding_sums",
+    "hard_attention/*.json": "posenc.steps.hard_attention",
+    "downstream_trials/*.json": "posenc.steps.downstream_trials",
+    "downstream.json": "posenc.steps.downstream",
+    "superposition_trials/*.json": "posenc.steps.superposition_trials",
+    "superposition.json": "posenc.steps.superposition",
+    "tokenizers_trials/*.json": "posenc.steps.tokenizers_trials",
+    "tokenizers.json": "posenc.steps.tokenizers",
+    "pretraining_trials/*.json": "posenc.steps.pretraining_trials",
+    "pretraining.json": "posenc.steps.pretraining",
+    "memory_networks_trials/*.json": "posenc.steps.memory_networks_trials",
+    "memory_networks.json": "posenc.steps.memory_networks",
     "figures/layer_similarity.json": "posenc.figures.layer_similarity",
     "figures/cosine_histogram.json": "posenc.figures.cosine_histogram",
     "figures/perplexity.json": "posenc.figures.perplexity",
@@ -68,6 +81,13 @@ READERS = {
     "figures/relative_attention.json": "posenc.figures.relative_attention",
     "figures/head_offsets.json": "posenc.figures.head_offsets",
     "figures/lags.json": "posenc.figures.lags",
+    "figures/downstream.json": "posenc.figures.downstream",
+    "figures/superposition.json": "posenc.figures.superposition",
+    "figures/tokenizers.json": "posenc.figures.tokenizers",
+    "figures/scaling.json": "posenc.figures.scaling",
+    "figures/pretraining.json": "posenc.figures.pretraining",
+    "figures/hard_attention.json": "posenc.figures.hard_attention",
+    "figures/memory_networks.json": "posenc.figures.memory_networks",
 }
 """Which commands read a file as their ``--config``."""
 OTHERS = {"figures/style.json", "runs.json", "study.json"}
@@ -105,7 +125,10 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
         return value
 
     monkeypatch.setattr(home, "read_section", read)
-    given = {"config": config, "style": plan.CONFIG / "figures/style.json", "output": []}
+    given = {
+        "config": config, "style": plan.CONFIG / "figures/style.json", "output": [], "trials": [],
+        "documents": [], "seed": 0,
+    }  # fmt: skip
     required = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
@@ -216,6 +239,9 @@ def fill(params, mark: str) -> set[str]:
             files.add(f"tokens/{scheme}/{dataset}.parquet")
             files.add(f"measurements/scheme_probes/{scheme}/{dataset}.json")
     files |= {f"measurements/position_embeddings/{matrix}.json" for matrix in study.matrices}
+    for model in study.pretrained:
+        files |= {f"trials/downstream/{model}/0.json", f"measurements/downstream/{model}.json"}
+    files |= {"trials/superposition/study/1.json", "measurements/superposition.json"}
     files.add("measurements/lags.json")
     for file in files:
         (place / file).parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +297,8 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     assert files_in(aside).keys() == gone
     assert len(lines) == 1 and lines[0].startswith(f"set aside in {aside}: ")
     empty = {path for path in place.rglob("*") if path.is_dir() and not any(path.iterdir())}
-    assert empty <= {place / "training", place / "measurements/scheme_probes"}
+    kept = ("training", "measurements/scheme_probes", "measurements/downstream")
+    assert empty <= {place / name for name in kept}
 
     plan.tidy(fewer, lines.append)
     assert len(lines) == 1, "nothing is left to do"

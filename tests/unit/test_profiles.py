@@ -13,7 +13,7 @@ PROFILE = YAML(typ="safe").load((PROJECT / "workflow/profiles/slurm/config.yaml"
 def rules() -> dict[str, str]:
     """The text of each rule."""
     text = "".join(path.read_text() for path in sorted(PROJECT.glob("workflow/rules/*.smk")))
-    parts = re.split(r"(?m)^(?:rule|checkpoint) (\w+):$", text)
+    parts = re.split(r"(?m)^(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:$", text)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from posenc.checkpoints import FILE as CHECKPOINT
 from posenc.config.models import TrainSource
 from posenc.figures.training_loss import read_training
 from posenc.files import CHECKSUMS, read_sealed, sha256_file, verify
@@ -15,7 +16,6 @@ from posenc.models import load, save_tokenizer
 from posenc.steps import train as step
 from posenc.store import write_table
 from posenc.tokenization import train_bpe
-from posenc.checkpoints import FILE as CHECKPOINT
 from posenc.training import batch_rows, build, learning_rate, sequences, train
 
 from .damage import flip, found_and_removed

@@ -184,6 +184,49 @@ def make_project(folder: Path) -> Project:
     }.items():
         for key, value in changes.items():
             project.edit(f"measurements.{measurement}.{key}", value)
+    tiny = {"steps": 4, "batch": 4, "validate_steps": 2, "checkpoint_steps": 2, "warmup_steps": 1}
+    for experiment, (size, changes) in {
+        "downstream": (
+            "sample",
+            {"training_documents": 8, "validation_documents": 4, "test_documents": 8,
+             "max_tokens": 12, "tasks": ["word_swap"], "trained_layers": 1, "optimization": tiny},
+        ),
+        "superposition": ("digits", {"width": 2, "pairs": 10, "optimization": tiny}),
+        "tokenizers": (
+            "sample",
+            {"datasets": ["sample_japanese"], "training_documents": 8, "test_documents": 4,
+             "kinds": ["character", "bpe"], "vocabulary_size": 300, "n_layers": 1, "d_model": 8,
+             "n_heads": 1, "context_bytes": 64, "optimization": tiny},
+        ),
+        "pretraining": (
+            "sample",
+            {"pretraining_documents": 16, "training_documents": 8, "validation_documents": 4,
+             "test_documents": 8, "vocabulary_size": 300, "tokens": 12, "n_layers": 1,
+             "d_model": 8, "n_heads": 1, "pretraining": tiny, "finetuning": tiny},
+        ),
+        "memory_networks": (
+            "sample",
+            {"tasks": ["order"], "training_stories": 10, "validation_stories": 10,
+             "test_stories": 10, "d_model": 4, "hops": [1], "optimization": tiny},
+        ),
+    }.items():  # fmt: skip
+        place = f"experiments.{experiment}.{size}"
+        project.edit(f"{place}.seeds", [0, 7])
+        for key, value in changes.items():
+            if not isinstance(value, dict):
+                project.edit(f"{place}.{key}", value)
+                continue
+            for inner, number in value.items():
+                project.edit(f"{place}.{key}.{inner}", number)
+    project.edit("datasets.sample_japanese.source.documents", {"train": 12, "test": 8})
+    project.edit("datasets.sample_japanese.evaluation.documents", 8)
+    for measurement, changes in {
+        "embedding_sums": {"dimensions": [4], "pairs": 20},
+        "scaling": {"dimensions": [4], "queries": 100},
+        "hard_attention": {"queries": 10, "heads": 2, "repeats": 10},
+    }.items():
+        for key, value in changes.items():
+            project.edit(f"measurements.{measurement}.{key}", value)
     for mask in ("vectors", "fitted"):
         project.edit(f"masks.{mask}.steps", 2)
     project.edit("masks.slope_zero.slopes", [0.0, 0.1])
@@ -204,7 +247,9 @@ def make_project(folder: Path) -> Project:
     project.append(
         "workflow/profiles/default/config.yaml",
         "set-threads:\n"
-        + "".join(f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate")),
+        + "".join(
+            f"  - {rule}=1\n" for rule in ("capture", "train", "masks", "evaluate", "gpu_trials")
+        ),
     )
     for document, parts in DOCUMENTS.items():
         (folder / f"paper/{document}.tex").write_text(short_document(**parts))

@@ -16,6 +16,7 @@ from typing import Any
 from . import code
 from .config.conditions import Condition, dumped
 from .config.datasets import Evaluation
+from .config.experiments import EXPERIMENTS, Trials
 from .config.measurements import BUNDLED, RUNS
 from .config.models import Reading, TrainSource
 from .config.params import Params
@@ -29,10 +30,12 @@ TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
 DATASETS = ("conditions", "norms", "reference", "layer_norm", "scheme_probes", *BUNDLED)
 """Measurements with one file for a model and a data set."""
-WEIGHTS = ("position_embeddings", "readback", "relative_attention")
+WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
 """Measurements of a model's weights alone, with one file for a model (or a matrix)."""
-STUDY_WIDE = ("random_causal", "lags")
-"""Measurements with one file for a study."""
+STUDY_WIDE = ("random_causal", "lags", "scaling")
+"""Measurements with one file for a study, which train nothing."""
+OF_MODELS = ("downstream",)
+"""Experiments with one measurement for each pretrained model; the others have one for a study."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -59,6 +62,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
                 "matrix": params.matrices[name].model_dump(),
             },
         )
+    yield from _experiment_jobs(params)
     for measurement in STUDY_WIDE:
         parameters = getattr(params.measurements, measurement).model_dump()
         yield CONFIG / f"{measurement}.json", {"parameters": parameters}
@@ -137,6 +141,58 @@ def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "device": params.activations.device,
         },
     )
+
+
+def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
+    """What the trials of the study's experiments read, and their measurements."""
+    for kind in EXPERIMENTS:
+        section = experiment(params, kind)
+        apart = set(Trials.model_fields)
+        # A further seed leaves the trials of the others as they are.
+        job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
+        if kind in ("downstream", "pretraining"):
+            job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
+            job["device"] = params.activations.device
+        if kind == "tokenizers":
+            job["texts"] = {
+                name: {
+                    "normalization": params.datasets[name].text.normalization,
+                    "evaluation": params.datasets[name].evaluation.model_dump(),
+                }
+                for name in section.datasets
+            }
+        for path, reading in _places(params, kind):
+            yield CONFIG / f"{kind}_trials" / path, {**job, **reading}
+        summary = section.model_dump(include=apart)
+        yield CONFIG / f"{kind}.json", {"name": getattr(params.study.experiments, kind), **summary}
+
+
+def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Files of what an experiment's trials read, and what is a model's own in them."""
+    if kind not in OF_MODELS:
+        yield "study.json", {}
+        return
+    for model in params.study.pretrained:
+        yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
+
+
+def experiment(params: Params, kind: str) -> Any:
+    """The section of the active study's experiment of a kind."""
+    return getattr(params.experiments, kind)[getattr(params.study.experiments, kind)]
+
+
+def trials(params: Params, kind: str) -> list[str]:
+    """Paths of the trials of an experiment, below the study's folder, without ``.json``."""
+    seeds = experiment(params, kind).seeds
+    subjects = params.study.pretrained if kind in OF_MODELS else ["study"]
+    return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
+
+
+def experiment_measurements(params: Params, kind: str) -> list[str]:
+    """Paths of the measurements of an experiment, below the study's folder."""
+    if kind in OF_MODELS:
+        return [f"measurements/{kind}/{model}.json" for model in params.study.pretrained]
+    return [f"measurements/{kind}.json"]
 
 
 def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
@@ -247,7 +303,7 @@ def materialize(params: Params) -> None:
 
 def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
-    for name in ("training", "measurements/scheme_probes"):
+    for name in ("training", "measurements/scheme_probes", "measurements/downstream"):
         (folder(params) / name).mkdir(parents=True, exist_ok=True)
 
 
@@ -261,6 +317,9 @@ def _leaves(params: Params, root: Path) -> set[Path]:
     measured = root / "measurements"
     paths = {root / "training" / model for model in study.trained}
     paths |= {measured / "position_embeddings" / f"{one}.json" for one in study.matrices}
+    for kind in EXPERIMENTS:
+        paths |= {root / f"{one}.json" for one in trials(params, kind)}
+        paths |= {root / one for one in experiment_measurements(params, kind)}
     for model in study.schemes:
         for dataset in study.datasets:
             paths.add(root / "tokens" / model / f"{dataset}.parquet")
@@ -304,7 +363,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{one}/*/*/*" for one in RUNS),
         *(f"measurements/{one}/*/*" for one in DATASETS),
-        *(f"measurements/{one}/*" for one in WEIGHTS),
+        *(f"measurements/{one}/*" for one in (*WEIGHTS, *OF_MODELS)), "trials/*/*/*",
     ]  # fmt: skip
     _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
     # No study can have this name.

@@ -104,6 +104,13 @@ def outputs():
             names = get_wildcard_names(plain)
             if is_flagged(pattern, "temp") or "file" in names:  # raw files are listed above
                 continue
+            if rule.name.endswith("trials"):
+                for kind in plan.EXPERIMENTS:
+                    paths.update(f"{RUNS}/{path}.json" for path in plan.trials(PARAMS, kind))
+                continue
+            if rule.name.startswith("experiment"):
+                paths.update(EXPERIMENT_MEASUREMENTS)
+                continue
             if names - values.keys():
                 raise WorkflowError(f"rule {rule.name}: give outputs() the values of {names}")
             paths.update(expand(plain, **{name: values[name] for name in names}))

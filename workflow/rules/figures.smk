@@ -1,8 +1,8 @@
 # measurements -> figures
 def measured(name):
-    """The files of a measurement of positions, in the order of the study."""
+    """The files of a measurement, in the order of the study."""
     begin = f"{RUNS}/measurements/{name}"
-    every = [*POSITION_MEASUREMENTS, *BUNDLED_MEASUREMENTS]
+    every = [*POSITION_MEASUREMENTS, *BUNDLED_MEASUREMENTS, *EXPERIMENT_MEASUREMENTS]
     return [path for path in every if path.startswith((f"{begin}/", f"{begin}.json"))]
 
 
@@ -43,6 +43,13 @@ FIGURES = {
     "relative_attention": measured("relative_attention"),
     "head_offsets": measured("heads"),
     "lags": measured("lags"),
+    "downstream": measured("downstream"),
+    "superposition": measured("superposition") + measured("embedding_sums"),
+    "tokenizers": measured("tokenizers"),
+    "scaling": measured("scaling"),
+    "pretraining": measured("pretraining"),
+    "hard_attention": measured("hard_attention"),
+    "memory_networks": measured("memory_networks"),
 }
 CATEGORIES = {
     "layer_similarity": "A1 zeroed positions",
@@ -68,6 +75,13 @@ CATEGORIES = {
     "relative_attention": "C3 relative attention by weights",
     "head_offsets": "C6 heads",
     "lags": "C3 and C6: lags",
+    "downstream": "A6 downstream",
+    "superposition": "B5 superposition",
+    "tokenizers": "D3 tokenizers",
+    "scaling": "D4 scaling of scores",
+    "pretraining": "D5 pre-training",
+    "hard_attention": "E1 and E2: soft and hard attention",
+    "memory_networks": "E3 memory networks",
 }
 
 

@@ -12,6 +12,7 @@ rule measurements:
         ),
         POSITION_MEASUREMENTS,
         BUNDLED_MEASUREMENTS,
+        EXPERIMENT_MEASUREMENTS,
 
 
 rule similarity:

@@ -12,7 +12,7 @@ POSITION_MEASUREMENTS = [
     ),
     *expand(
         f"{RUNS}/measurements/{{measurement}}/{{model}}.json",
-        measurement=["readback", "relative_attention"],
+        measurement=["readback", "relative_attention", "embedding_sums"],
         model=STUDY.models,
     ),
     *expand(
@@ -73,6 +73,22 @@ rule readback:
         "logs/benchmarks/readback/{model}.tsv"
     shell:
         "python -m posenc.steps.readback --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --output {output} 2>&1 | tee {log}"
+
+
+rule embedding_sums:
+    input:
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        config=section("embedding_sums/{model}"),
+        code=section("code/posenc.steps.embedding_sums"),
+    output:
+        f"{RUNS}/measurements/embedding_sums/{{model}}.json",
+    log:
+        "logs/embedding_sums/{model}.log",
+    benchmark:
+        "logs/benchmarks/embedding_sums/{model}.tsv"
+    shell:
+        "python -m posenc.steps.embedding_sums --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --output {output} 2>&1 | tee {log}"
 
 
@@ -198,6 +214,32 @@ rule heads:
         " --output {params.runs}/measurements/heads/{wildcards.model} 2>&1 | tee {log}"
 
 
+rule hard_attention:
+    input:
+        activations=of_model(
+            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
+        ),
+        config=section("hard_attention/{model}"),
+        code=section("code/posenc.steps.hard_attention"),
+    output:
+        update(
+            expand(
+                f"{RUNS}/measurements/hard_attention/{{{{model}}}}/{{dataset}}.json",
+                dataset=STUDY.datasets,
+            )
+        ),
+    log:
+        "logs/hard_attention/{model}.log",
+    benchmark:
+        "logs/benchmarks/hard_attention/{model}.tsv"
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.steps.hard_attention --config {input.config}"
+        " --activations {params.runs}/activations/{wildcards.model}"
+        " --output {params.runs}/measurements/hard_attention/{wildcards.model} 2>&1 | tee {log}"
+
+
 # It reads the intact runs; DVC's stage depends on the folder of all.
 rule layer_norm:
     input:
@@ -269,6 +311,20 @@ rule random_causal:
     shell:
         "python -m posenc.steps.random_causal --config {input.config} --output {output}"
         " 2>&1 | tee {log}"
+
+
+rule scaling:
+    input:
+        config=section("scaling"),
+        code=section("code/posenc.steps.scaling"),
+    output:
+        f"{RUNS}/measurements/scaling.json",
+    log:
+        "logs/scaling.log",
+    benchmark:
+        "logs/benchmarks/scaling.tsv"
+    shell:
+        "python -m posenc.steps.scaling --config {input.config} --output {output} 2>&1 | tee {log}"
 
 
 # Offsets that the weights predict (C3) against those where the attention is (C6).

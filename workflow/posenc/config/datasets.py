@@ -120,6 +120,11 @@ class Dataset(Section):
                 )
         if isinstance(self.source, SampleSource):
             named |= set(self.source.documents)
+            if self.source.language != "en" and self.format != "imdb":
+                raise ValueError(
+                    f"source.language is {self.source.language!r}, but only format: imdb has a "
+                    f"grammar of it: choose en"
+                )
         for split in sorted(named - set(self.splits)):
             raise ValueError(
                 f"there is no split {split!r} in the format {self.format!r}; "

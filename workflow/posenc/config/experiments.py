@@ -37,7 +37,9 @@ class DownstreamTraining(Section):
     test_documents: Annotated[int, Field(ge=4)]
     """Drawn from the data set's evaluation split."""
     max_tokens: Annotated[int, Field(ge=8)]
-    """Documents are cut to so many."""
+    """Documents are cut to so many, special tokens included."""
+    excerpt: Literal["beginning", "end"]
+    """Which part of a longer document is kept; at the end a review gives its verdict."""
     tasks: Annotated[list[Literal["sentiment", "word_swap"]], Field(min_length=1)]
     """The label of the data set; whether neighbouring words were exchanged."""
     swaps: Count
@@ -58,15 +60,24 @@ class SuperpositionTraining(Section):
     """Channels of the residual network's first stage."""
     blocks: Count
     """Residual blocks of a stage; there are two stages."""
+    validation_share: Annotated[float, Field(gt=0, lt=0.5)]
+    """Of the images; every choice is made on them."""
+    test_share: Annotated[float, Field(gt=0, lt=0.5)]
     pairs: Annotated[int, Field(ge=10)]
     """Pairs of test images of different classes."""
-    weights: list[Annotated[float, Field(ge=0, le=1)]]
+    weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
     pretrained: str | None
     """Folder of resnet-50 in the hub's format; null where it is not at hand."""
     images: list[str]
     """Two images of one's own for it."""
     optimization: Optimization
+
+    @model_validator(mode="after")
+    def _check_images(self) -> SuperpositionTraining:
+        if self.pretrained is not None and len(self.images) != 2:
+            raise ValueError(f"pretrained needs two images, not {len(self.images)}")
+        return self
 
 
 class Superposition(SuperpositionTraining, Trials):
@@ -78,7 +89,11 @@ class TokenizersTraining(Section):
 
     datasets: Annotated[list[Name], Field(min_length=1)]
     training_documents: Annotated[int, Field(ge=8)]
+    """Of each data set; tokenizers and models learn from them."""
+    validation_documents: Annotated[int, Field(ge=4)]
+    """Drawn from the training split too."""
     test_documents: Annotated[int, Field(ge=4)]
+    """Drawn from the data set's evaluation split."""
     kinds: Annotated[
         list[Literal["whitespace", "character", "bpe", "unigram"]], Field(min_length=1)
     ]
@@ -89,7 +104,8 @@ class TokenizersTraining(Section):
     d_model: Count
     n_heads: Count
     context_bytes: Annotated[int, Field(ge=16)]
-    """About so many bytes of text are in one sequence, whatever the tokenizer."""
+    """Texts are cut every so many bytes, so that a sequence has about as many, whatever the
+    tokenizer."""
     optimization: Optimization
 
 
@@ -102,14 +118,14 @@ class PretrainingTraining(Section):
 
     dataset: Name
     pretraining_documents: Annotated[int, Field(ge=8)]
-    """Without labels, of the training split."""
+    """Without labels, of the training split; none of them is in another part."""
     training_documents: Annotated[int, Field(ge=8)]
     """With labels, of the training split."""
     validation_documents: Annotated[int, Field(ge=4)]
     test_documents: Annotated[int, Field(ge=4)]
     vocabulary_size: Annotated[int, Field(ge=300)]
     tokens: Annotated[int, Field(ge=8)]
-    """Length that documents are cut to."""
+    """Of a sequence. Classifiers read the end of a document, where a review has its verdict."""
     n_layers: Count
     d_model: Count
     n_heads: Count

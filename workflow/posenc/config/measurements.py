@@ -217,6 +217,12 @@ class EmbeddingSums(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
+    @model_validator(mode="after")
+    def _check_dimensions(self) -> EmbeddingSums:
+        if self.dimensions != sorted(set(self.dimensions)):
+            raise ValueError(f"dimensions {self.dimensions} must rise")
+        return self
+
 
 class Scaling(Section):
     """Attention scores with and without the division by the square root of d_k (D4)."""
@@ -229,20 +235,33 @@ class Scaling(Section):
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
+    @model_validator(mode="after")
+    def _check_dimensions(self) -> Scaling:
+        if self.dimensions != sorted(set(self.dimensions)):
+            raise ValueError(f"dimensions {self.dimensions} must rise")
+        return self
+
 
 class HardAttention(Section):
     """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
 
     queries: Annotated[int, Field(ge=10)]
-    """Random queries of a head."""
+    """Random tokens that see two keys at least, the same for all heads and conditions."""
     heads: Annotated[int, Field(ge=1)]
-    """Random heads of a model."""
+    """Random heads of a model, as even over its layers as can be."""
     samples: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     """Numbers of samples of the gradient's estimate, rising."""
     repeats: Annotated[int, Field(ge=10)]
     """Estimates of a gradient, of which the variance is taken."""
+    bootstrap_samples: Annotated[int, Field(ge=100)]
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
+
+    @model_validator(mode="after")
+    def _check_samples(self) -> HardAttention:
+        if self.samples != sorted(set(self.samples)):
+            raise ValueError(f"samples {self.samples} must rise")
+        return self
 
 
 RUNS = ("similarity", "perplexity")

@@ -228,6 +228,9 @@ def _fields_at(location: tuple) -> list[str]:
             node = resolve({"$ref": node["discriminator"]["mapping"][part]})
         elif isinstance(node.get("additionalProperties"), dict):
             node = resolve(node["additionalProperties"])
+        elif "patternProperties" in node:  # a mapping of names
+            (inner,) = node["patternProperties"].values()
+            node = resolve(inner)
         elif "anyOf" in node:
             node = resolve(node["anyOf"][0])
         else:

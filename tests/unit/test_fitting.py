@@ -1,0 +1,228 @@
+"""The fitting loop of experiments: what it learns, when it stops, and that it can be resumed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from posenc.checkpoints import Checkpoint
+from posenc.config.optimization import Optimization
+from posenc.files import read_sealed
+from posenc.fitting import fit
+from posenc.measures.seeds import difference_over_seeds, over_seeds
+from posenc.steps import trials as step
+
+OPTIMIZATION = Optimization(
+    steps=12,
+    batch=4,
+    learning_rate=0.05,
+    warmup_steps=2,
+    weight_decay=0.01,
+    precision="float32",
+    validate_steps=3,
+    patience=None,
+    checkpoint_steps=5,
+)
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(20, 3, generator=GENERATOR)  # [examples, features]
+Y = X @ torch.tensor([1.0, -2.0, 0.5])  # [examples]
+
+
+class Killed(RuntimeError):
+    """Stands for a job that is killed."""
+
+
+def network() -> nn.Sequential:
+    """A small network with dropout: its random state has to survive a checkpoint."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+
+
+def run(folder: Path, killed_at: int | None = None, **changes):
+    """Fit once; optionally die after a step."""
+    made = network()
+
+    def loss(rows):
+        return nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows])
+
+    def validate():
+        assert not made.training
+        return float(nn.functional.mse_loss(made(X)[:, 0], Y))
+
+    def report(step, loss):
+        if step == killed_at:
+            raise Killed
+
+    optimization = OPTIMIZATION.model_copy(update=changes)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", "one", lambda line: None)
+    return made, fit(made, loss, len(X), validate, optimization, 3, checkpoint, report=report)
+
+
+def test_a_killed_training_ends_with_the_same_bits(tmp_path):
+    expected, curve = run(tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(tmp_path / "killed", killed_at=8)
+    found, again = run(tmp_path / "killed")
+    assert again == curve
+    for one, other in zip(expected.parameters(), found.parameters(), strict=True):
+        assert torch.equal(one, other)
+    # The seed matters: without the dropout's state, the curve would be another.
+    assert run(tmp_path / "other", steps=11)[1].curve[:3] != curve.curve[1:]
+
+
+def test_the_weights_of_the_lowest_validation_loss_are_kept(tmp_path):
+    made, fitted = run(tmp_path, learning_rate=1.0, steps=4, validate_steps=1)
+    losses = [row["validation_loss"] for row in fitted.curve]
+    assert min(losses) < losses[-1], "a training that gets worse at the end"
+    assert fitted.loss == min(losses)
+    assert fitted.step == 1 + int(np.argmin(losses))
+    with torch.inference_mode():
+        assert float(nn.functional.mse_loss(made(X)[:, 0], Y)) == pytest.approx(fitted.loss)
+
+
+def test_patience_ends_a_training_that_gets_no_better(tmp_path):
+    _, fitted = run(tmp_path, learning_rate=1.0, steps=30, validate_steps=1, patience=2)
+    assert fitted.steps == fitted.step + 2 < 30
+    assert fitted.curve[-1]["step"] == fitted.steps
+
+
+def test_a_linear_model_reaches_the_least_squares(tmp_path):
+    made = nn.Linear(3, 1)
+    fitted = fit(
+        made,
+        lambda rows: nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows]),
+        len(X),
+        lambda: float(nn.functional.mse_loss(made(X)[:, 0], Y)),
+        OPTIMIZATION.model_copy(update={"steps": 600, "weight_decay": 0.0}),
+        0,
+        Checkpoint(tmp_path / "c.pt", "one"),
+    )
+    assert fitted.loss < 1e-4
+    np.testing.assert_allclose(made.weight.detach()[0], [1.0, -2.0, 0.5], atol=0.02)
+
+
+def test_what_is_frozen_stays(tmp_path):
+    made = network()
+    made[0].requires_grad_(False)
+    before = made[0].weight.clone()
+    fit(
+        made,
+        lambda rows: nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows]),
+        len(X),
+        lambda: 0.0,
+        OPTIMIZATION,
+        0,
+        Checkpoint(tmp_path / "c.pt", "one"),
+    )
+    assert torch.equal(before, made[0].weight)
+
+
+def test_nothing_to_learn_from_is_said(tmp_path):
+    with pytest.raises(ValueError, match="no examples"):
+        fit(network(), None, 0, None, OPTIMIZATION, 0, Checkpoint(tmp_path / "c.pt", "one"))
+
+
+def test_validations_beyond_the_end_are_refused():
+    with pytest.raises(ValueError, match="validate_steps is 20, more than steps 12"):
+        Optimization(**{**OPTIMIZATION.model_dump(), "validate_steps": 20})
+
+
+# --- The trials of a seed -----------------------------------------------------------------------
+
+
+class Seed:
+    """A seed's trials, and which of them were worked on."""
+
+    def __init__(self, folder: Path, provenance: dict | None = None) -> None:
+        self.output = folder / "0.json"
+        self.worked: list[str] = []
+        self.trials = step.Trials(
+            self.output, folder / "partial", "toy", {}, 0, provenance or {"code": "a"}
+        )
+
+    def run(self, names: str, killed_at: str = "") -> None:
+        """Do the trials of these names, one letter each."""
+        for name in names:
+
+            def work(checkpoint, report, name=name):
+                if name == killed_at:
+                    checkpoint.save({"step": 1})
+                    raise Killed
+                self.worked.append(name)
+                report(1, 0.5)
+                return {"result": ord(name), "resumed": checkpoint.load() is not None}
+
+            self.trials.measure({"name": name}, 1, work)
+        self.trials.finish()
+
+
+def test_trials_that_are_done_are_not_done_again(tmp_path):
+    first = Seed(tmp_path)
+    with pytest.raises(Killed):
+        first.run("abc", killed_at="b")
+    assert not first.output.exists()
+    second = Seed(tmp_path)
+    assert not second.trials.current
+    second.run("abc")
+    assert second.worked == ["b", "c"]
+    content = read_sealed(second.output)
+    assert [one["variant"]["name"] for one in content["trials"]] == ["a", "b", "c"]
+    # The checkpoint is that trial's own.
+    assert [one["resumed"] for one in content["trials"]] == [False, True, False]
+    assert Seed(tmp_path).trials.current
+    assert not (tmp_path / "partial").exists()
+
+
+def test_trials_of_other_code_are_done_again(tmp_path):
+    with pytest.raises(Killed):
+        Seed(tmp_path).run("ab", killed_at="b")
+    other = Seed(tmp_path, {"code": "b"})
+    other.run("ab")
+    assert other.worked == ["a", "b"]
+    assert not Seed(tmp_path).trials.current
+
+
+def test_a_damaged_output_is_made_again(tmp_path, capsys):
+    Seed(tmp_path).run("a")
+    path = tmp_path / "0.json"
+    path.write_text(path.read_text().replace("97", "98"))
+    assert not Seed(tmp_path).trials.current
+    assert "it is made again" in capsys.readouterr().err
+
+
+def test_a_summary_refuses_the_trials_of_other_seeds(tmp_path):
+    Seed(tmp_path).run("a")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"name": "small", "seeds": [0, 1], "confidence": 0.9}))
+    main = step.summary_command("toy", ["B5"], lambda files, confidence: {})
+    with pytest.raises(RuntimeError, match=r"experiments\.toy\.small\.seeds are \[0, 1\]"):
+        main([tmp_path / "0.json"], config, tmp_path / "out.json")
+
+
+# --- Over seeds ---------------------------------------------------------------------------------
+
+
+def test_the_interval_is_students():
+    values = np.random.default_rng(0).normal(3, 2, 7)
+    found = over_seeds(values, 0.9)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (found["low"], found["high"]) == pytest.approx((low, high))
+    paired = difference_over_seeds(values + 1, values)
+    assert (paired["value"], paired["sd"]) == pytest.approx((1, 0), abs=1e-12)
+
+
+def test_the_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(1).normal(size=(2000, 3))
+    found = [over_seeds(row, 0.8) for row in draws]
+    covered = np.mean([one["low"] <= 0 <= one["high"] for one in found])
+    assert covered == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("values", [[1.0], [], [1.0, float("nan")]])
+def test_too_few_seeds_are_refused(values):
+    with pytest.raises(ValueError, match="seeds"):
+        over_seeds(values)

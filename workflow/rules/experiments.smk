@@ -1,0 +1,126 @@
+# what is trained to answer a question: trials, a job a seed -> measurements over all seeds
+STUDY_EXPERIMENTS = [kind for kind in plan.EXPERIMENTS if kind not in plan.OF_MODELS]
+EXPERIMENT_MEASUREMENTS = [
+    f"{RUNS}/{path}"
+    for kind in plan.EXPERIMENTS
+    for path in plan.experiment_measurements(PARAMS, kind)
+]
+# Those that fine-tune or pre-train; the networks of the others are too small to gain by it.
+ON_GPU = ["downstream", "pretraining"]
+SMALL = [kind for kind in plan.EXPERIMENTS if kind not in ON_GPU]
+
+
+wildcard_constraints:
+    experiment=plan.alternatives(plan.EXPERIMENTS),
+    seed=r"\d+",
+
+
+def trials_documents(wildcards):
+    """The documents that an experiment reads, of one data set or several."""
+    section = plan.experiment(PARAMS, wildcards.experiment)
+    datasets = getattr(section, "datasets", [])
+    if hasattr(section, "dataset"):
+        datasets = [section.dataset]
+    return [f"data/documents/{dataset}.parquet" for dataset in datasets]
+
+
+def trials_model(wildcards):
+    """The pretrained model that an experiment fine-tunes, and its tokenizer."""
+    if wildcards.experiment not in plan.OF_MODELS:
+        return []
+    name = wildcards.subject
+    return [
+        *(f"data/models/{name}/{file}" for file in MODEL_FILES),
+        *(f"data/tokenizers/{name}/{file}" for file in TOKENIZER_FILES),
+    ]
+
+
+def trials_options(wildcards, input):
+    """What the command line names beside configuration and output."""
+    options = [f"--documents {path}" for path in input.documents]
+    if input.model:
+        name = wildcards.subject
+        options += [
+            f"--model {name} --weights data/models/{name}",
+            f"--tokenizer data/tokenizers/{name}/tokenizer.json",
+        ]
+    return " ".join(options)
+
+
+def trials_of(kind, subject):
+    """The trials of all seeds of an experiment."""
+    paths = plan.trials(PARAMS, kind)
+    return [f"{RUNS}/{path}.json" for path in paths if path.split("/")[2] == subject]
+
+
+# A trial that is current is kept; one that was killed goes on from its checkpoint.
+rule trials:
+    input:
+        model=trials_model,
+        documents=trials_documents,
+        config=section("{experiment}_trials/{subject}"),
+        code=section("code/posenc.steps.{experiment}_trials"),
+    output:
+        update(f"{RUNS}/trials/{{experiment}}/{{subject}}/{{seed}}.json"),
+    log:
+        "logs/trials/{experiment}/{subject}/{seed}.log",
+    benchmark:
+        "logs/benchmarks/trials/{experiment}/{subject}/{seed}.tsv"
+    wildcard_constraints:
+        experiment=plan.alternatives(SMALL),
+        subject=plan.alternatives(["study", *STUDY.pretrained]),
+    params:
+        runs=RUNS,
+        options=trials_options,
+    shell:
+        "python -m posenc.steps.{wildcards.experiment}_trials --seed {wildcards.seed}"
+        " --config {input.config} {params.options} --output {output}"
+        " --partial"
+        " {params.runs}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
+        " --threads {threads} 2>&1 | tee {log}"
+
+
+use rule trials as gpu_trials with:
+    wildcard_constraints:
+        experiment=plan.alternatives(ON_GPU),
+        subject=plan.alternatives(["study", *STUDY.pretrained]),
+    threads: 8
+    resources:
+        gpu=1,
+
+
+rule experiment:
+    input:
+        trials=lambda wildcards: trials_of(wildcards.experiment, "study"),
+        config=section("{experiment}"),
+        code=section("code/posenc.steps.{experiment}"),
+    output:
+        f"{RUNS}/measurements/{{experiment}}.json",
+    log:
+        "logs/experiment/{experiment}.log",
+    benchmark:
+        "logs/benchmarks/experiment/{experiment}.tsv"
+    wildcard_constraints:
+        experiment=plan.alternatives(STUDY_EXPERIMENTS),
+    shell:
+        "python -m posenc.steps.{wildcards.experiment} --config {input.config}"
+        " --output {output} {input.trials} 2>&1 | tee {log}"
+
+
+rule experiment_of_model:
+    input:
+        trials=lambda wildcards: trials_of(wildcards.experiment, wildcards.model),
+        config=section("{experiment}"),
+        code=section("code/posenc.steps.{experiment}"),
+    output:
+        f"{RUNS}/measurements/{{experiment}}/{{model}}.json",
+    log:
+        "logs/experiment/{experiment}/{model}.log",
+    benchmark:
+        "logs/benchmarks/experiment/{experiment}/{model}.tsv"
+    wildcard_constraints:
+        experiment=plan.alternatives(plan.OF_MODELS),
+        model=plan.alternatives(STUDY.pretrained),
+    shell:
+        "python -m posenc.steps.{wildcards.experiment} --config {input.config}"
+        " --output {output} {input.trials} 2>&1 | tee {log}"

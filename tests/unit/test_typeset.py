@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 
-from posenc import cells, evaluation_tables, numbers, typeset
+from posenc import cells, evaluation_tables, numbers, sources, typeset
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
 from posenc.files import (
     CHECKSUMS,
@@ -488,3 +488,40 @@ def test_columns_leave_room_for_every_number():
     column, form = cells.column([Number(-1.25), None, Number(1234.5)])
     assert column == ["-1.250", cells.ABSENT, "1234"]
     assert form == "-4.3"
+
+
+# --- Sources ------------------------------------------------------------------------------------
+
+
+def test_each_number_is_of_the_file_that_is_named(tmp_path):
+    """Without a file, exactly those numbers are missing, or others, whose source it is."""
+    files = synthetic.write_inputs(tmp_path)
+    inputs = synthetic.measured(files)
+    whole = read(files["study"], inputs)
+    found = numbers.collect(whole.study, whole.measurements, whole.trainings)
+    named = {
+        key: sources.source_of(whole.study, key)
+        for key, entry in found.items()
+        if isinstance(entry, Number)
+    }
+    without_source = {key for key, source in named.items() if source is None}
+    assert {key.split(".")[0] for key in without_source} == {"constant", "decoders"}
+    assert len({source.name for source in named.values() if source}) > 30
+    for path in inputs:
+        if path.suffix == ".csv":
+            continue
+        place = str(path.relative_to(tmp_path / "data"))
+        rest = read(files["study"], [one for one in inputs if one != path])
+        less = numbers.collect(rest.study, rest.measurements, rest.trainings)
+        gone = {key for key in named if less.get(key) != found[key] and key not in without_source}
+        expected = {
+            key
+            for key, source in named.items()
+            if source and source.path == f"data/studies/default/{place}"
+        }
+        assert gone == expected, place
+
+
+def test_a_key_that_no_measurement_has_is_refused(any_results):
+    with pytest.raises(ValueError, match="no measurement has the key"):
+        sources.source_of(any_results.study, "encoder.reviews.zero.similarty.last.cosine")

@@ -1,8 +1,42 @@
-"""Which figures and tables each document includes: read by the Snakefile and by the tests.
+"""What each figure is made of, and which figures and tables each document includes.
 
-The names of figures are modules of ``posenc.figures``; those of tables are templates. This module
-imports nothing.
+Read by the Snakefile, by the documents' own appendix and by the tests. The names of figures are
+modules of ``posenc.figures``; those of tables are templates. This module imports nothing.
 """
+
+FIGURES = {
+    "layer_similarity": ("A1 zeroed positions", ["similarity"]),
+    "cosine_histogram": ("A2 is this cosine high?", ["similarity"]),
+    "perplexity": ("D1 perplexity", ["perplexity"]),
+    "training_loss": ("Training", ["training"]),
+    "position_layers": ("A1 zeroed positions", ["conditions"]),
+    "condition_costs": ("A4 masks", ["conditions"]),
+    "recovered_share": ("A5 masks in place of positions", ["conditions"]),
+    "slope_sweep": ("A4 masks", ["conditions", "reference"]),
+    "length_sweep": ("A4 masks", ["conditions"]),
+    "extrapolation": ("A5 masks in place of positions", ["conditions"]),
+    "mask_semantics": ("A4 masks", []),  # of definitions alone
+    "position_maps": ("B1 what position embeddings are", ["position_embeddings"]),
+    "position_regression": ("B3 what position embeddings learn", ["position_embeddings"]),
+    "readback": ("B2 reading back", ["readback"]),
+    "position_probes": ("B4 probes", ["probes", "scheme_probes"]),
+    "random_causal": ("B4 probes", ["random_causal"]),
+    "spectra": ("C1 columns as signals", ["spectra"]),
+    "band_pass": ("C2 band-pass", ["spectra"]),
+    "components": ("C4 components", ["components"]),
+    "layer_norm": ("C5 where position goes", ["layer_norm"]),
+    "relative_attention": ("C3 relative attention by weights", ["relative_attention"]),
+    "head_offsets": ("C6 heads", ["heads"]),
+    "lags": ("C3 and C6: lags", ["lags"]),
+    "downstream": ("A6 downstream", ["downstream"]),
+    "superposition": ("B5 superposition", ["superposition", "embedding_sums"]),
+    "tokenizers": ("D3 tokenizers", ["tokenizers"]),
+    "scaling": ("D4 scaling of scores", ["scaling"]),
+    "pretraining": ("D5 pre-training", ["pretraining"]),
+    "hard_attention": ("E1 and E2: soft and hard attention", ["hard_attention"]),
+    "memory_networks": ("E3 memory networks", ["memory_networks"]),
+}
+"""By name: the question, as the report groups them, and the measurements that are drawn."""
 
 DOCUMENTS = {
     "paper": {
@@ -29,5 +63,4 @@ DOCUMENTS = {
     },
 }  # fmt: skip
 
-FIGURES = sorted({name for parts in DOCUMENTS.values() for name in parts["figures"]})
 TABLES = sorted({name for parts in DOCUMENTS.values() for name in parts["tables"]})

@@ -20,7 +20,7 @@ from .config.experiments import EXPERIMENTS, Trials
 from .config.measurements import BUNDLED, RUNS
 from .config.models import Reading, TrainSource
 from .config.params import Params
-from .files import write_json_if_changed
+from .files import sha256_json, write_json_if_changed
 
 CONFIG = Path("data/config")
 STUDIES = Path("data/studies")
@@ -413,6 +413,15 @@ def _move(source: Path, target: Path) -> None:
 
 def facts(params: Params) -> dict[str, Any]:
     """What tables and documents say of the active study."""
+    found = _facts(params)
+    # Whatever a measurement of the study depends on: documents carry it.
+    more = [params.activations, params.measurements]
+    more += [experiment(params, kind) for kind in EXPERIMENTS]
+    digest = sha256_json([found, *(section.model_dump() for section in more)])
+    return {**found, "parameters": digest}
+
+
+def _facts(params: Params) -> dict[str, Any]:
     active = params.study
     return {
         "study": active.model_dump(),

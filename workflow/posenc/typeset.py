@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from . import evaluation_tables, position_numbers, position_tables
+from . import evaluation_tables, position_numbers, position_tables, sources
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
+from .documents import FIGURES
 from .numbers import Entry, NotRun, Number
 from .precision import note, precisions
 from .results import Results
@@ -56,6 +57,7 @@ def studied(results: Results) -> dict[str, str]:
     shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
     words = {
         "name": display(study["name"]),
+        "parameters": results.study["parameters"][:12],
         "title": escape(study["title"]),
         "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
     }
@@ -78,6 +80,11 @@ def numbers_tex(results: Results) -> str:
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())
     ]
+    origins = [
+        (key, found)
+        for key, entry in sorted(numbers.items())
+        if isinstance(entry, Number) and (found := sources.source_of(results.study, key))
+    ]
     precision = note(one for m in results.measurements for one in precisions(m))
     return (
         environment()
@@ -88,8 +95,21 @@ def numbers_tex(results: Results) -> str:
             studied=sorted(studied(results).items()),
             published=published,
             numbers=[definition(key, entry) for key, entry in sorted(numbers.items())],
+            origins=origins,
+            sources=[
+                (one, ", ".join(map(display, one.run))) for one in sorted({s for _, s in origins})
+            ],
+            figures=[
+                (name, escape(question), ", ".join(map(_folder, kinds)))
+                for name, (question, kinds) in FIGURES.items()
+            ],
         )
     )
+
+
+def _folder(kind: str) -> str:
+    """Where the files of a kind of measurement lie, below the study's folder."""
+    return kind if kind == "training" else f"measurements/{kind}"
 
 
 def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from posenc import agreement, latex, plan, recovery
 from posenc.config import params as schema
-from posenc.documents import DOCUMENTS, TABLES
+from posenc.documents import DOCUMENTS, FIGURES, TABLES
 
 try:
     PARAMS = schema.validate(config)

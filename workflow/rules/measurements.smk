@@ -1,15 +1,18 @@
 # activations -> measurements. One job a model; a run whose measurement is current is kept.
+TEXT_MEASUREMENTS = expand(
+    f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
+    measurement=["norms", "reference"],
+    model=STUDY.models,
+    dataset=STUDY.datasets,
+)
+
+
 rule measurements:
     input:
         runs(f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"),
         runs(f"{RUNS}/measurements/perplexity/{{model}}/{{dataset}}/{{condition}}.json"),
         CONDITION_MEASUREMENTS,
-        expand(
-            f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
-            measurement=["norms", "reference"],
-            model=STUDY.models,
-            dataset=STUDY.datasets,
-        ),
+        TEXT_MEASUREMENTS,
         POSITION_MEASUREMENTS,
         BUNDLED_MEASUREMENTS,
         EXPERIMENT_MEASUREMENTS,

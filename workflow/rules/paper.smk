@@ -1,7 +1,7 @@
 # measurements -> numbers and tables; figures, tables and text -> paper and slides
 rule typeset:
     input:
-        measurements=[rules.measurements.input, FIGURES["training_loss"]],
+        measurements=[rules.measurements.input, measured("training")],
         study=section("study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",

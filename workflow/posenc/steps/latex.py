@@ -22,6 +22,11 @@ from posenc.files import (
 )
 from posenc.steps.common import run
 
+SOURCES = (
+    "params.yaml", "Snakefile", "workflow", "paper/paper.tex", "paper/slides.tex",
+    "paper/published.yaml", "paper/references.bib", "docs/mask-versions.json",
+)  # fmt: skip
+"""What documents are made of. A commit of anything else leaves them as they are."""
 COMMAND = (
     "latexmk", "-norc", "-gg", "-lualatex", "-bibtex", "-interaction=nonstopmode",
     "-halt-on-error", "-file-line-error", "-outdir=build",
@@ -112,9 +117,11 @@ def build(document: Path) -> Path:
     if shutil.which(COMMAND[0]) is None:
         raise LatexError(f"{document}: {COMMAND[0]} is not installed")
     (document.parent / "build").mkdir(exist_ok=True)
+    # Not a file that is read: a commit alone builds nothing anew.
+    known = rf"\newcommand\projectcommit{{{commit(document.parent.parent)}}}"
     result = subprocess.run(
-        [*COMMAND, document.name], cwd=document.parent, env={**os.environ, **ENVIRONMENT},
-        capture_output=True, text=True, errors="replace",
+        [*COMMAND, f"-usepretex={known}", document.name], cwd=document.parent,
+        env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, errors="replace",
     )  # fmt: skip
     built = document.parent / "build" / document.with_suffix(".pdf").name
     log = built.with_suffix(".log")
@@ -128,6 +135,25 @@ def build(document: Path) -> Path:
     for line in overfull_in(text):
         print(f"warning: {document}: {line}")
     return built
+
+
+def commit(folder: Path) -> str:
+    """The last commit that changed what documents are made of, 12 digits.
+
+    With a plus sign where something of it is changed and not committed; empty outside a checkout,
+    or where git is not installed.
+    """
+
+    def git(*arguments: str) -> str:
+        result = subprocess.run(
+            ["git", *arguments, "--", *SOURCES], cwd=folder, capture_output=True, text=True
+        )
+        return result.stdout.strip() if result.returncode == 0 else ""
+
+    if shutil.which("git") is None:
+        return ""
+    found = git("log", "-1", "--format=%H")[:12]
+    return f"{found}+" if found and git("status", "--porcelain") else found
 
 
 def errors_in(log: str) -> list[str]:

@@ -1,0 +1,110 @@
+"""Where each number comes from: the measurement file, the run and the command that makes it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import numbers as keys
+from .config.experiments import EXPERIMENTS
+from .config.measurements import BUNDLED, RUNS
+
+OF_MODELS = {
+    "positions": "position_embeddings",
+    "readback": "readback",
+    "relative": "relative_attention",
+    "embedding_sums": "embedding_sums",
+    "downstream": "downstream",
+}
+"""Second part of a key, and the measurement that has one file for a model."""
+OF_TEXTS = ("norms", "reference", "layer_norm")
+OF_STUDIES = ("random_causal", "lags", "scaling", *(k for k in EXPERIMENTS if k != "downstream"))
+
+
+@dataclass(frozen=True, order=True)
+class Source:
+    """One file.
+
+    Attributes
+    ----------
+    path
+        From the project's root.
+    run
+        What the file is about: model, data set, condition, in this order, as far as they apply; a
+        file with all conditions of a model and data set names none.
+    """
+
+    path: str
+    run: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """A short name that no other file has."""
+        return hashlib.sha256(self.path.encode()).hexdigest()[:10]
+
+
+def source_of(study: Mapping[str, Any], key: str) -> Source | None:
+    """The file that a number was read from.
+
+    Parameters
+    ----------
+    study
+        What data/config/study.json holds.
+    key
+        Of :func:`posenc.numbers.collect`.
+
+    Returns
+    -------
+    Source or None
+        None for constants, for what is computed from several files (``decoders``), and for what a
+        study lacks.
+
+    Raises
+    ------
+    ValueError
+        If no measurement has such a key.
+    """
+    roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
+    parts = [roles.get(part, part) for part in key.split(".")]
+    if parts[0] in ("constant", "decoders"):
+        return None
+    found = _place(study, key, parts)
+    if found is None:
+        raise ValueError(f"no measurement has the key {key}")
+    folder, path, run = found
+    if None in run:
+        return None
+    return Source(f"data/studies/{study['study']['name']}/{folder}/{path}", tuple(run))
+
+
+def _place(
+    study: Mapping[str, Any], key: str, parts: list[str]
+) -> tuple[str, str, list[str]] | None:
+    """Folder below the study's, path below that, and the run."""
+    first, second = parts[0], parts[1]
+    third, fourth = (*parts[2:4], None, None)[:2]
+    if first == "matrix":
+        return "measurements", f"position_embeddings/{second}.json", [second]
+    if first in OF_STUDIES:
+        return "measurements", f"{first}.json", []
+    if second == "training":
+        return "training", f"{first}/summary.json", [first]
+    if second in OF_MODELS:
+        return "measurements", f"{OF_MODELS[second]}/{first}.json", [first]
+    if second == "long":
+        return "measurements", f"conditions/{first}/long.json", [first, "long"]
+    if second == "masks":
+        # The masks of a model are the same in the files of all data sets.
+        dataset = study["study"]["datasets"][-1]
+        return "measurements", f"conditions/{first}/{dataset}.json", [first, dataset]
+    if third == "lags":
+        return "measurements", "lags.json", []
+    if third in OF_TEXTS:
+        return "measurements", f"{third}/{first}/{second}.json", [first, second]
+    if fourth in RUNS:
+        return "measurements", f"{fourth}/{first}/{second}/{third}.json", [first, second, third]
+    if fourth in (*BUNDLED, "conditions"):
+        return "measurements", f"{fourth}/{first}/{second}.json", [first, second]
+    return None

@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from posenc import plan
+from posenc.config.experiments import EXPERIMENTS
 from posenc.config.measurements import BUNDLED
 from posenc.config.params import load
+from posenc.documents import FIGURES
 from posenc.files import sha256_file, write_json, write_sealed
 
+from . import synthetic_experiments as experiments
 from . import synthetic_positions as positions
 
 BINS = 200
@@ -20,35 +23,11 @@ PROJECT = Path(__file__).parents[2]
 KINDS = (
     "similarity", "perplexity", "conditions", "norms", "reference", "position_embeddings",
     "readback", "relative_attention", "layer_norm", "scheme_probes", "random_causal", "lags",
-    *BUNDLED,
+    *BUNDLED, "embedding_sums", "scaling", *EXPERIMENTS,
 )  # fmt: skip
 """Folders of a study's measurements."""
-FIGURE_INPUTS = {
-    "layer_similarity": ["similarity"],
-    "cosine_histogram": ["similarity"],
-    "perplexity": ["perplexity"],
-    "training_loss": ["training"],
-    "position_layers": ["conditions"],
-    "condition_costs": ["conditions"],
-    "recovered_share": ["conditions"],
-    "slope_sweep": ["conditions", "reference"],
-    "length_sweep": ["conditions"],
-    "extrapolation": ["conditions"],
-    "mask_semantics": [],
-    "position_maps": ["position_embeddings"],
-    "position_regression": ["position_embeddings"],
-    "readback": ["readback"],
-    "position_probes": ["probes", "scheme_probes"],
-    "random_causal": ["random_causal"],
-    "spectra": ["spectra"],
-    "band_pass": ["spectra"],
-    "components": ["components"],
-    "layer_norm": ["layer_norm"],
-    "relative_attention": ["relative_attention"],
-    "head_offsets": ["heads"],
-    "lags": ["lags"],
-}
-"""What each figure is made of, as in workflow/rules/figures.smk."""
+FIGURE_INPUTS = {name: kinds for name, (_, kinds) in FIGURES.items()}
+"""What each figure is made of."""
 
 
 def estimate(value: float, half: float) -> dict:
@@ -325,6 +304,7 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
+        study["study"]["pretrained"] = [m for m in study["study"]["pretrained"] if m in models]
         study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
     written: dict = {kind: [] for kind in (*KINDS, "training")}
@@ -371,6 +351,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     for model, is_decoder in models.items():
         add("position_embeddings", f"{model}.json", positions.position_embeddings(model, "model"))
         add("readback", f"{model}.json", positions.readback(model))
+        add("embedding_sums", f"{model}.json", experiments.embedding_sums(model, is_decoder))
         value = positions.relative_attention(model, is_decoder)
         add("relative_attention", f"{model}.json", value)
         for dataset in datasets:
@@ -378,7 +359,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             place = f"{model}/{dataset}.json"
             add("layer_norm", place, positions.layer_norm(model, dataset, is_decoder))
             for kind in BUNDLED:
-                make = getattr(positions, kind)
+                make = getattr(experiments if kind == "hard_attention" else positions, kind)
                 runs = [make({**run, "condition": one}, is_decoder) for one in conditions]
                 add(kind, place, {"measurement": kind, "run": run, "runs": runs})
     for model, scheme in study["schemes"].items():
@@ -388,7 +369,15 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     for name, matrix in study["matrices"].items():
         value = positions.position_embeddings(name, matrix["kind"])
         add("position_embeddings", f"{name}.json", value)
+    reviews = datasets[0]
+    for model in study["study"]["pretrained"]:
+        add("downstream", f"{model}.json", experiments.downstream(model, reviews))
     for kind, value in (
+        ("superposition", experiments.superposition()),
+        ("tokenizers", experiments.tokenizers([reviews, *study["study"]["corpora"]])),
+        ("scaling", experiments.scaling()),
+        ("pretraining", experiments.pretraining(reviews)),
+        ("memory_networks", experiments.memory_networks()),
         ("random_causal", positions.random_causal()),
         ("lags", positions.lags(models, datasets)),
     ):

@@ -47,11 +47,15 @@ DOCUMENTS = {
             "position_maps", "position_regression", "readback", "position_probes",
             "random_causal", "spectra", "band_pass", "components", "layer_norm",
             "relative_attention", "head_offsets", "lags",
+            "downstream", "superposition", "tokenizers", "scaling", "pretraining",
+            "hard_attention", "memory_networks",
         ],
         "tables": [
             "models", "datasets", "similarity", "anisotropy", "perplexity", "reference",
             "conditions", "norms", "semantics", "recovery", "published",
             "positions", "readback", "probes", "heads", "published_positions",
+            "downstream", "tokenizers", "scaling", "pretraining", "memory_networks",
+            "published_experiments",
         ],
     },
     "slides": {

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import position_numbers
+from . import experiment_numbers, position_numbers
 from .entries import Entry, NotRun, Number
 
 INTACT = "intact"
@@ -285,7 +285,11 @@ def collect(
         models=_places(study, "models"),
         datasets=_places(study, "datasets"),
         conditions=list(dict.fromkeys([*study["study"]["conditions"], *HEADLINE_CONDITIONS])),
+        of_runs={**position_numbers.OF_RUNS, **experiment_numbers.OF_RUNS},
+        of_models={**position_numbers.OF_MODELS, **experiment_numbers.OF_MODELS},
     )
+    reviews = dataset_roles(study)["reviews"]
+    numbers |= experiment_numbers.collect(study, measurements, reviews)
     by_model = {training["model"]: training for training in trainings}
     for model_key, model in _places(study, "models"):
         for key in TRAINING:

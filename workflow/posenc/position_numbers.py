@@ -254,6 +254,8 @@ def collect(
     models: Iterator[tuple[str, str | None]],
     datasets: Iterator[tuple[str, str | None]],
     conditions: Sequence[str],
+    of_runs: Mapping[str, tuple[Facts, tuple[str, ...]]],
+    of_models: Mapping[str, tuple[str, Facts, tuple[str, ...]]],
 ) -> dict[str, Entry]:
     """All these numbers of a study by key.
 
@@ -267,6 +269,8 @@ def collect(
         Keys, what they stand for and, for cells, why there is nothing; from ``posenc.numbers``.
     conditions
         Those with activations, and those that documents speak of.
+    of_runs, of_models
+        Measurements as in :data:`OF_RUNS` and :data:`OF_MODELS`.
     """
     by_run: dict[tuple, Mapping[str, Any]] = {}
     for one in measurements:
@@ -274,6 +278,9 @@ def collect(
         by_run[(one["measurement"], run.get("model"), run.get("dataset"), run.get("condition"))] = (
             one
         )
+        if one["measurement"] in of_models and "model" in run:
+            # It may name the data set that the experiment was on.
+            by_run[(one["measurement"], run["model"], None, None)] = one
     numbers: dict[str, Entry] = {}
 
     def put(prefix: str, why: str | None, key: tuple, read: Facts, names: Sequence[str]) -> None:
@@ -294,12 +301,12 @@ def collect(
         for condition in conditions:
             lacking = condition not in study["study"]["conditions"]
             why = reason or (f"no condition {condition} in this study" if lacking else None)
-            for kind, (read, names) in OF_RUNS.items():
+            for kind, (read, names) in of_runs.items():
                 key = (kind, model, dataset, condition)
                 put(f"{cell}.{condition}.{kind}", why, key, read, names)
     for model_key, model in models:
         why = f"no {model_key} in this study" if model is None else None
-        for kind, (prefix, read, names) in OF_MODELS.items():
+        for kind, (prefix, read, names) in of_models.items():
             put(f"{model_key}.{prefix}", why, (kind, model, None, None), read, names)
     tables = {one["run"]["matrix"]: one for one in measurements if "matrix" in one["run"]}
     for name in dict.fromkeys([*study["matrices"], "sinusoid", "gaussian"]):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from . import evaluation_tables, position_numbers, position_tables, sources
+from . import evaluation_tables, experiment_tables, position_numbers, position_tables, sources
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
 from .documents import FIGURES
@@ -191,6 +191,11 @@ def published_positions_table(results: Results) -> dict[str, Any]:
     return published_table(results, "positions")
 
 
+def published_experiments_table(results: Results) -> dict[str, Any]:
+    """Published values of trained networks beside ours."""
+    return published_table(results, "experiments")
+
+
 def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     """Published values beside ours; it says where our model is another one.
 
@@ -230,6 +235,8 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
 def _whose(key: str, roles: Mapping[str, str | None]) -> tuple[str | None, ...]:
     """Model (or matrix), data set and condition of a key; None for what it has not."""
     first, second, third = key.split(".")[:3]
+    if first in sources.OF_STUDIES:
+        return None, None, None
     if first == "matrix":
         return second, None, None
     if second == "positions":  # of weights alone
@@ -237,8 +244,10 @@ def _whose(key: str, roles: Mapping[str, str | None]) -> tuple[str | None, ...]:
     return roles[first], roles[second], third
 
 
-def _weights_id(results: Results, model: str) -> str:
+def _weights_id(results: Results, model: str | None) -> str:
     """What a published value names the same weights by; nothing else is called so."""
+    if model is None:
+        return ""
     if model in results.study["matrices"]:
         return f"matrix.{model}"
     source = results.study["models"][model]["source"]
@@ -267,7 +276,8 @@ def datasets_table(results: Results) -> dict[str, Any]:
     for name in results.study["study"]["datasets"]:
         dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
         here = [run for run in results.measurements if run["run"].get("dataset") == name]
-        counts = [run["documents"] for run in here if "documents" in run]
+        # An experiment has numbers of documents to learn from, to validate and to test.
+        counts = [run["documents"] for run in here if isinstance(run.get("documents"), int)]
         origin = {
             "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
             "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
@@ -287,8 +297,10 @@ TABLES = {
     "perplexity": perplexity_table,
     "published": published_table,
     "published_positions": published_positions_table,
+    "published_experiments": published_experiments_table,
     **evaluation_tables.TABLES,
     **position_tables.TABLES,
+    **experiment_tables.TABLES,
 }
 
 

@@ -9,6 +9,7 @@ import typer
 from ruamel.yaml import YAML, YAMLError
 
 from posenc import typeset
+from posenc.config.experiments import EXPERIMENTS
 from posenc.files import (
     CHECKSUMS,
     ArtifactError,
@@ -24,7 +25,8 @@ from posenc.steps.common import run
 MEASUREMENTS = (
     "similarity", "perplexity", "conditions", "norms", "reference", "extrapolation",
     "position_embeddings", "readback", "probes", "scheme_probes", "random_causal", "spectra",
-    "components", "layer_norm", "relative_attention", "heads", "lags",
+    "components", "layer_norm", "relative_attention", "heads", "lags", "hard_attention",
+    "embedding_sums", "downstream", "scaling", *(k for k in EXPERIMENTS if k != "downstream"),
 )  # fmt: skip
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""

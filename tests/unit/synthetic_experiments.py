@@ -1,0 +1,329 @@
+"""Made-up measurements of experiments, of scaling and of hard attention, in the real format."""
+
+from __future__ import annotations
+
+import itertools
+
+from posenc.config.measurements import Scaling
+from posenc.steps import memory_networks as memory_step
+from posenc.steps import memory_networks_trials as memory_trials
+from posenc.steps import pretraining as pretraining_step
+from posenc.steps import scaling as scaling_step
+
+from .synthetic_positions import estimate, shared
+
+SEEDS = [0, 1, 2]
+
+
+def over(value: float, half: float = 0.02) -> dict:
+    """A result over seeds."""
+    values = [value - half / 2, value, value + half / 2]
+    return {**estimate(value, half), "sd": half / 2, "values": values}
+
+
+def head(measurement: str, **run: str) -> dict:
+    """The part that all experiments share."""
+    return {
+        **shared(measurement, **run), "name": "sample", "seeds": SEEDS, "confidence": 0.95,
+    }  # fmt: skip
+
+
+def downstream(model: str, dataset: str) -> dict:
+    """Word order is seen with positions alone; sentiment gains a little."""
+    accuracy = {
+        ("sentiment", "intact"): 0.86, ("sentiment", "zero"): 0.82,
+        ("word_swap", "intact"): 0.9, ("word_swap", "zero"): 0.5,
+    }  # fmt: skip
+    tasks, methods = ("sentiment", "word_swap"), ("frozen", "fine_tuned")
+    places = ("intact", "zero")
+    none = {"status": "not run", "reason": "1 of 3 classifiers give all documents one label"}
+    return {
+        **head("downstream", model=model, dataset=dataset),
+        "chance": 0.5,
+        "documents": {"training": 240, "validation": 60, "test": 200},
+        "max_tokens": 48, "swaps": 4, "trained_layers": None,
+        "results": [
+            {
+                "task": task, "method": method, "positions": place,
+                "accuracy": over(accuracy[task, place]),
+                "validation_accuracy": over(accuracy[task, place]),
+                "accuracy_shuffled": over(0.5 + 0.8 * (accuracy[task, place] - 0.5)),
+                "lost": over(0.05), "changed": over(0.1),
+                "order_sensitivity": none
+                if (task, place) == ("word_swap", "zero")
+                else {"status": "measured", "reason": None, **over(0.3)},
+            }
+            for task, method, place in itertools.product(tasks, methods, places)
+        ],
+        "gains": [
+            {"task": task, "method": method,
+             "gain": over(accuracy[task, "intact"] - accuracy[task, "zero"])}
+            for task, method in itertools.product(tasks, methods)
+        ],
+        "control": [
+            {"task": "word_swap", "method": method, "positions": "zero", "correct": 302,
+             "documents": 600, "accuracy": estimate(0.503, 0.04), "p_value": 0.87}
+            for method in methods
+        ],
+        "shuffling": [
+            {"positions": place, "mean": over(0.2), "largest": 0.4} for place in places
+        ],
+    }  # fmt: skip
+
+
+def superposition() -> dict:
+    """A network that is right more often than its linear rival, and finds both less often."""
+    stages = ("stem", "stage 1", "stage 2", "pooled", "logits")
+    found = {"relu": 0.25, "affine": 0.44, "logistic_regression": 0.6}
+    weights = (0.5, 0.7, 0.9)
+
+    def mixture(name: str, weight: float) -> dict:
+        both = found[name] * (1.5 - weight)
+        inputs = {"both": over(both), "first": over(0.9), "second": over(both + 0.05)}
+        gap = stages if name != "logistic_regression" else ("logits",)
+        return {
+            "weight": weight, "inputs": inputs,
+            "outputs": {key: over(0.77 - (0 if key == "both" else -0.1)) for key in inputs},
+            "gap": {stage: over(0.2 * (n + 1) if name == "relu" else 1e-16, 1e-17)
+                    for n, stage in enumerate(gap)},
+        }  # fmt: skip
+
+    return {
+        **head("superposition"),
+        "images": {"training": 1077, "validation": 360, "test": 360, "pairs": 400, "classes": 10},
+        "chance": {"both": 1 / 45, "one": 0.2, "other": 1 / 9},
+        "classifiers": [
+            {"name": name, "numbers": 5122, "accuracy": over(0.95),
+             "mixtures": [mixture(name, weight) for weight in weights],
+             "control": {"both": 40, "first": 380, "share": 0.105, "expected": 1 / 9,
+                         "p_value": 0.8}}
+            for name in found
+        ],
+        "differences": [
+            {"weight": weight, "logistic_regression": over(-0.35), "outputs": over(-0.5)}
+            for weight in weights
+        ],
+        "without_relu": [
+            {"weight": weight, "gap": {stage: over(1e-16, 1e-17) for stage in stages}}
+            for weight in weights
+        ],
+        "affine_gap": 8e-16,
+        "pretrained": {"status": "not run", "reason": "needs the weights of resnet-50"},
+        "published": {"classifier": "ResNet-50", "images": ["panda", "banana"], "weight": 0.5,
+                      "found": 0, "both": 0.0},
+    }  # fmt: skip
+
+
+def embedding_sums(model: str, is_decoder: bool) -> dict:
+    """More dimensions find more; random rows are found before learned ones."""
+    width = 128 if is_decoder else 384
+    widths = [4, 16, 64, width]
+
+    def recall(share: float) -> dict:
+        part = {"both": estimate(share), "first": estimate(share), "second": estimate(share)}
+        return {"cosine": part, "inner_product": part}
+
+    def table(most: float, widths: list[int]) -> list[dict]:
+        return [
+            {"dimensions": d,
+             "weights": [{"weight": w, **recall(most * d / (d + 20))} for w in (0.5, 0.7)]}
+            for d in widths
+        ]  # fmt: skip
+
+    return {
+        **shared("embedding_sums", model=model), "confidence": 0.95,
+        "pairs": 200, "rows": 1024, "zero_rows": 0, "d_model": width, "chance": 2e-6,
+        "model": table(0.8, widths), "centred": table(0.85, [width]),
+        "gaussian": table(1.0, widths),
+        "expected": [
+            {"dimensions": d, "weights": [{"weight": w, "both": d / (d + 20)} for w in (0.5, 0.7)]}
+            for d in widths
+        ],
+        "needed_dimensions": [{"weight": w, "dimensions": 41.0} for w in (0.5, 0.7)],
+    }  # fmt: skip
+
+
+def tokenizers(datasets: list[str]) -> dict:
+    """BPE needs the fewest bits."""
+    kinds = {"whitespace": 3.0, "character": 2.4, "bpe": 2.0, "unigram": 2.1}
+    variants = [
+        (dataset, form, kind)
+        for dataset in datasets
+        for form in (("none", "NFKC") if dataset.endswith("japanese") else ("none",))
+        for kind in kinds
+    ]
+
+    def bits(kind: str, factor: float = 1.0) -> dict:
+        parts = {"total": 1.0, "model": 0.9, "spelling": 0.1}
+        return {part: over(factor * kinds[kind] * share) for part, share in parts.items()}
+
+    size = {"documents": 100, "words": 9000, "characters": 50000, "bytes": 51000}
+    return {
+        **head("tokenizers"),
+        "tokenizers": [
+            {
+                "dataset": dataset, "normalization": form, "kind": kind, "vocabulary": 600,
+                "merged_by_nfkc": 4, "embedding_parameters": 38400, "body_parameters": 100000,
+                "training": size, "test": size, "changed": {"documents": 0.5, "characters": 0.02},
+                "tokens": 20000,
+                "fertility": {"per_word": 2.2, "per_character": 0.4, "per_byte": 0.39},
+                "unknown": {"tokens": 0.02, "bytes": 0.03} if kind == "whitespace"
+                else {"tokens": 0.0, "bytes": 0.0},
+                "round_trip": 1.0, "rebuilt": 1.0, "uniform_bits_per_byte": 4.0,
+                "bits_per_byte": bits(kind), "bits_per_original_byte": bits(kind, 0.95),
+                "training_bytes": [100000] * 3, "best_steps": [60] * 3, "steps": [60] * 3,
+            }
+            for dataset, form, kind in variants
+        ],
+        "differences": [
+            {"dataset": dataset, "normalization": form, "kind": kind, "reference": "bpe",
+             "bits_per_byte": over(kinds[kind] - 2)}
+            for dataset, form, kind in variants if kind != "bpe"
+        ],
+        "normalizations": [
+            {"dataset": dataset, "kind": kind, "bits_per_byte": over(-0.05),
+             "bits_per_original_byte": over(-0.1)}
+            for dataset, form, kind in variants if form == "NFKC"
+        ],
+    }  # fmt: skip
+
+
+def scaling() -> dict:
+    """A real measurement: it needs no data."""
+    parameters = Scaling(
+        dimensions=[1, 4, 16, 64, 256, 512], keys=8, queries=100, confidence=0.95, seed=0
+    )
+    return {**shared("scaling"), **scaling_step.measure(parameters)}
+
+
+def hard_attention(run: dict, is_decoder: bool) -> dict:
+    """A baseline takes most of the variance away."""
+    factor = {"none": 1.0, "mean": 0.06, "optimal": 0.05}
+    size = 4 if is_decoder else 6
+    readouts = {"entropy": estimate(2.0), "uniform": estimate(3.5), "soft": estimate(-0.5),
+                "hard": estimate(-0.9)}  # fmt: skip
+    part = {
+        **readouts,
+        "variance": {name: estimate(0.1 * one, 0.01 * one) for name, one in factor.items()},
+        "ratio": {"mean": estimate(0.06), "optimal": estimate(0.05)},
+    }
+    return {
+        **shared("hard_attention", **run),
+        "is_causal": is_decoder, "n_layers": size, "n_heads": 4, "documents": 40, "tokens": 64,
+        "repeats": 100, "confidence": 0.95, **readouts,
+        "readout_distance": estimate(1.0), "signal": estimate(0.01, 0.002),
+        "baselines": [
+            {
+                "name": name, "value": estimate(-0.9), "ratio": estimate(one),
+                "over_optimal": estimate(one / 0.05), "worse": estimate(0.02),
+                "samples_to_signal": estimate(200 * one), "samples_to_soft": estimate(90 * one),
+                "samples": [
+                    {"samples": samples, "variance": estimate(0.1 * one / samples, 1e-4 * one),
+                     "simulated": estimate(0.1 * one / samples, 1e-4 * one),
+                     "agreement": estimate(1.0),
+                     "bias": {"square": estimate(1.0), "relative": 0.01, "standard_error": 0.01,
+                              "z": 0.3}}
+                    for samples in (1, 4, 16, 64)
+                ],
+            }
+            for name, one in factor.items()
+        ],
+        "bias": {"tests": 12, "largest": 1.2, "bound": 2.87},
+        "soft_gradient": {"square": estimate(0.005, 0.001), "error": estimate(0.5),
+                          "cosine": estimate(0.8)},
+        "checks": {"weights": 1e-16, "score": 1e-16, "gap": 1e-16},
+        "layers": [{"layer": layer, "heads": 1, **part} for layer in range(size)],
+        "heads": [{"layer": layer, "head": 0, **part} for layer in range(size)],
+    }  # fmt: skip
+
+
+def pretraining(dataset: str) -> dict:
+    """Pre-training helps most."""
+    sizes = {"dataset": dataset, "n_layers": 2, "auxiliary_weight": 0.5, "d_model": 64}
+
+    def quality(value: float) -> dict:
+        return {"nll": value, "perplexity": 2.7**value, "bits_per_byte": value / 2}
+
+    def file(seed: int) -> dict:
+        trials = [
+            {
+                "variant": {"stage": "pretraining", "architecture": name},
+                "parameters": 140000 + (name == "lstm"),
+                "validation_loss": 2.0 + 0.01 * seed,
+                "best_step": 200,
+                "steps": 200,
+                "validation": quality(2.0),
+                "test": quality(2.1),
+            }
+            for name in ("transformer", "lstm")
+        ]
+        for name, is_old, weight in itertools.product(
+            ("transformer", "lstm"), (True, False), (0.5, 0.0)
+        ):
+            trials.append(
+                {
+                    "variant": {
+                        "stage": "finetuning",
+                        "architecture": name,
+                        "pretrained": is_old,
+                        "auxiliary_weight": weight,
+                    },
+                    **outcome(0.6 + 0.2 * is_old + 0.02 * (name == "lstm") + 0.01 * seed),
+                }
+            )
+        for layers in range(2):
+            trials.append(
+                {
+                    "variant": {
+                        "stage": "transfer",
+                        "architecture": "transformer",
+                        "auxiliary_weight": 0.5,
+                        "layers": layers,
+                    },
+                    **outcome(0.62 + 0.05 * layers + 0.01 * seed),
+                }
+            )
+        return {"seed": seed, "trials": trials, "provenance": {"parameters": sizes}}
+
+    def outcome(accuracy: float) -> dict:
+        return {
+            "parameters": 140000, "accuracy": accuracy, "validation_accuracy": accuracy,
+            "validation_loss": 0.5, "test_loss": 0.5, "best_step": 45, "steps": 60,
+        }  # fmt: skip
+
+    found = pretraining_step.summarise([file(seed) for seed in SEEDS], 0.95)
+    return {**head("pretraining", dataset=dataset), **found}
+
+
+def memory_networks() -> dict:
+    """Word order needs positions, two facts need two hops."""
+    tasks = ["one_fact", "two_facts", "order"]
+
+    def error(variant: dict) -> float:
+        if variant["network"] in ("majority", "bag_of_words"):
+            return 0.8
+        if variant["task"] == "order" and variant["positions"] is False:
+            return 0.5
+        return 0.5 if variant["task"] == "two_facts" and variant["hops"] == 1 else 0.05
+
+    def file(seed: int) -> dict:
+        variants = [one for task in tasks for one in memory_trials.variants(task, [1, 2, 3])]
+        return {
+            "seed": seed,
+            "trials": [
+                {
+                    "variant": variant, "parameters": 2000,
+                    **dict.fromkeys(("error", "validation_error", "training_error"),
+                                    error(variant) + 0.01 * seed),
+                    "facts_found": None if variant["hops"] is None else [0.9] * variant["hops"],
+                    "pattern_deviation": None if variant["hops"] is None else 1e-7,
+                }
+                for variant in variants
+            ],
+            "provenance": {
+                "parameters": {"tasks": tasks, "training_stories": 600, "test_stories": 200}
+            },
+        }  # fmt: skip
+
+    found = memory_step.summarise([file(seed) for seed in SEEDS], 0.95)
+    return {**head("memory_networks"), **found}

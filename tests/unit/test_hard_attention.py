@@ -1,0 +1,494 @@
+"""Soft and hard read-outs: exact enumeration, automatic differentiation, the step, its figure."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from safetensors.numpy import save_file
+from scipy.special import softmax
+
+from posenc.config.measurements import HardAttention
+from posenc.config.params import load
+from posenc.figures import common
+from posenc.figures import hard_attention as figure
+from posenc.files import ArtifactError, sha256_file, write_json
+from posenc.measures import hard_attention as measures
+from posenc.measures.bootstrap import ratio_bootstrap
+from posenc.measures.hard_attention_means import Means, Settings, joined, of_query
+from posenc.steps import hard_attention as step
+from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
+
+from . import synthetic
+from .damage import call
+from .test_figures import check_texts, texts
+
+SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+PARAMETERS = HardAttention(
+    queries=30, heads=3, samples=[1, 4, 16], repeats=100, bootstrap_samples=100, confidence=0.9,
+    seed=0,
+)  # fmt: skip
+LENGTHS = [[9, 14, 6, 1], [11, 3]]  # documents of two shards
+N_LAYERS, N_HEADS, D_HEAD = 2, 3, 4
+D_MODEL = N_HEADS * D_HEAD
+INTACT = {"position": "intact", "embeddings": "intact", "mask": None, "segments": None}
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@st.composite
+def patterns(draw, most=7):
+    """A pattern and an objective of the same keys."""
+    n = draw(st.integers(2, most))
+    scores = draw(arrays(np.float64, n, elements=st.floats(-6, 6)))
+    objective = draw(arrays(np.float64, n, elements=st.floats(-3, 3)))
+    return softmax(scores), objective
+
+
+def drawn(seed: int, keys: int = 6, d_model: int = 5, scale: float = 1.0):
+    """Pattern, values and target at random."""
+    rng = generator(seed)
+    pattern = softmax(scale * rng.normal(size=keys))
+    return pattern, rng.normal(size=(keys, d_model)), rng.normal(size=d_model)
+
+
+# Mathematics
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_are_those_of_automatic_differentiation(seed):
+    import torch
+
+    rng = generator(seed)
+    scores, values, target = rng.normal(size=7), rng.normal(size=(7, 4)), rng.normal(size=4)
+    z = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    v, t = torch.tensor(values), torch.tensor(target)
+
+    def objective(readout):
+        return -((readout - t) ** 2).sum(-1) / (2 * 4)
+
+    hard = (torch.softmax(z, 0) * objective(v)).sum()
+    soft = objective(torch.softmax(z, 0) @ v)
+    pattern = softmax(scores)
+    (expected,) = torch.autograd.grad(hard, z)
+    found = measures.enumerated_gradient(pattern, measures.log_likelihood(values, target))
+    np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-15)
+    (expected,) = torch.autograd.grad(soft, z)
+    found = measures.soft_gradient(pattern, values, target)
+    np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-15)
+    read = measures.readouts(pattern, values, target)
+    assert (read.soft, read.hard) == pytest.approx((soft.item(), hard.item()), abs=1e-15)
+
+
+@settings(deadline=None)
+@given(patterns(), st.floats(-5, 5))
+def test_the_estimate_is_unbiased_with_any_baseline(both, b):
+    pattern, objective = both
+    each = (objective - b)[:, None] * (np.eye(len(pattern)) - pattern)  # [drawn key, keys]
+    gradient = measures.enumerated_gradient(pattern, objective)
+    np.testing.assert_allclose(pattern @ each, gradient, rtol=0, atol=1e-12)
+    assert abs(gradient.sum()) < 1e-12
+    # The expectation of the score function is 0.
+    assert np.abs(pattern @ (np.eye(len(pattern)) - pattern)).max() < 1e-12
+
+
+@settings(deadline=None)
+@given(patterns(), st.floats(-5, 5))
+def test_the_variance_is_that_of_all_outcomes(both, b):
+    pattern, objective = both
+    each = (objective - b)[:, None] * (np.eye(len(pattern)) - pattern)  # [drawn key, keys]
+    off = each - pattern @ each
+    expected = pattern @ np.square(off).sum(axis=1)
+    found = measures.total_variance(pattern, objective, b)
+    assert found == pytest.approx(expected, abs=1e-12)
+    direction = np.arange(len(pattern))
+    expected = pattern @ np.square(off @ direction)
+    found = measures.variance_along(pattern, objective, b, direction)
+    assert found == pytest.approx(expected, abs=1e-10)
+
+
+@settings(deadline=None, max_examples=30)
+@given(patterns(4), st.integers(1, 4), st.floats(-3, 3))
+def test_the_variance_of_several_samples_is_exact(both, samples, b):
+    """Every sequence of T keys, by its probability."""
+    pattern, objective = both
+    each = (objective - b)[:, None] * (np.eye(len(pattern)) - pattern)  # [drawn key, keys]
+    sequences = np.stack(np.meshgrid(*[np.arange(len(pattern))] * samples), -1).reshape(-1, samples)
+    weight = pattern[sequences].prod(axis=1)  # [sequences]
+    estimates = each[sequences].mean(axis=1)  # [sequences, keys]
+    mean = weight @ estimates
+    expected = weight @ np.square(estimates - mean).sum(axis=1)
+    found = measures.total_variance(pattern, objective, b, samples)
+    assert found == pytest.approx(expected, abs=1e-11)
+    assert found == measures.total_variance(pattern, objective, b) / samples
+
+
+@settings(deadline=None)
+@given(patterns(), st.floats(-4, 4))
+def test_no_other_baseline_has_less_variance(both, change):
+    pattern, objective = both
+    best = measures.optimal_baseline(pattern, objective)
+    least = measures.total_variance(pattern, objective, best)
+    assert measures.total_variance(pattern, objective, best + change) >= least - 1e-12
+    # A parabola: V(b) = V(b*) + (b - b*)² E‖e - p‖².
+    weight = pattern @ measures.score_squares(pattern)
+    assert weight == pytest.approx(1 - pattern @ pattern, abs=1e-12)
+    found = measures.total_variance(pattern, objective, best + change)
+    assert found == pytest.approx(least + change**2 * weight, abs=1e-9)
+    names = measures.baselines(pattern, objective)
+    assert names.tolist() == [0.0, pytest.approx(pattern @ objective), best]
+
+
+def test_the_mean_as_a_baseline_can_be_worse_than_none():
+    # The key that is nearly always drawn tells little: ‖e_1 - p‖² is small where f is not 0.
+    pattern, objective = np.array([0.9, 0.05, 0.05]), np.array([1.0, 0.0, 0.0])
+    none, mean, best = measures.total_variance(
+        pattern, objective, measures.baselines(pattern, objective)
+    )
+    assert mean > 2 * none and best < none
+    # The squares are 0.015 and 1.715, by hand: .9 (.015) and .1 (1.715) .
+    squares = measures.score_squares(pattern)
+    assert squares == pytest.approx([0.015, 1.715, 1.715])
+    assert measures.optimal_baseline(pattern, objective) == pytest.approx(0.0135 / 0.185)
+    # An objective that is the same for all keys needs no variance at all.
+    flat = measures.total_variance(pattern, np.ones(3), measures.baselines(pattern, np.ones(3)))
+    assert flat[0] > 0.1 and flat[1:] == pytest.approx([0, 0], abs=1e-15)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(2, 8), st.floats(0, 8))
+def test_the_gap_between_soft_and_hard_is_the_readouts_variance(seed, keys, d_model, scale):
+    pattern, values, target = drawn(seed, keys, d_model, scale)
+    read = measures.readouts(pattern, values, target)
+    assert read.soft - read.hard == pytest.approx(read.spread / (2 * d_model), abs=1e-12)
+    assert read.soft >= read.hard - 1e-12
+    assert 0 <= read.entropy <= np.log(keys) + 1e-12
+    # The two gradients differ by that of the read-outs' variance.
+    hard = measures.enumerated_gradient(pattern, measures.log_likelihood(values, target))
+    squares = np.square(values - pattern @ values).sum(axis=1)  # [keys]
+    difference = measures.enumerated_gradient(pattern, squares) / (2 * d_model)
+    soft = measures.soft_gradient(pattern, values, target)
+    np.testing.assert_allclose(soft - hard, difference, rtol=0, atol=1e-12)
+    if keys == 2:
+        return
+    standard = measures.standardised(values * 7 + 3)
+    np.testing.assert_allclose(standard, measures.standardised(values), atol=1e-6)
+    np.testing.assert_allclose(np.square(standard).sum(axis=1), d_model, rtol=1e-9)
+
+
+def test_one_key_with_all_weight_has_no_gradient_and_no_variance():
+    pattern, objective = np.array([0.0, 1.0, 0.0]), np.array([3.0, 2.0, -1.0])
+    assert not measures.enumerated_gradient(pattern, objective).any()
+    assert measures.optimal_baseline(pattern, objective) == 2
+    b = measures.baselines(pattern, objective)
+    assert not measures.total_variance(pattern, objective, b).any()
+    found = measures.simulate(pattern, objective, b, 3, 10, generator())
+    assert not found.variance.any() and not found.error.any()
+    assert found.frequencies.tolist() == [0, 1, 0]
+
+
+def test_simulation_is_a_loop_over_draws():
+    pattern, values, target = drawn(1)
+    objective, b = measures.log_likelihood(values, target), np.array([0.0, -0.4])
+    found = measures.simulate(pattern, objective, b, 3, 5, generator(2))
+    shares = measures.drawn_shares(pattern, 3, 5, generator(2))
+    uniform, edges = generator(2).random((5, 3)), np.cumsum(pattern)
+    for place, baseline in enumerate(b):
+        estimates = np.zeros((5, 6))
+        for repeat in range(5):
+            for draw in uniform[repeat]:
+                key = int(np.flatnonzero(draw < edges)[0])
+                score = np.eye(6)[key] - pattern
+                estimates[repeat] += (objective[key] - baseline) * score / 3
+        mean = estimates.mean(axis=0)
+        assert found.variance[place] == pytest.approx(np.var(estimates, axis=0, ddof=1).sum())
+        bias = mean - measures.enumerated_gradient(pattern, objective)
+        assert found.error[place] == pytest.approx(bias @ bias)
+    np.testing.assert_allclose(found.frequencies, shares.mean(axis=0))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_a_draw_on_an_edge_is_never_a_key_without_weight():
+    class Edges:
+        @staticmethod
+        def random(shape):
+            return np.array([0.0, 0.5, np.nextafter(1, 0)]).reshape(shape)
+
+    found = measures.drawn_shares([0.0, 0.5, 0.0, 0.5, 0.0], 3, 1, Edges())
+    assert found.tolist() == [[0, 1 / 3, 0, 2 / 3, 0]]
+
+
+def test_simulated_variances_and_means_agree_with_the_exact_ones():
+    settings_ = Settings([1, 4, 16], 400, 200, 0.99, 0)
+    rng, rows = generator(3), []
+    for seed in range(60):
+        rows.append(of_query(*drawn(seed, 8, 6, 1.5), settings_, rng))
+    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
+    found = Means(columns, np.arange(60), settings_).whole()
+    assert found["readout_distance"]["low"] < 1 < found["readout_distance"]["high"]
+    for entry in found["baselines"]:
+        for one in entry["samples"]:
+            assert one["agreement"]["low"] < 1 < one["agreement"]["high"]
+            assert one["bias"]["square"]["low"] < 1 < one["bias"]["square"]["high"]
+            assert abs(one["bias"]["z"]) < 4
+            assert one["simulated"]["value"] == pytest.approx(one["variance"]["value"], rel=0.1)
+    by_name = {entry["name"]: entry for entry in found["baselines"]}
+    assert by_name["none"]["ratio"]["value"] == 1
+    assert by_name["optimal"]["ratio"]["high"] < 1
+    assert by_name["optimal"]["worse"]["value"] == 0
+    assert by_name["optimal"]["over_optimal"]["value"] == 1
+    assert by_name["mean"]["over_optimal"]["low"] > 1
+    assert found["bias"]["tests"] == 9 and found["bias"]["largest"] < found["bias"]["bound"]
+    assert 0 < by_name["mean"]["worse"]["value"] < 1
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_biased_estimate_is_found(monkeypatch):
+    """Had the score function been left without its mean, the bias would show."""
+    settings_ = Settings([4], 200, 100, 0.95, 0)
+
+    def biased(pattern, objective, baseline, samples, repeats, rng):
+        shares = measures.drawn_shares(pattern, samples, repeats, rng)
+        estimates = [shares * (objective - b) for b in baseline]
+        gradient = measures.enumerated_gradient(pattern, objective)
+        off = [one.mean(axis=0) - gradient for one in estimates]
+        return measures.Simulation(
+            np.array([np.var(one, axis=0, ddof=1).sum() for one in estimates]),
+            np.array([one @ one for one in off]), np.array([gradient @ one for one in off]),
+            shares.mean(axis=0),
+        )  # fmt: skip
+
+    monkeypatch.setattr("posenc.measures.hard_attention_means.simulate", biased)
+    rows = [of_query(*drawn(seed), settings_, generator(seed)) for seed in range(40)]
+    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
+    found = Means(columns, np.arange(40), settings_).whole()
+    assert found["baselines"][0]["samples"][0]["bias"]["square"]["low"] > 2
+    assert found["bias"]["largest"] > found["bias"]["bound"]
+
+
+def test_means_are_over_queries_and_intervals_over_documents():
+    settings_, rng = Settings([1, 2], 20, 100, 0.9, 0), generator(4)
+    heads = []
+    for _ in range(2):
+        rows = [of_query(*drawn(int(rng.integers(99))), settings_, rng) for _ in range(6)]
+        heads.append({name: np.array([one[name] for one in rows]) for name in rows[0]})
+    both = joined(heads)
+    found = Means(both, np.array([0, 0, 0, 4, 4, 4]), settings_)
+    assert found.mean("entropy")["value"] == pytest.approx(both["entropy"].mean())
+    variance = both["variance"].sum(axis=0)
+    assert found.baseline(1)["ratio"]["value"] == pytest.approx(variance[1] / variance[0])
+    one = found.estimates(1, 2, 2)
+    assert one["simulated"]["value"] == pytest.approx(both["simulated"][:, 1, 2].mean())
+    assert one["variance"]["value"] == pytest.approx(both["variance"][:, 2].mean() / 2)
+    less = found.estimates(0, 1, 2)
+    for bound in ("value", "low", "high"):
+        assert one["variance"][bound] == pytest.approx(less["variance"][bound] / 2)
+    # Heads share their documents, of which each is drawn with all its queries.
+    sums = both["entropy"].reshape(2, 2, 3).sum(axis=(0, 2))  # [documents]
+    expected = ratio_bootstrap(sums, [6, 6], 100, 0.9, 0).as_json()
+    assert found.mean("entropy") == pytest.approx(expected)
+    # Along the gradient, the error is that of as many independent means.
+    error = np.sqrt(both["along_variance"][:, 2].sum() / (2 * 20))
+    along = both["along"][:, 1, 2].sum()
+    assert one["bias"]["z"] == pytest.approx(along / error)
+    assert one["bias"]["standard_error"] == pytest.approx(error / both["signal"].sum())
+    # With one document there is nothing to resample.
+    alone = Means(both, np.zeros(6, int), settings_).mean("entropy")
+    assert alone["low"] == pytest.approx(alone["high"])
+
+
+@pytest.mark.parametrize(
+    ("call_", "message"),
+    [
+        (lambda: measures.enumerated_gradient([1.0], [1.0]), "two keys"),
+        (lambda: measures.enumerated_gradient([0.5, 0.5], [1.0]), "shape"),
+        (lambda: measures.optimal_baseline([0.5, 0.5], [1.0, np.nan]), "finite"),
+        (lambda: measures.score_squares([0.5, 0.6]), "sum to 1"),
+        (lambda: measures.standardised(np.ones((2, 3))), "constant"),
+        (lambda: measures.standardised([[np.inf, 1.0]]), "finite"),
+        (lambda: HardAttention(**{**PARAMETERS.model_dump(), "samples": [4, 1]}), "must rise"),
+    ],
+)
+def test_what_cannot_be_is_refused(call_, message):
+    with pytest.raises(ValueError, match=message), np.errstate(invalid="ignore"):
+        call_()
+
+
+# The step
+
+
+def write_store(folder, condition="intact", spec=None, causal=False, model="toy", scale=1.0):
+    """A store of random hidden states, queries and keys."""
+    folder.mkdir(parents=True)
+    files = []
+    for number, lengths in enumerate(LENGTHS):
+        rng, tokens = generator(number), sum(lengths)
+        arrays_ = {
+            "hidden_states": rng.normal(size=(N_LAYERS + 1, tokens, D_MODEL)),
+            "queries": 1.5 * rng.normal(size=(N_LAYERS, N_HEADS, tokens, D_HEAD)),
+            "keys": scale * rng.normal(size=(N_LAYERS, N_HEADS, tokens, D_HEAD)),
+        }
+        name = shard_name(number)
+        with np.errstate(over="ignore"):
+            stored = {key: np.ascontiguousarray(one, np.float16) for key, one in arrays_.items()}
+        save_file({**stored, "special_mask": np.zeros(tokens, bool)}, folder / name)
+        files.append({"file": name, "sha256": sha256_file(folder / name)})
+    flat = [length for lengths in LENGTHS for length in lengths]
+    index = pa_table(flat)
+    metadata = {
+        "schema": SCHEMA, "run": {"model": model, "dataset": "sample", "condition": condition},
+        "is_decoder": causal, "n_layers": N_LAYERS, "n_heads": N_HEADS, "d_model": D_MODEL,
+        "n_shards": 2, "files": files, "condition": spec or INTACT, "precision": {"mode": "exact"},
+    }  # fmt: skip
+    write_table(index, folder / INDEX, metadata)
+    return ActivationStore(folder)
+
+
+def pa_table(flat):
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            "document_id": [f"d{number}" for number in range(len(flat))],
+            "shard": np.repeat([0, 1], [len(lengths) for lengths in LENGTHS]),
+            "start": np.concatenate([np.cumsum(lengths) - lengths for lengths in LENGTHS]),
+            "length": pa.array(flat, pa.int32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
+    from posenc.measures.patterns import attention_pattern
+
+    store = write_store(tmp_path / "s", causal=causal)
+    queries = step.drawn_queries(store, 1000, generator())
+    # Without the lone token, and in a decoder without all first ones.
+    assert len(queries.document) == 44 - (6 if causal else 1)
+    shards = {n: (store.hidden_states(n), store.queries(n), store.keys(n)) for n in (0, 1)}
+    for number, (document, place_) in enumerate(
+        zip(queries.document, step.places(queries), strict=True)
+    ):
+        found = step.pattern(shards, 1, 2, *place_)
+        values, target = step.states(shards, 1, *place_)
+        shard, start, length = (
+            store.documents[name][int(document)].as_py() for name in ("shard", "start", "length")
+        )
+        assert shard == queries.shard[number]
+        place = slice(start, start + length)
+        own = [one[1, 2, place].astype(float) for one in shards[shard][1:]]
+        position = queries.row[number] - start
+        expected = attention_pattern(*own, causal=causal)[position]
+        seen = position + 1 if causal else length
+        np.testing.assert_allclose(found, expected[:seen], atol=1e-12)
+        states = store.hidden_states(shard).astype(float)
+        np.testing.assert_allclose(
+            values, measures.standardised(states[1, place][:seen]), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            target, measures.standardised(states[2, start + position]), atol=1e-12
+        )
+
+
+def test_heads_are_spread_over_layers():
+    for seed in range(20):
+        heads = step.drawn_heads(3, 4, 5, generator(seed))
+        assert len(set(heads)) == 5 and heads == sorted(heads)
+        counts = np.bincount([layer for layer, _ in heads], minlength=3)
+        assert sorted(counts) == [1, 2, 2]
+    every = [(layer, head) for layer in range(3) for head in range(4)]
+    assert step.drawn_heads(3, 4, 99, generator()) == every
+    assert len({tuple(step.drawn_heads(3, 4, 2, generator(seed))) for seed in range(9)}) > 1
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_step_measures_a_store(tmp_path, causal):
+    store = write_store(tmp_path / "s", causal=causal)
+    found = step.measure(PARAMETERS, store, store)
+    assert (found["tokens"], found["is_causal"]) == (30, causal)
+    assert found["documents"] <= 6 and len(found["heads"]) == 3
+    assert [one["layer"] for one in found["layers"]] == [0, 1]
+    assert sum(one["heads"] for one in found["layers"]) == 3
+    assert found["soft"]["value"] > found["hard"]["value"]
+    assert max(found["checks"].values()) < 1e-12
+    none, mean, best = found["baselines"]
+    assert best["ratio"]["value"] <= min(1, mean["ratio"]["value"])
+    for entry in found["baselines"]:
+        for one in entry["samples"]:
+            assert abs(one["bias"]["z"]) < 4.5
+            assert one["agreement"]["value"] == pytest.approx(1, abs=0.15)
+    # The mean over heads of as many queries each.
+    of_heads = np.mean([one["variance"]["none"]["value"] for one in found["heads"]])
+    assert none["samples"][0]["variance"]["value"] == pytest.approx(of_heads)
+    json.dumps(found, allow_nan=False)
+    assert found == step.measure(PARAMETERS, store, store)
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        ({"mask": {"semantics": "log_mask"}}, False), ({"segments": 4}, False),
+        ({"mask": {"semantics": "emb_mul"}}, True), ({"position": "zero"}, True),
+    ],
+)  # fmt: skip
+def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
+    store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
+    found = step.measure(PARAMETERS, store, store)
+    assert (found["status"] == "measured") == runs
+    assert (found["reason"] is None) == runs
+    if not runs:
+        assert found["reason"].startswith("condition changed: ")
+
+
+def test_scores_that_overflow_are_named(tmp_path):
+    store = write_store(tmp_path / "s", scale=1e8)
+    with pytest.raises(ArtifactError, match=r"layer 0: .*activations\.dtype"):
+        step.measure(PARAMETERS, store, store)
+
+
+def test_the_command_and_the_figure(tmp_path):
+    write_store(tmp_path / "a/sample/intact")
+    write_store(tmp_path / "a/sample/zero", "zero", {**INTACT, "position": "zero"})
+    config = tmp_path / "config.json"
+    job = {"datasets": ["sample"], "conditions": ["intact", "zero"]}
+    write_json(config, {"parameters": PARAMETERS.model_dump(), **job})
+    done = call(
+        "posenc.steps.hard_attention", config=config, activations=tmp_path / "a",
+        output=tmp_path / "out",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
+    assert [one["run"]["condition"] for one in runs] == ["intact", "zero"]
+    assert runs[0]["catalogue"] == ["E1", "E2"] and runs[0]["schema"] == 1
+    for models in (["toy"], ["toy", "second_model", "third_of_models"]):
+        for datasets in (["sample"], ["sample_reviews", "sample_questions", "imdb"]):
+            named = [
+                {**one, "run": {**one["run"], "model": model, "dataset": dataset}}
+                for model in models for dataset in datasets for one in runs
+            ]  # fmt: skip
+            made = figure.draw(named, SECTIONS.hard_attention, SECTIONS.style)
+            check_texts(made)
+            assert len(made.axes) == len(models) + 1
+    made = figure.draw(runs, SECTIONS.hard_attention, SECTIONS.style)
+    for entry in runs[0]["baselines"]:
+        shown = [list(line.get_ydata()) for line in made.axes[0].get_lines()]
+        assert [one["variance"]["value"] for one in entry["samples"]] in shown
+        assert [one["simulated"]["value"] for one in entry["samples"]] in shown
+    levels = [
+        list(line.get_ydata()) for line in made.axes[0].get_lines() if len(line.get_ydata()) == 2
+    ]
+    for level in (runs[0]["signal"]["value"], runs[0]["soft_gradient"]["square"]["value"]):
+        assert [level, level] in levels
+    ratios = [line.get_xdata()[0] for line in made.axes[1].get_lines()]
+    for one in runs:
+        assert all(entry["ratio"]["value"] in ratios for entry in one["baselines"][1:])
+    absent = {**runs[1], "status": "not run", "reason": "because"}
+    check_texts(figure.draw([runs[0], absent], SECTIONS.hard_attention, SECTIONS.style))
+    made = figure.draw([absent], SECTIONS.hard_attention, SECTIONS.style)
+    assert "because" in texts(made)[0].get_text()

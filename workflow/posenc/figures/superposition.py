@@ -1,0 +1,160 @@
+"""Recall of two mixed images and of two mixed embeddings, and how far classifiers are additive."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import NullLocator
+
+from ..config.figures import Figure, Style
+from ..evaluated import curve, of_kind
+from . import common
+
+NAMES = {
+    "relu": "residual network",
+    "affine": "trained without ReLUs",
+    "logistic_regression": "logistic regression",
+}
+WITHOUT = "ReLUs taken out"
+MOST_TICKS = 6
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw recall of both against the mixing weight, the gap by stage, and recall by dimensions.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of superposition and of embedding_sums.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left: share of pairs whose two classes are the two highest, by classifier, with intervals
+        over seeds; dashed where outputs and not images are mixed. Middle: distance from additive at
+        the most even weight. Right: share of pairs of token embeddings that have the two highest
+        cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        left, middle, right = (made.add_subplot(1, 3, place) for place in (1, 2, 3))
+        images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
+        colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
+        if images and images[0]["status"] == "measured":
+            _images(left, images[0], colours)
+            _additive(middle, images[0], colours)
+        else:
+            reasons = [one["reason"] for one in images] or ["no measurement"]
+            for axes in (left, middle):
+                common.not_run(axes, reasons, 22)
+        measured = [one for one in sums if one["status"] == "measured"]
+        if measured:
+            _embeddings(right, measured, style)
+        else:
+            reasons = [one["reason"] for one in sums] or ["no measurement"]
+            common.not_run(right, reasons, 22)
+        common.legend_above(made, made.axes, columns=4)
+        return made
+
+
+def _most_even(entries: list[dict]) -> dict:
+    """The entry whose mixing weight is nearest to one half."""
+    return min(entries, key=lambda entry: abs(entry["weight"] - 0.5))
+
+
+def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
+    for one in measured["classifiers"]:
+        weights = [entry["weight"] for entry in one["mixtures"]]
+        colour, name = colours[one["name"]], NAMES[one["name"]]
+        found = [entry["inputs"]["both"] for entry in one["mixtures"]]
+        curve(axes, weights, found, color=colour, marker="o", ms=2.5, label=name)
+        if one["name"] == "relu":
+            outputs = [entry["outputs"]["both"] for entry in one["mixtures"]]
+            curve(axes, weights, outputs, color=colour, ls=(0, (3, 1.2)), lw=0.9,
+                  label="its outputs mixed")  # fmt: skip
+    guess = measured["chance"]
+    axes.axhline(guess["other"], color=common.GREY, ls="--", lw=0.7, label="chance, one known")
+    axes.axhline(guess["both"], color=common.GREY, ls=":", lw=0.9, label="chance")
+    _published(axes, measured)
+    ticks = weights[:: math.ceil(len(weights) / MOST_TICKS)]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylim(-0.04, 1.04)
+    axes.set_title("two images in one")
+    axes.set_xlabel("weight of the first image")
+    axes.set_ylabel("share of pairs, both found")
+
+
+def _published(axes: Axes, measured: dict) -> None:
+    """The one pair of images of the document, and that of one's own, if there is one."""
+    known, own = measured["published"], measured["pretrained"]
+    axes.plot(known["weight"], known["both"], color="black", marker="x", ms=5, ls="none",
+              clip_on=False, label=f"{known['classifier']}, published pair")  # fmt: skip
+    if own["status"] == "measured":
+        axes.plot(0.5, float(own["among"][0]["both"]), color="black", marker="+", ms=7, ls="none",
+                  clip_on=False, label=f"{known['classifier']}, own pair")  # fmt: skip
+
+
+def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
+    """Gaps by stage; those of affine maps are rounding."""
+    shown = {one["name"]: _most_even(one["mixtures"])["gap"] for one in measured["classifiers"]}
+    taken = _most_even(measured["without_relu"])
+    shown["without_relu"] = taken["gap"]
+    stages = list(shown["relu"])
+    # Those that lie on each other at 0 are seen by their sizes.
+    for index, (name, gap) in enumerate(shown.items()):
+        rows = [stages.index(stage) for stage in gap]
+        for row, estimate in zip(rows, gap.values(), strict=True):
+            ends = [estimate["low"], estimate["high"]]
+            axes.plot(ends, [row, row], color=colours[name], lw=2.5, alpha=0.3)
+        values = [estimate["value"] for estimate in gap.values()]
+        label = {**NAMES, "without_relu": WITHOUT}[name]
+        axes.plot(values, rows, color=colours[name], marker="o", lw=0.9,
+                  ms=3 if name == "relu" else 7.5 - 1.7 * index, label=label)  # fmt: skip
+    axes.set_xlim(left=-0.1)
+    axes.set_yticks(range(len(stages)), stages)
+    axes.set_ylim(len(stages) - 0.6, -0.4)
+    axes.set_title("distance from additive")
+    largest = f"{measured['affine_gap']:.0e}".replace("-", "\N{MINUS SIGN}")
+    weight = f"relative gap at weight {taken['weight']:g}"
+    axes.set_xlabel(f"{weight}\n(affine maps: up to about {largest})")
+
+
+def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
+    widths: set[int] = set()
+    for index, one in enumerate(measured):
+        colour = style.palette[(4 + index) % len(style.palette)]
+        for table, look in (("gaussian", {"ls": (0, (3, 1.2)), "lw": 0.9}),
+                            ("model", {"marker": "o", "ms": 2.5})):  # fmt: skip
+            xs = [entry["dimensions"] for entry in one[table]]
+            found = [_most_even(entry["weights"])["cosine"]["both"] for entry in one[table]]
+            label = common.display(one["run"]["model"]) if table == "model" else None
+            curve(axes, xs, found, color=colour, label=label, **look)
+            widths |= set(xs)
+        (centred,) = one["centred"]
+        estimate = _most_even(centred["weights"])["cosine"]["both"]
+        axes.plot(centred["dimensions"], estimate["value"], color=colour, marker="D", ms=4,
+                  mfc="none", ls="none")  # fmt: skip
+    axes.plot([], [], color=common.GREY, marker="D", ms=4, mfc="none", ls="none",
+              label="mean row subtracted")  # fmt: skip
+    axes.plot([], [], color=common.GREY, ls=(0, (3, 1.2)), lw=0.9, label="Gaussian table")
+    axes.set_xscale("log", base=2)
+    ticks = [2**power for power in range(2, 11, 2) if min(widths) <= 2**power <= max(widths)]
+    axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(-0.04, 1.04)
+    weight = _most_even(measured[0]["model"][0]["weights"])["weight"]
+    axes.set_title("two token embeddings in one")
+    axes.set_xlabel(f"dimensions (at weight {weight:g})")
+    axes.set_ylabel("share of pairs, both found")
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from ..steps.common import run
+
+    run(main)

@@ -1,0 +1,197 @@
+"""Draws, frozen features and chance levels of experiments that train classifiers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+INVERSE_PENALTIES = tuple(10.0**exponent for exponent in range(-5, 3))
+"""What the regularisation of the logistic regression is chosen from; the smaller the stronger."""
+LEAST_DEVIATION = 1e-3
+"""Of the root mean square entry: features that deviate less are divided by no less than that. The
+rounding of a model that is blind to order depends on the order, and would be read when blown up."""
+
+
+def balanced_rows(
+    labels: ArrayLike, sizes: Mapping[str, int], generator: np.random.Generator
+) -> dict[str, NDArray[np.int64]]:
+    """Draw disjoint sets of rows, in each of which both labels are equally frequent.
+
+    Parameters
+    ----------
+    labels
+        bool [rows].
+    sizes
+        How many rows each set gets; of an odd number, the first label has one more.
+    generator
+        Source of the draws.
+
+    Returns
+    -------
+    dict of int64 [size]
+        Rising row numbers of each set.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows of a label.
+    """
+    labels = np.asarray(labels, bool)  # [rows]
+    shares = {name: ((size + 1) // 2, size // 2) for name, size in sizes.items()}
+    found: dict[str, list[NDArray[np.int64]]] = {name: [] for name in sizes}
+    for label in (False, True):
+        rows = generator.permutation(np.flatnonzero(labels == label))  # [rows of the label]
+        wanted = [share[int(label)] for share in shares.values()]
+        if sum(wanted) > len(rows):
+            raise ValueError(f"{sum(wanted)} rows of a label are asked for, and it has {len(rows)}")
+        parts = np.split(rows, np.cumsum(wanted))[:-1]
+        for name, part in zip(sizes, parts, strict=True):
+            found[name].append(part)
+    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Logistic regression on features that are not trained.
+
+    Attributes
+    ----------
+    regression
+        Fitted to standardised features.
+    mean, deviation
+        float64 [d_model]: of the training documents, by which features are standardised.
+    inverse_penalty
+        C, the chosen regularisation.
+    validation_loss
+        Mean cross-entropy on the validation documents, in nats.
+    """
+
+    regression: LogisticRegression
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    inverse_penalty: float
+    validation_loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        training: ArrayLike,
+        labels: ArrayLike,
+        validation: ArrayLike,
+        validation_labels: ArrayLike,
+        inverse_penalties: Sequence[float] = INVERSE_PENALTIES,
+    ) -> Frozen:
+        """Fit with each regularisation, and keep the one with the lowest validation loss.
+
+        min_w ½‖w‖² + C Σ log(1 + exp(-y (w·x + b))), where x is standardised by mean and standard
+        deviation of the training documents (at least :data:`LEAST_DEVIATION`).
+
+        Parameters
+        ----------
+        training, validation
+            [documents, d_model]: features.
+        labels, validation_labels
+            bool [documents] each.
+        inverse_penalties
+            Values of C; of equal ones the first is kept.
+
+        Raises
+        ------
+        ValueError
+            If training documents have one label only, or a feature is not finite.
+        """
+        labels = np.asarray(labels, bool)  # [documents]
+        validation_labels = np.asarray(validation_labels, bool)  # [documents]
+        training = np.asarray(training, np.float64)  # [documents, d_model]
+        if np.all(labels == labels[:1]):
+            raise ValueError("all training documents have the same label")
+        if not np.isfinite(training).all():
+            raise ValueError("features must be finite")
+        least = LEAST_DEVIATION * np.sqrt(np.mean(np.square(training)))
+        mean, deviation = training.mean(axis=0), training.std(axis=0)  # [d_model] each
+        deviation = np.maximum(deviation, least or 1.0)  # [d_model]
+        x = (training - mean) / deviation  # [documents, d_model]
+        held_out = (np.asarray(validation, np.float64) - mean) / deviation
+        best: Frozen | None = None
+        for inverse_penalty in inverse_penalties:
+            regression = LogisticRegression(C=inverse_penalty, max_iter=1000)
+            with warnings.catch_warnings():
+                # Without much regularisation separable documents have no optimum to reach.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                regression.fit(x, labels)
+            chances = regression.predict_proba(held_out)  # [documents, 2]
+            loss = float(log_loss(validation_labels, chances, labels=[False, True]))
+            if best is None or loss < best.validation_loss:
+                best = cls(regression, mean, deviation, float(inverse_penalty), loss)
+        if best is None:
+            raise ValueError("there is no inverse penalty to choose from")
+        return best
+
+    def predict(self, features: ArrayLike) -> NDArray[np.bool_]:
+        """Labels of features [documents, d_model], bool [documents]."""
+        x = (np.asarray(features, np.float64) - self.mean) / self.deviation
+        return self.regression.predict(x)
+
+
+def relative_changes(before: ArrayLike, after: ArrayLike) -> dict[str, float]:
+    """‖b - a‖ / ‖a‖ of each pair of vectors: mean and largest.
+
+    Parameters
+    ----------
+    before, after
+        [documents, d_model] each: a and b; no row of a is zero.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or a row of ``before`` is zero.
+    """
+    before, after = np.asarray(before, np.float64), np.asarray(after, np.float64)
+    if before.shape != after.shape:
+        raise ValueError(f"shapes {before.shape} and {after.shape} differ")
+    norms = np.linalg.norm(before, axis=1)  # [documents]
+    if not norms.all():
+        raise ValueError("a vector is zero: no change is relative to it")
+    changes = np.linalg.norm(after - before, axis=1) / norms  # [documents]
+    return {"mean": float(changes.mean()), "largest": float(changes.max())}
+
+
+def chance_test(correct: int, documents: int, confidence: float = 0.95) -> dict[str, Any]:
+    """Exact two-sided binomial test of an accuracy against guessing, p = 1/2.
+
+    Where each label is a fair coin that the classifier cannot see, the number of right answers is
+    binomial exactly, whatever the classifier answers.
+
+    Parameters
+    ----------
+    correct, documents
+        Right answers, and how many there are.
+    confidence
+        Of the interval of Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404.
+
+    Returns
+    -------
+    dict
+        ``correct``, ``documents``, ``accuracy`` with ``value``, ``low`` and ``high``, ``p_value``.
+    """
+    test = stats.binomtest(correct, documents, 0.5)
+    interval = test.proportion_ci(confidence, method="exact")
+    return {
+        "correct": int(correct),
+        "documents": int(documents),
+        "accuracy": {
+            "value": correct / documents,
+            "low": float(interval.low),
+            "high": float(interval.high),
+        },
+        "p_value": float(test.pvalue),
+    }

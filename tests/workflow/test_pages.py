@@ -10,11 +10,15 @@ from ruamel.yaml import YAML
 
 from tests.workflow.conftest import ROOT
 
-PAGES = ("docs/positions.md", "docs/relative-attention.md")
 ROWS = {
-    "docs/positions.md": ["B1", "B2", "B3", "B4"],
+    "docs/removing-positions.md": ["A1", "A2", "A3", "A4", "A5", "A6"],
+    "docs/positions.md": ["B1", "B2", "B3", "B4", "B5"],
     "docs/relative-attention.md": ["C1", "C2", "C3", "C4", "C5", "C6"],
+    "docs/language-models.md": ["D1", "D2", "D3", "D4", "D5"],
+    "docs/attention-mechanisms.md": ["E1", "E2", "E3"],
 }
+"""Every row of the catalogue of experiments, by the page that answers it."""
+PAGES = tuple(ROWS)
 
 
 def commands(page: str) -> list[str]:

@@ -74,7 +74,9 @@ class Trials:
             print(f"{self._output} is current and is kept", file=sys.stderr)
         return is_current
 
-    def measure(self, variant: dict[str, Any], steps: int, work: Work) -> dict[str, Any]:
+    def measure(
+        self, variant: dict[str, Any], steps: int, work: Work, again: bool = False
+    ) -> dict[str, Any]:
         """Do one trial, unless it is done; return its variant and results.
 
         Parameters
@@ -85,7 +87,13 @@ class Trials:
             How many steps it takes at most, for the progress bar.
         work
             What trains and measures.
+        again
+            Do it even if it is done, because something of it that is not in its results, and that
+            later trials need, is lost. Those that were done after it are done again too.
         """
+        if again:
+            places = [i for i, one in enumerate(self._done) if one["variant"] == variant]
+            self._done = self._done[: min(places, default=len(self._done))]
         done = [one for one in self._done if one["variant"] == variant]
         if not done:
             identity = sha256_json([self._head, variant, self._provenance])

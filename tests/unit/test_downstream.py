@@ -1,0 +1,803 @@
+"""Classifiers with and without positions: reordered words, the trained network, trials, summary."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from posenc.config.conditions import Condition
+from posenc.config.experiments import DownstreamTraining
+from posenc.config.params import load as load_params
+from posenc.datasets.documents import write_documents
+from posenc.figures import downstream as figure_of
+from posenc.files import (
+    CHECKSUMS,
+    ArtifactError,
+    read_sealed,
+    write_checksums,
+    write_json,
+)
+from posenc.interventions import applied, position_embedding
+from posenc.measures.downstream import Frozen, balanced_rows, chance_test, relative_changes
+from posenc.measures.order_sensitivity import (
+    changed_predictions,
+    excerpt,
+    exchanged_neighbours,
+    order_sensitivity,
+    shuffled_words,
+    token_words,
+)
+from posenc.models import load, save_tokenizer
+from posenc.networks.classifier import (
+    Classifier,
+    Encoder,
+    batch_of,
+    encode,
+    fine_tune,
+    freeze_positions,
+    logits,
+    mean_pooled,
+    padding_token,
+)
+from posenc.steps import downstream, downstream_trials
+from posenc.tokenization import tokenize, train_bpe
+
+from . import synthetic
+from .raw_files import content
+from .test_figures import check_texts, texts
+
+TEXT = "the film was not dull but clever and the plot was never slow again in her hands"
+WORDS = TEXT.split()
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *dict.fromkeys(WORDS), "good", "bad", "##ly"]
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16}
+FIGURES = load_params(synthetic.PROJECT / "params.yaml").figures
+
+
+class Killed(BaseException):
+    """Stands for a kill: not an Exception, so nothing may swallow it."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def random_model(family: str) -> transformers.PreTrainedModel:
+    """The library's own model with random weights, in which position matters."""
+    torch.manual_seed(0)
+    shape = {"vocab_size": 40, "intermediate_size": 32, "max_position_embeddings": 48, **SIZES}
+    if family == "bert":
+        model = transformers.BertModel(transformers.BertConfig(**shape), add_pooling_layer=False)
+    elif family == "roberta":
+        config = transformers.RobertaConfig(**shape, pad_token_id=1)
+        model = transformers.RobertaModel(config, add_pooling_layer=False)
+    else:
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=40, n_positions=48, n_layer=2, n_head=2, n_embd=16)
+        )
+    for name, weight in model.named_parameters():
+        if "norm" not in name.lower() and weight.dim() == 2:
+            torch.nn.init.normal_(weight, std=0.3)
+    return model.eval()
+
+
+def saved(family: str, folder):
+    """Its folder in the hub's format."""
+    random_model(family).save_pretrained(folder)
+    write_checksums(folder / CHECKSUMS, "config.json", "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    return {family: saved(family, root / family) for family in ("bert", "roberta", "gpt2")}
+
+
+@pytest.fixture(scope="module")
+def loaded(folders):
+    return {family: load(folder, family) for family, folder in folders.items()}
+
+
+def documents(count: int = 7, longest: int = 17) -> list[np.ndarray]:
+    """Token ids of documents of different lengths; none of them pads."""
+    generator = np.random.default_rng(5)
+    lengths = generator.integers(4, longest + 1, size=count)
+    return [generator.integers(4, 40, size=length) for length in lengths]
+
+
+# --- Words in another order -----------------------------------------------------------------------
+
+some_words = st.lists(st.integers(1, 4), min_size=1, max_size=30)
+"""How many tokens each word has."""
+
+
+def word_numbers(sizes: list[int]) -> np.ndarray:
+    """Words of the tokens of a document with a special token at either end."""
+    inner = np.repeat(np.arange(len(sizes)), sizes)
+    return np.concatenate([[-1], inner, [-1]])
+
+
+def groups_of(ids: np.ndarray, words: np.ndarray) -> list[tuple[int, ...]]:
+    """Tokens of each word, in order."""
+    return [tuple(ids[words == word]) for word in range(words.max() + 1)]
+
+
+@given(sizes=some_words, swaps=st.integers(1, 9), seed=st.integers(0, 99))
+def test_exchanging_neighbours_moves_whole_words_and_keeps_all_tokens(sizes, swaps, seed):
+    words = word_numbers(sizes)
+    ids = np.arange(100, 100 + len(words))  # all tokens differ
+    order = exchanged_neighbours(ids, words, swaps, np.random.default_rng(seed))
+    again = exchanged_neighbours(ids, words, swaps, np.random.default_rng(seed))
+    np.testing.assert_array_equal(order, again)
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(ids)))
+    assert order[0] == 0 and order[-1] == len(ids) - 1
+    # Word by word: the new sequence of words, each with its tokens in their order.
+    sequence, before = words[order][1:-1], groups_of(ids, words)
+    new = [int(word) for n, word in enumerate(sequence) if n == 0 or sequence[n - 1] != word]
+    assert sorted(new) == list(range(len(sizes)))
+    np.testing.assert_array_equal(ids[order][1:-1], np.concatenate([before[w] for w in new]))
+    moved = [(place, word) for place, word in enumerate(new) if place != word]
+    assert all(abs(place - word) == 1 for place, word in moved)
+    pairs = len(moved) // 2
+    assert min(1, len(sizes) - 1) <= pairs <= min(swaps, len(sizes) // 2)
+    # Pairs drawn one by one leave at most every third word in no pair.
+    assert pairs == swaps or pairs >= (len(sizes) - 1) // 3
+
+
+@given(sizes=some_words, seed=st.integers(0, 99))
+def test_shuffling_moves_whole_words_and_keeps_all_tokens(sizes, seed):
+    words = word_numbers(sizes)
+    order = shuffled_words(words, np.random.default_rng(seed))
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(words)))
+    assert order[0] == 0 and order[-1] == len(words) - 1
+    for word in range(len(sizes)):
+        places = np.flatnonzero(words[order] == word)
+        np.testing.assert_array_equal(np.diff(places), 1)
+        assert np.all(np.diff(order[places]) == 1)
+
+
+def test_equal_neighbours_are_no_pair():
+    ids, words = np.array([7, 7, 7, 8]), np.arange(4)
+    for seed in range(9):
+        order = exchanged_neighbours(ids, words, 3, np.random.default_rng(seed))
+        assert ids[order].tolist() == [7, 7, 8, 7]
+    order = exchanged_neighbours(ids[:3], words[:3], 1, np.random.default_rng(0))
+    assert order.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["word pieces", "byte-level"])
+def test_tokens_are_told_their_words(kind):
+    text = "  the film, was\n\nnever slowly  clever!"
+    if kind == "word pieces":
+        tokenizer, is_decoder = word_pieces(), False
+    else:
+        tokenizer, is_decoder = train_bpe([text] * 3, 300), True
+    table = tokenize(tokenizer, ["0"], [text], None, is_decoder)
+    columns = (table[name][0].as_py() for name in ("starts", "ends", "special"))
+    starts, ends, special = columns
+    words = token_words(text, starts, ends, special)
+    assert (words == -1).tolist() == special
+    for number, word in enumerate(text.split()):
+        spans = [(starts[n], ends[n]) for n in np.flatnonzero(words == number)]
+        covered = text[min(s for s, _ in spans) : max(e for _, e in spans)]
+        assert covered.strip() == word
+    assert words.max() == len(text.split()) - 1
+    assert np.all(np.diff(words[words >= 0]) >= 0)
+
+
+@given(
+    special=st.lists(st.booleans(), min_size=1, max_size=20),
+    room=st.integers(1, 25),
+    part=st.sampled_from(["beginning", "end"]),
+)
+def test_an_excerpt_has_the_special_tokens_and_neighbours(special, room, part):
+    tokens = sum(special) + room
+    kept = excerpt(special, tokens, part)
+    assert np.all(np.diff(kept) > 0) and len(kept) == min(tokens, len(special))
+    inner = [place for place, flag in enumerate(special) if not flag]
+    chosen = [place for place in kept if not special[place]]
+    assert set(np.flatnonzero(special)) <= set(kept)
+    assert chosen == (inner[:room] if part == "beginning" else inner[-room:])
+
+
+# --- The score of order sensitivity, and chance ---------------------------------------------------
+
+tables = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30)
+
+
+@settings(max_examples=50)
+@given(rows=tables)
+def test_sensitivity_is_one_minus_cohen_s_kappa(rows):
+    labels, before, after = np.array(rows).T
+    counts = changed_predictions(labels, before, after)
+    assert counts["correct"] == sum(before == labels) and counts["documents"] == len(rows)
+    assert counts["correct_shuffled"] == sum(after == labels)
+    score = order_sensitivity(
+        *(counts[name] for name in ("documents", "positive", "positive_shuffled", "changed"))
+    )
+    if (np.all(before) and np.all(after)) or not (np.any(before) or np.any(after)):
+        assert score is None
+    else:
+        assert score == pytest.approx(1 - cohen_kappa_score(before, after, labels=[False, True]))
+
+
+def test_sensitivity_of_known_classifiers():
+    generator = np.random.default_rng(0)
+    before = generator.random(4000) < 0.3
+    unrelated = generator.random(4000) < 0.6
+    for after, expected, within in (
+        (before, 0.0, 0.0),
+        (unrelated, 1.0, 0.06),
+        (np.ones(4000, bool), 1.0, 1e-12),
+    ):
+        counts = changed_predictions(before, before, after)
+        del counts["correct"], counts["correct_shuffled"]
+        assert order_sensitivity(**counts) == pytest.approx(expected, abs=within)
+
+
+@given(
+    ones=st.integers(6, 40), zeros=st.integers(6, 40), first=st.integers(1, 5),
+    second=st.integers(1, 5), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_drawn_rows_are_disjoint_and_balanced(ones, zeros, first, second, seed):
+    labels = np.random.default_rng(seed).permutation([True] * ones + [False] * zeros)
+    sizes = {"training": first, "validation": second}
+    found = balanced_rows(labels, sizes, np.random.default_rng(seed))
+    assert {name: len(rows) for name, rows in found.items()} == sizes
+    assert not set(found["training"]) & set(found["validation"])
+    for rows in found.values():
+        assert np.sum(~labels[rows]) - np.sum(labels[rows]) == len(rows) % 2
+        assert np.all(np.diff(rows) > 0)
+
+
+@given(correct=st.integers(0, 60), more=st.integers(0, 60))
+def test_the_binomial_test_is_the_sum_of_less_likely_results(correct, more):
+    documents = correct + more
+    if documents == 0:
+        return
+    found = chance_test(correct, documents)
+    pmf = stats.binom.pmf(np.arange(documents + 1), documents, 0.5)
+    by_hand = pmf[pmf <= pmf[correct] * (1 + 1e-7)].sum()
+    assert found["p_value"] == pytest.approx(min(1.0, by_hand), rel=1e-9)
+    assert found["accuracy"]["low"] <= correct / documents <= found["accuracy"]["high"]
+
+
+def test_coins_make_any_blind_rule_binomial():
+    """Even one that gives all documents the same label, for which balanced labels would not do."""
+    generator = np.random.default_rng(2)
+    coins = generator.random((4000, 40)) < 0.5  # [draws, documents]
+    right = (coins == np.ones(40, bool)).sum(axis=1)  # [draws]
+    expected = 4000 * stats.binom.pmf(np.arange(41), 40, 0.5)
+    inner = slice(14, 27)
+    found = np.bincount(right, minlength=41)
+    observed = [found[:14].sum(), *found[inner], found[27:].sum()]
+    law = [expected[:14].sum(), *expected[inner], expected[27:].sum()]
+    assert stats.chisquare(observed, law).pvalue > 0.01
+
+
+# --- Frozen features ------------------------------------------------------------------------------
+
+
+def planted(count: int, seed: int, strength: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    labels = np.arange(count) % 2 == 1
+    features = generator.normal(size=(count, 12))
+    features[:, 3] += strength * labels
+    return 100 * features, labels
+
+
+def test_a_planted_direction_is_read_and_noise_is_not():
+    (x, y), (vx, vy), (tx, ty) = planted(120, 0), planted(60, 1), planted(400, 2)
+    assert np.mean(Frozen.fit(x, y, vx, vy).predict(tx) == ty) > 0.78
+    noise = Frozen.fit(*planted(120, 3, 0.0), *planted(60, 4, 0.0))
+    tx, ty = planted(1000, 5, 0.0)
+    assert chance_test(int(np.sum(noise.predict(tx) == ty)), 1000)["p_value"] > 0.01
+    # Noise is best told with hardly any weight: the penalty is chosen on validation documents.
+    assert noise.inverse_penalty < Frozen.fit(x, y, vx, vy).inverse_penalty
+
+
+def test_the_chosen_penalty_has_the_least_validation_loss():
+    (x, y), (vx, vy) = planted(60, 6, 0.7), planted(60, 7, 0.7)
+    found = Frozen.fit(x, y, vx, vy)
+    mean, sd = x.mean(axis=0), x.std(axis=0)
+    losses = {}
+    for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0):
+        model = LogisticRegression(C=penalty, max_iter=1000).fit((x - mean) / sd, y)
+        chance = model.predict_proba((vx - mean) / sd)[np.arange(60), vy.astype(int)]
+        losses[penalty] = -np.log(chance).mean()
+    assert found.inverse_penalty == min(losses, key=losses.get)
+    assert found.validation_loss == pytest.approx(min(losses.values()), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: token_words("a", [0], [1], [0, 0]), "differ"),
+        (lambda: exchanged_neighbours([1, 2], [0, 1], 0, np.random.default_rng(0)), "swaps is 0"),
+        (lambda: excerpt([True, True], 2, "end"), "special"),
+        (lambda: changed_predictions([], [], []), "differ"),
+        (lambda: order_sensitivity(10, 5, 3, 1), "cannot lie"),
+        (lambda: order_sensitivity(10, 5, 5, 11), "cannot lie"),
+        (lambda: order_sensitivity(10, 5, 5, 3), "cannot lie"),
+        (
+            lambda: balanced_rows([True, False], {"a": 4}, np.random.default_rng(0)),
+            "2 rows of a label",
+        ),
+        (lambda: Frozen.fit([[1.0], [2.0]], [True, True], [[1.0]], [True]), "same label"),
+        (lambda: Frozen.fit([[1.0], [2.0]], [0, 1], [[1.0]], [True], []), "no inverse penalty"),
+        (lambda: relative_changes([[0.0]], [[1.0]]), "zero"),
+        (lambda: relative_changes([[1.0]], [[1.0], [1.0]]), "differ"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_rounding_of_a_blind_model_is_not_read():
+    """Entries that are the same but for rounding, which tells the label, as in a bag of tokens."""
+    labels = np.arange(60) % 2 == 1
+    same = np.tile(np.random.default_rng(0).normal(size=8), (60, 1))
+    features = same * (1 + 1e-7 * labels[:, None])
+    found = Frozen.fit(features[:40], labels[:40], features[40:], labels[40:])
+    assert found.validation_loss == pytest.approx(np.log(2), rel=1e-3)
+
+
+def test_relative_change_is_that_of_the_norm():
+    found = relative_changes([[3.0, 4.0], [0.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
+    assert found == {"mean": pytest.approx(0.5), "largest": pytest.approx(1.0)}
+
+
+# --- The network ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+def test_states_are_those_of_the_library_s_own_forward(loaded, family):
+    model, reference = loaded[family], random_model(family)
+    reference.set_attn_implementation("eager")
+    ids = documents()
+    tensors = [torch.from_numpy(one) for one in ids]
+    x, lengths = batch_of(tensors, padding_token(model), "cpu")
+    with torch.no_grad():
+        found = list(Encoder(model).states(x, lengths))
+        for row, one in enumerate(tensors):
+            # Each document by itself: nothing is padded.
+            body = getattr(reference, "transformer", reference)
+            expected = body(one[None], output_hidden_states=True).hidden_states
+            assert len(found) == len(expected)
+            for ours, theirs in zip(found, expected, strict=True):
+                torch.testing.assert_close(ours[row, : len(one)], theirs[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("trained_layers", [None, 1, 2])
+def test_neither_padding_nor_the_batch_changes_a_document(loaded, family, trained_layers):
+    model = loaded[family]
+    ids, filler = documents(), padding_token(model)
+    pooled, inputs = encode(model, ids, trained_layers)
+    network = Classifier(Encoder(model, trained_layers), 16, seed=1).eval()
+    with torch.no_grad():
+        together = logits(network, inputs, filler, "cpu")  # [documents, 2]
+        last = Encoder(model)
+        for row, (one, given) in enumerate(zip(ids, inputs, strict=True)):
+            length = torch.tensor([len(one)])
+            alone = network(given[None], length)[0]  # [2]
+            torch.testing.assert_close(together[row], alone, atol=1e-5, rtol=1e-4)
+            # The trained part goes on where the rest ends.
+            state = last(torch.from_numpy(one)[None], length)  # [1, tokens, d_model]
+            np.testing.assert_allclose(pooled[row], state[0].mean(dim=0), atol=1e-5)
+            torch.testing.assert_close(
+                alone, network.head(state[0].mean(dim=0)), atol=1e-5, rtol=1e-4
+            )
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 999))
+def test_without_positions_the_pooled_output_ignores_the_order(loaded, seed):
+    """The encoders' identity; a causal decoder sees what came before even without positions."""
+    generator = np.random.default_rng(seed)
+    ids = documents()
+    orders = [generator.permutation(len(one)) for one in ids]
+    mixed = [one[order] for one, order in zip(ids, orders, strict=True)]
+    for family, model in loaded.items():
+        for positions in ("intact", "zero"):
+            with applied(model, Condition(position=positions)):
+                before, after = (encode(model, some, None)[0] for some in (ids, mixed))
+            change = relative_changes(before, after)
+            if positions == "zero" and family != "gpt2":
+                assert change["largest"] < 2e-6
+            else:
+                assert change["mean"] > 1e-3
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_zeroed_positions_stay_zero_and_others_learn(folders, family, tmp_path):
+    from posenc.checkpoints import Checkpoint
+
+    for positions in ("intact", "zero"):
+        model = load(folders[family], family)
+        before = position_embedding(model).weight.detach().clone()
+        with applied(model, Condition(position=positions)):
+            if positions == "zero":
+                freeze_positions(model)
+            network = Classifier(Encoder(model), 16, seed=0)
+            ids = [torch.from_numpy(one) for one in documents(12)]
+            labels = np.arange(12) % 2 == 1
+            start = {name: value.clone() for name, value in network.state_dict().items()}
+            fine_tune(
+                network, (ids, labels), (ids, labels), 0, TRAINING.optimization, 0,
+                Checkpoint(tmp_path / positions, "x", print), "cpu", lambda step, loss: None,
+            )  # fmt: skip
+            after = position_embedding(model).weight.detach()
+            if positions == "zero":
+                assert not after.any()
+            else:
+                assert not torch.equal(after, before)
+            changed = {n for n, v in network.state_dict().items() if not torch.equal(v, start[n])}
+            assert any("blocks.0" in name for name in changed) and "head.weight" in changed
+        if positions == "zero":
+            assert torch.equal(position_embedding(model).weight, before)
+
+
+def test_only_the_last_layers_are_trained_and_dropout_is_off(folders):
+    model = load(folders["bert"], "bert")
+    network = Classifier(Encoder(model, 1), 16, seed=0).train()
+    names = {name for name, _ in network.named_parameters()}
+    assert all(name.startswith(("encoder.blocks.0", "head")) for name in names)
+    assert sum("attention" in name for name in names) == 10
+    _, inputs = encode(model, documents(2), 1)
+    x, lengths = batch_of(inputs, 0, "cpu")
+    assert torch.equal(network(x, lengths), network(x, lengths))
+    with pytest.raises(ValueError, match="the model has 2"):
+        Encoder(model, 3)
+
+
+def test_the_mean_is_over_tokens_only():
+    hidden = torch.arange(12.0).reshape(2, 3, 2)
+    found = mean_pooled(hidden, torch.tensor([2, 3]))
+    assert found.tolist() == [[1.0, 2.0], [8.0, 9.0]]
+
+
+# --- The trials -----------------------------------------------------------------------------------
+
+
+def word_pieces() -> Tokenizer:
+    """A tokenizer of BERT's kind."""
+    ids = {token: number for number, token in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+TRAINING = DownstreamTraining(
+    dataset="reviews",
+    training_documents=48,
+    validation_documents=16,
+    test_documents=40,
+    max_tokens=12,
+    excerpt="end",
+    tasks=["sentiment", "word_swap"],
+    swaps=2,
+    trained_layers=1,
+    optimization={
+        "steps": 8, "batch": 8, "learning_rate": 3e-3, "warmup_steps": 2, "weight_decay": 0.01,
+        "precision": "float32", "validate_steps": 4, "patience": None, "checkpoint_steps": 3,
+    },
+)  # fmt: skip
+
+
+@pytest.fixture
+def options(tmp_path, folders) -> dict:
+    """Options of the step; a word tells the label, and the rest is the same in all documents."""
+    save_tokenizer(word_pieces(), tmp_path / "tokenizer")
+    rows = []
+    for split, count in (("train", 80), ("test", 60), ("unsup", 5)):
+        for number in range(count):
+            label = None if split == "unsup" else ("neg", "pos")[number % 2]
+            verdict = {"neg": "bad", "pos": "good", None: "the"}[label]
+            text = " ".join([*WORDS[: 2 + number % 5], *WORDS[5:13], verdict])
+            rows.append(
+                {"document_id": f"{split}/{number}", "split": split, "text": text, "label": label}
+            )
+    write_documents(rows, tmp_path / "reviews.parquet", content("imdb"), {"raw": "0" * 64})
+    made = {
+        "model": "tiny",
+        "seed": 3,
+        "config": tmp_path / "config.json",
+        "weights": folders["bert"],
+        "tokenizer": tmp_path / "tokenizer/tokenizer.json",
+        "documents": tmp_path / "reviews.parquet",
+        "output": tmp_path / "trials/3.json",
+        "partial": tmp_path / "partial/3",
+    }
+    configure(made)
+    return made
+
+
+def configure(options: dict, family: str = "bert", split: str = "test", **changed) -> None:
+    job = {
+        "parameters": TRAINING.model_copy(update=changed).model_dump(),
+        "reading": {"family": family, "max_tokens": 40},
+        "evaluation": {"split": split, "documents": 20, "seed": 1},
+        "device": "cpu",
+    }
+    write_json(options["config"], job)
+
+
+def test_trials_and_their_summary(options, tmp_path, capsys):
+    files = []
+    for seed in (3, 4):
+        output = tmp_path / f"trials/{seed}.json"
+        downstream_trials.main(**{**options, "seed": seed, "output": output})
+        files.append(read_sealed(output))
+        json.dumps(files[-1], allow_nan=False)
+    assert files[0]["run"] == {"model": "tiny", "dataset": "reviews"}
+    assert not any(word in json.dumps(files[0]["trials"]) for word in ("good", "[CLS]", "dull"))
+    variants = [tuple(one["variant"].values()) for one in files[0]["trials"]]
+    assert len(set(variants)) == 8
+    for trial in files[0]["trials"]:
+        assert trial["test"]["documents"] == 40 and trial["validation"]["documents"] == 16
+        if trial["variant"]["positions"] == "zero":
+            # All words of a document, shuffled or not: the same to a bag of them.
+            assert trial["test"]["changed"] == 0
+            assert trial.get("pooled_change", {"largest": 0})["largest"] < 1e-6
+        if trial["variant"]["method"] == "fine_tuned":
+            assert [row["step"] for row in trial["curve"]] == [4, 8]
+        if trial["variant"]["task"] == "sentiment" and trial["variant"]["method"] == "frozen":
+            assert trial["test"]["correct"] == 40
+    before = options["output"].read_bytes()
+    downstream_trials.main(**options)
+    assert "is current and is kept" in capsys.readouterr().err
+    assert options["output"].read_bytes() == before
+
+    write_json(tmp_path / "c.json", {"name": "sample", "seeds": [3, 4], "confidence": 0.9})
+    paths = [tmp_path / f"trials/{seed}.json" for seed in (3, 4)]
+    downstream.main(paths, tmp_path / "c.json", tmp_path / "out.json")
+    written = read_sealed(tmp_path / "out.json")
+    assert written["measurement"] == "downstream" and written["catalogue"] == ["A6"]
+    assert {"seed 3", "seed 4", "weights", "documents"} <= written["provenance"]["inputs"].keys()
+    check_summary(written, files)
+
+
+def check_summary(written, files):
+    """Its numbers by hand from the counts."""
+
+    def correct(**variant):
+        trials = [t for f in files for t in f["trials"] if t["variant"].items() >= variant.items()]
+        return np.array([t["test"]["correct"] for t in trials])
+
+    for entry in written["results"]:
+        variant = {key: entry[key] for key in ("task", "positions", "method")}
+        assert entry["accuracy"]["values"] == (correct(**variant) / 40).tolist()
+        if entry["positions"] == "zero":
+            score = entry["order_sensitivity"]
+            assert score["status"] == "not run" or score["value"] == 0
+            assert entry["lost"]["value"] == 0
+    for entry in written["gains"]:
+        variant = {key: entry[key] for key in ("task", "method")}
+        paired = correct(positions="intact", **variant) - correct(positions="zero", **variant)
+        np.testing.assert_allclose(entry["gain"]["values"], paired / 40, atol=1e-12)
+    for entry in written["control"]:
+        right = correct(task="word_swap", positions="zero", method=entry["method"])
+        assert entry["correct"] == right.sum() and entry["documents"] == 80
+        assert entry["p_value"] == stats.binomtest(int(right.sum()), 80, 0.5).pvalue
+        assert entry["p_value"] > 0.01
+    still, moving = (
+        next(one for one in written["shuffling"] if one["positions"] == positions)
+        for positions in ("zero", "intact")
+    )
+    assert still["largest"] < 1e-6 < 1e-3 < moving["mean"]["value"]
+
+
+def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(options):
+    job = downstream_trials.read_section(options["config"], downstream_trials.Job)
+    texts = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"])
+    coins = texts.labels["word_swap"]
+    assert coins.sum() == len(texts.exchanged) and 0.3 < coins.mean() < 0.7
+    originals = [one for one, coin in zip(texts.documents, coins, strict=True) if coin]
+    for one, other in zip(originals, texts.exchanged, strict=True):
+        assert Counter(one.tolist()) == Counter(other.tolist()) and (one != other).any()
+        assert one[0] == other[0] == 2 and one[-1] == other[-1] == 3
+    for one, other in zip(texts.documents[texts.splits["test"]], texts.shuffled, strict=True):
+        assert Counter(one.tolist()) == Counter(other.tolist())
+    assert max(map(len, texts.documents)) == TRAINING.max_tokens
+    # The verdict stands at the end, just before [SEP].
+    verdicts = [VOCABULARY[one[-2]] for one in texts.documents]
+    assert [verdict == "good" for verdict in verdicts] == texts.labels["sentiment"].tolist()
+    again = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"])
+    assert all(map(np.array_equal, texts.shuffled, again.shuffled))
+    other = downstream_trials.Texts.draw(job, 1, options["tokenizer"], options["documents"])
+    assert not np.array_equal(coins, other.labels["word_swap"])
+
+
+@pytest.mark.parametrize("trained_layers", [1, None])
+def test_a_killed_job_ends_with_the_same_file(options, tmp_path, monkeypatch, trained_layers):
+    from posenc import fitting
+
+    configure(options, trained_layers=trained_layers, tasks=["word_swap"])
+    downstream_trials.main(**options)
+    undisturbed = options["output"].read_bytes()
+    options |= {"output": tmp_path / "b/3.json", "partial": tmp_path / "b/partial"}
+    original, calls = fitting.fit, []
+
+    def killing(*arguments):
+        *rest, report = arguments
+
+        def told(step, loss):
+            calls.append(step)
+            if len(calls) == 12:  # in the second fine-tuning, after its first checkpoint
+                raise Killed
+            report(step, loss)
+
+        return original(*rest, told)
+
+    monkeypatch.setattr("posenc.networks.classifier.fit", killing)
+    with pytest.raises(Killed):
+        downstream_trials.main(**options)
+    assert (options["partial"] / "checkpoint.pt").exists()
+    del calls[:]
+    calls += [0] * 100
+    downstream_trials.main(**options)
+    assert calls[100] == 4  # steps before the checkpoint are not taken again
+    assert options["output"].read_bytes() == undisturbed
+    assert not options["partial"].exists()
+
+
+def test_a_learnable_order_is_learned_with_positions_only(options, tmp_path):
+    """The planted control: all documents are one sentence, so its order is all there is to tell."""
+    rows = [
+        {
+            "document_id": f"{split}/{number}", "split": split, "label": ("neg", "pos")[number % 2],
+            "text": " ".join(WORDS[:9]),
+        }
+        for split in ("train", "test") for number in range(260)
+    ]  # fmt: skip
+    write_documents(rows, options["documents"], content("imdb"), {"raw": "0" * 64})
+    sizes = {"training_documents": 200, "validation_documents": 40, "test_documents": 200}
+    steps = TRAINING.optimization.model_copy(update={"steps": 40})
+    configure(options, tasks=["word_swap"], swaps=3, optimization=steps, **sizes)
+    downstream_trials.main(**options)
+    for trial in read_sealed(options["output"])["trials"]:
+        if trial["variant"]["positions"] == "intact":
+            assert trial["test"]["correct"] > 180
+        else:
+            # One document, one prediction.
+            assert trial["test"]["positive"] in (0, 200)
+            assert chance_test(trial["test"]["correct"], 200)["p_value"] > 0.01
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"test_documents": 80}, r"lower test_documents"),
+        ({"training_documents": 80}, r"lower training_documents or validation_documents"),
+        ({"max_tokens": 41}, r"max_tokens 41 exceeds the model's max_tokens 40"),
+        ({"trained_layers": 3}, r"trained_layers is 3, but the model has 2"),
+        ({"split": "train"}, r"evaluation.split is 'train'"),
+        ({"split": "unsup"}, r"have 0 labels"),
+    ],
+)
+def test_what_does_not_fit_is_said_with_the_way_out(options, changed, message):
+    configure(options, **changed)
+    with pytest.raises(ArtifactError, match=message):
+        downstream_trials.main(**options)
+    assert not options["output"].exists()
+
+
+def test_documents_of_one_word_are_no_task(options):
+    labels = ("neg", "pos")
+    rows = [
+        {"document_id": f"{split}/{n}", "split": split, "text": "film", "label": labels[n % 2]}
+        for split in ("train", "test") for n in range(80)
+    ]  # fmt: skip
+    write_documents(rows, options["documents"], content("imdb"), {"raw": "0" * 64})
+    with pytest.raises(ArtifactError, match=r"no two different neighbouring words .* max_tokens"):
+        downstream_trials.main(**options)
+
+
+def test_a_decoder_can_be_trained_too(options, folders, tmp_path):
+    tokenizer = word_pieces()
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    save_tokenizer(tokenizer, tmp_path / "other")
+    options |= {"weights": folders["gpt2"], "tokenizer": tmp_path / "other/tokenizer.json"}
+    configure(options, "gpt2", trained_layers=None, tasks=["sentiment"])
+    downstream_trials.main(**options)
+    trials = read_sealed(options["output"])["trials"]
+    assert len(trials) == 4
+    # A causal decoder's mean depends on the order even without position embeddings.
+    assert all(one.get("pooled_change", {"mean": 1})["mean"] > 1e-3 for one in trials)
+
+
+# --- The figure -----------------------------------------------------------------------------------
+
+
+def trial(seed: int, task: str, positions: str, method: str) -> dict:
+    """A made-up trial: with positions all is learned, without only the sentiment."""
+    learned = task == "sentiment" or positions == "intact"
+    generator = np.random.default_rng([seed, len(task), len(positions), len(method)])
+    labels = np.arange(200) % 2 == 1
+    right = generator.random(200) < (0.93 if learned else 0.5)
+    predicted = right == labels
+    shuffled = predicted.copy()
+    if positions == "intact":
+        shuffled[: 40 if task == "sentiment" else 200] = True
+    test = changed_predictions(labels, predicted, shuffled)
+    made = {
+        "variant": {"task": task, "positions": positions, "method": method},
+        "validation": {"documents": 60, "correct": 50},
+        "test": test,
+    }
+    change = {"mean": 0.2, "largest": 0.4} if positions == "intact" else {"mean": 0, "largest": 0}
+    return {**made, "pooled_change": change} if method == "frozen" else made
+
+
+def made_up(model: str, tasks=("sentiment", "word_swap"), dataset: str = "sample_reviews") -> dict:
+    parameters = TRAINING.model_copy(update={"tasks": list(tasks)}).model_dump()
+    files = [
+        {
+            "provenance": {"parameters": parameters},
+            "trials": [
+                trial(seed, task, positions, method)
+                for positions in ("intact", "zero")
+                for task in tasks
+                for method in ("frozen", "fine_tuned")
+            ],
+        }
+        for seed in range(5)
+    ]
+    return {
+        "measurement": "downstream", "run": {"model": model, "dataset": dataset},
+        "status": "measured", "reason": None, "seeds": list(range(5)), "confidence": 0.95,
+        **downstream.summarise(files, 0.95),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [["minilm"], ["bert", "gpt2"], ["bert", "roberta", "gpt2"]])
+def test_the_figure_shows_accuracies_and_gains(names, tmp_path):
+    measurements = [made_up(name, dataset="imdb_local") for name in names]
+    figure = figure_of.draw(measurements, FIGURES.downstream, FIGURES.style)
+    check_texts(figure)
+    assert len(figure.axes) == len(names) + 1
+    for axes, one in zip(figure.axes, measurements, strict=False):
+        shown = {round(x, 9) for line in axes.get_lines() for x in line.get_xdata()}
+        for entry in one["results"]:
+            assert round(100 * entry["accuracy"]["value"], 9) in shown
+    drawn = figure.axes[-1].get_lines()
+    points = {tuple(np.round(point, 9)) for line in drawn for point in line.get_xydata()}
+    for one in measurements:
+        for entry in one["gains"]:
+            (score,) = (
+                row["order_sensitivity"]["value"] for row in one["results"]
+                if figure_of.row_of(row) == figure_of.row_of(entry) and row["positions"] == "intact"
+            )  # fmt: skip
+            assert tuple(np.round((score, 100 * entry["gain"]["value"]), 9)) in points
+
+
+def test_the_figure_says_what_was_not_run():
+    absent = {**made_up("bert"), "status": "not run", "reason": "no weights"}
+    figure = figure_of.draw([absent], FIGURES.downstream, FIGURES.style)
+    assert "no weights" in texts(figure)[0].get_text()
+    figure = figure_of.draw([absent, made_up("minilm")], FIGURES.downstream, FIGURES.style)
+    check_texts(figure)
+    one_task = made_up("minilm", tasks=("sentiment",))
+    check_texts(figure_of.draw([one_task], FIGURES.downstream, FIGURES.style))

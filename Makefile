@@ -17,5 +17,5 @@ setup:
 
 test: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify
-	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakefmt --check Snakefile workflow/rules && $(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

@@ -17,6 +17,7 @@ include: "workflow/rules/experiments.smk"
 include: "workflow/rules/measurements.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/paper.smk"
+include: "workflow/rules/page.smk"
 
 
 if STANDS_ALONE and not recovery.is_running(Path.cwd()):
@@ -35,6 +36,7 @@ rule all:
         rules.measurements.input,
         rules.figures.input,
         rules.typeset.output,
+        rules.page.output,
         [rules.paper.output, rules.slides.output] if not LATEX_MISSING else [],
 
 

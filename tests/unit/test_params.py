@@ -67,9 +67,10 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("experiments.downstream.sample.seeds", [1, 1], r"seeds \[1, 1\] names one twice"),
         ("experiments.downstream.sample.stepss", 3, r"unknown key 'stepss'.*known: .*swaps"),
         ("experiments.downstream.sample.dataset", "imdb", r"studies\.default\.experiments\."
-         r"downstream is 'sample', which needs the data set 'imdb': list it under datasets or"),
-        ("experiments.pretraining.sample.dataset", "sample_questions", r"experiments\."
-         r"pretraining\.sample\.dataset is 'sample_questions', which has no labels"),
+         r"downstream is 'sample', whose dataset is 'imdb': it must be labelled of the study"),
+        ("experiments.tokenizers.sample.datasets", ["imdb"], r"tokenizers is 'sample', whose "
+         r"datasets are \['imdb'\]: they must be labelled and corpora of the study"),
+        ("studies.default.labelled", "imdb", r"labelled is 'imdb', which must be one of its"),
         ("studies.default.experiments.tokenizers", "smal", r"tokenizers names 'smal', which"),
         ("studies.default.corpora", ["sample_reviews"], r"in datasets and in corpora"),
         ("conditions.zero.position", "null", r"conditions\.zero\.position: is 'null'"),

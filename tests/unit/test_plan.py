@@ -102,7 +102,7 @@ def raw() -> dict:
 def root(tmp_path, monkeypatch) -> Path:
     """Empty data, of the project whose code it is."""
     monkeypatch.chdir(PROJECT)
-    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "SET_ASIDE"):
+    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "APART", "SET_ASIDE"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 
@@ -212,7 +212,8 @@ def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
         for path, stamp in stamps.items()
         if path.stat().st_mtime_ns != stamp
     }
-    assert rewritten == {"capture/minilm.json", "capture/decoder.json", "runs.json"}
+    # The digest of the parameters is in study.json.
+    assert rewritten == {"capture/minilm.json", "capture/decoder.json", "runs.json", "study.json"}
     assert not stranger.exists() and hidden.exists()
 
 

@@ -194,7 +194,7 @@ def make_project(folder: Path) -> Project:
         "superposition": ("digits", {"width": 2, "pairs": 10, "optimization": tiny}),
         "tokenizers": (
             "sample",
-            {"datasets": ["sample_japanese"], "training_documents": 8, "test_documents": 4,
+            {"training_documents": 8, "test_documents": 4,
              "kinds": ["character", "bpe"], "vocabulary_size": 300, "n_layers": 1, "d_model": 8,
              "n_heads": 1, "context_bytes": 64, "optimization": tiny},
         ),

@@ -163,7 +163,7 @@ def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
 def test_every_rule_is_in_a_stage(stages):
     rules = set()
     for path in (ROOT / "workflow/rules").glob("*.smk"):
-        rules |= set(re.findall(r"(?m)^rule (\w+):", path.read_text()))
+        rules |= set(re.findall(r"(?m)^(?:use rule \w+ as|rule) (\w+)", path.read_text()))
     assert rules - TARGETS == set().union(*(stage.rules for stage in stages))
 
 
@@ -176,8 +176,9 @@ def test_every_figure_of_params_is_shown_in_a_document():
 
 def test_stages_stay_few_however_many_runs_there_are(stages):
     study = schema.load(ROOT / "params.yaml").study
-    allowed = 34 + 21 * len(study.models) + 2 * len(study.datasets)
-    allowed += 2 * len(study.schemes) + len(study.matrices)
+    allowed = 47 + 23 * len(study.models) + 2 * len(study.datasets)
+    allowed += 2 * len(study.schemes) + len(study.matrices) + len(study.pretrained)
+    allowed += len(study.corpora)
     assert len(stages) <= allowed + len(study.models) * len(study.datasets)
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .files import atomic_file
 
 FILE = "checkpoint.pt"
@@ -39,6 +37,8 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Keep a state that has its ``step``, atomically; the one before is replaced."""
+        import torch
+
         content = io.BytesIO()
         torch.save({"identity": self._identity, **state}, content)
         # torch reads altered numbers without a word, so its own format is not enough.
@@ -47,6 +47,8 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """The state that was kept, on the CPU; None where there is none, or another's."""
+        import torch
+
         if not self.path.exists():
             return None
         content = self.path.read_bytes()

@@ -46,7 +46,7 @@ def files(module: str) -> list[str]:
         if path.exists():
             paths.append(os.path.relpath(path))
     if module.startswith("posenc.steps.typeset"):
-        paths += [os.path.relpath(p) for p in (root / "posenc" / "templates").glob("*.jinja")]
+        paths += [os.path.relpath(p) for p in (root / "posenc" / "templates").glob("*.tex.jinja")]
     return sorted(paths)
 
 

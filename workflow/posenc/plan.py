@@ -25,6 +25,8 @@ from .files import sha256_json, write_json_if_changed
 CONFIG = Path("data/config")
 STUDIES = Path("data/studies")
 DOCUMENTS = Path("data/documents")
+APART = Path("data/texts")
+"""Documents of data sets that experiments alone read."""
 SET_ASIDE = Path("data/set_aside")
 TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
@@ -369,6 +371,8 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     # No study can have this name.
     documents = {DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
     _tidy(DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
+    apart = {APART / f"{dataset}.parquet" for dataset in params.study.corpora}
+    _tidy(APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
     make_folders(params)
 
 
@@ -406,7 +410,7 @@ def _move(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
     for parent in source.parents:
-        if parent in (STUDIES, SET_ASIDE, DOCUMENTS) or any(parent.iterdir()):
+        if parent in (STUDIES, SET_ASIDE, DOCUMENTS, APART) or any(parent.iterdir()):
             break
         parent.rmdir()
 

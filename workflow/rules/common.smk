@@ -96,13 +96,16 @@ def outputs():
         "text": list(plan.TEXTS),
         "subject": [*STUDY.models, *STUDY.matrices],
     }
-    raw = list(map(raw_path, values["dataset"]))
+    raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))
     paths = {*raw, *(f"{path}.json" for path in raw)}
     for rule in workflow.rules:
         for pattern in rule.output:
             plain = strip_wildcard_constraints(str(pattern))
             names = get_wildcard_names(plain)
             if is_flagged(pattern, "temp") or "file" in names:  # raw files are listed above
+                continue
+            if rule.name == "corpus":
+                paths.update(f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora)
                 continue
             if rule.name.endswith("trials"):
                 for kind in plan.EXPERIMENTS:

@@ -41,3 +41,13 @@ rule documents:
     shell:
         "python -m posenc.steps.documents --config {input.config} --raw {input.raw}"
         " --output {output} 2>&1 | tee {log}"
+
+
+# What experiments alone read lies apart: DVC's stages depend on the folder of documents as a whole.
+use rule documents as corpus with:
+    output:
+        "data/texts/{dataset}.parquet",
+    log:
+        "logs/corpus/{dataset}.log",
+    benchmark:
+        "logs/benchmarks/corpus/{dataset}.tsv"

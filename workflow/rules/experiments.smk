@@ -17,11 +17,10 @@ wildcard_constraints:
 
 def trials_documents(wildcards):
     """The documents that an experiment reads, of one data set or several."""
-    section = plan.experiment(PARAMS, wildcards.experiment)
-    datasets = getattr(section, "datasets", [])
-    if hasattr(section, "dataset"):
-        datasets = [section.dataset]
-    return [f"data/documents/{dataset}.parquet" for dataset in datasets]
+    labelled = f"data/documents/{STUDY.labelled}.parquet"
+    further = [f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora]
+    read = {"downstream": [labelled], "pretraining": [labelled], "tokenizers": [labelled, *further]}
+    return read.get(wildcards.experiment, [])
 
 
 def trials_model(wildcards):

@@ -62,6 +62,10 @@ class Params(Section):
                 corpora = getattr(study, kind).values()
                 _check_known(f"{where}.{kind}", corpora, "datasets", self.datasets)
             _check_known(f"{where}.corpora", study.corpora, "datasets", self.datasets)
+            if study.labelled not in study.datasets:
+                raise ValueError(
+                    f"{where}.labelled is {study.labelled!r}, which must be one of its datasets"
+                )
             for kind in EXPERIMENTS:
                 self._check_experiment(where, study, kind)
             for name in study.schemes:
@@ -143,19 +147,23 @@ class Params(Section):
         where = f"{where}.experiments.{kind}"
         _check_known(where, [name], f"experiments.{kind}", known)
         section = known[name]
-        datasets = getattr(section, "datasets", [])
-        datasets = [*datasets, section.dataset] if hasattr(section, "dataset") else datasets
-        for dataset in datasets:
-            if dataset not in study.all_datasets:
-                raise ValueError(
-                    f"{where} is {name!r}, which needs the data set {dataset!r}: list it under "
-                    f"datasets or corpora of the study"
-                )
-            if kind in ("downstream", "pretraining") and self.datasets[dataset].format != "imdb":
-                raise ValueError(
-                    f"experiments.{kind}.{name}.dataset is {dataset!r}, which has no labels: "
-                    f"take one whose format is imdb"
-                )
+        if hasattr(section, "datasets") and section.datasets != [study.labelled, *study.corpora]:
+            raise ValueError(
+                f"{where} is {name!r}, whose datasets are {section.datasets}: they must be "
+                f"labelled and corpora of the study, {[study.labelled, *study.corpora]}"
+            )
+        if not hasattr(section, "dataset"):
+            return
+        if section.dataset != study.labelled:
+            raise ValueError(
+                f"{where} is {name!r}, whose dataset is {section.dataset!r}: it must be "
+                f"labelled of the study, {study.labelled!r}"
+            )
+        if self.datasets[section.dataset].format != "imdb":
+            raise ValueError(
+                f"experiments.{kind}.{name}.dataset is {section.dataset!r}, which has no labels: "
+                f"take one whose format is imdb"
+            )
 
     def _check_study(self, where: str, study: Study) -> None:
         """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""

@@ -45,8 +45,10 @@ class Study(Section):
     """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
+    labelled: Name
+    """Data set that classifiers and tokenizers learn from; it is evaluated on too."""
     corpora: list[Name]
-    """Data sets that experiments alone read."""
+    """Data sets beside it that tokenizers alone are compared on (D3)."""
     experiments: Chosen
     """The size of each kind of experiment."""
     conditions: Annotated[list[Name], Field(min_length=1)]
@@ -65,11 +67,9 @@ class Study(Section):
 
     @property
     def all_datasets(self) -> list[str]:
-        """Those that models are evaluated on, learn from, or whose masks are learned from, and
-        those of experiments."""
+        """Those that models are evaluated on, learn from, or whose masks are learned from."""
         learned_from = [*self.trained.values(), *self.schemes.values()]
-        named = [*self.datasets, *learned_from, self.calibration, *self.corpora]
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys([*self.datasets, *learned_from, self.calibration]))
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:

@@ -44,10 +44,11 @@ def word_positions(words: int, width: int) -> NDArray[np.float64]:
 
 
 def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[str, float]:
-    """Exact two-sided binomial test of whether answers are as often wrong as guesses.
+    """Exact binomial test of whether answers are less often wrong than guesses.
 
-    Questions of all seeds are pooled: under the hypothesis each is answered wrongly with the same
-    probability, whatever the seed.
+    It is one-sided, since guesses are the best that can be done without what is not seen; worse is
+    always possible. Questions of all seeds are pooled: under the hypothesis each is answered
+    wrongly with the same probability, whatever the seed.
 
     Parameters
     ----------
@@ -61,7 +62,8 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
     Returns
     -------
     dict
-        ``level``, ``questions`` (of all seeds), ``wrong``, ``p`` (of the test).
+        ``level``, ``questions`` (of all seeds), ``wrong``, and ``p``, the probability that guesses
+        have as few wrong answers or fewer.
 
     Raises
     ------
@@ -75,5 +77,5 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
     if np.any(np.abs(wrong - whole) > 1e-6) or np.any(whole < 0) or np.any(whole > questions):
         raise ValueError(f"{list(errors)} are not shares of {questions} questions")
     total, count = int(whole.sum()), questions * len(whole)
-    test = stats.binomtest(total, count, level)
+    test = stats.binomtest(total, count, level, alternative="less")
     return {"level": level, "questions": count, "wrong": total, "p": float(test.pvalue)}

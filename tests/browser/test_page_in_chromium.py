@@ -1,0 +1,257 @@
+"""The report page in a real browser, from a file: filters, side by side, downloads, keyboard."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.unit.test_page import DRAWN, make, write_study
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
+)
+# Without the last ones Chromium asks its maker's hosts at every start.
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
+SLOWEST_MS = 5000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """The page of a made-up study."""
+    root = tmp_path_factory.mktemp("page")
+    written, inputs = write_study(root)
+    make(root, written["study"], inputs)
+    return root / "report/index.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page that is open, and what it said and asked for."""
+
+    def __init__(self, browser, url: str, **options) -> None:
+        self.context = browser.new_context(**options)
+        self.tab = self.context.new_page()
+        self.said: list[str] = []
+        self.requests: list[str] = []
+        self.tab.on("console", lambda message: self.said.append(message.text))
+        self.tab.on("pageerror", lambda error: self.said.append(str(error)))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.goto(url)
+
+    def visible(self, table: str = "table.long") -> int:
+        """Rows that are not hidden, whether their table is open or not."""
+        return self.tab.locator(f"{table} tbody tr:not([hidden])").count()
+
+    def names(self, column: int) -> set[str]:
+        script = (
+            "column => [...document.querySelectorAll('table.long tbody tr:not([hidden])')]"
+            ".map(row => row.cells[column].textContent)"
+        )
+        return set(self.tab.evaluate(script, column))
+
+
+@pytest.fixture
+def opened(browser, path):
+    """The page at 1280 pixels; it must say nothing, and ask for nothing but itself."""
+    made = Opened(browser, path.as_uri(), viewport={"width": 1280, "height": 900})
+    yield made
+    made.context.close()
+    assert made.said == []
+    assert [url for url in made.requests if not url.startswith(("file://", "data:", "blob:"))] == []
+
+
+def choose(opened: Opened, filter_: str, name: str) -> None:
+    """Tick a name of a filter, as a reader does."""
+    panel = opened.tab.locator(f".filter[data-filter={filter_}]")
+    if panel.get_attribute("open") is None:
+        panel.locator("summary").click()
+    panel.get_by_label(name, exact=True).check()
+
+
+def test_the_page_renders_from_a_file(opened):
+    tab = opened.tab
+    assert tab.locator("h1").is_visible()
+    assert tab.locator("#glance article").count() == 8
+    loaded = tab.evaluate(
+        "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    )
+    assert loaded and tab.locator("img").count() == len(DRAWN)
+    took = tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    print(f"load event after {took:.0f} ms")
+    assert 0 < took < SLOWEST_MS
+    moved = tab.evaluate(
+        "new Promise(done => new PerformanceObserver(list => done(list.getEntries()"
+        ".reduce((sum, entry) => sum + entry.value, 0)))"
+        ".observe({type: 'layout-shift', buffered: true}) || setTimeout(() => done(0), 300))"
+    )
+    assert moved < 0.01
+
+
+def test_filters_leave_rows_of_what_is_chosen(opened):
+    before = opened.visible()
+    choose(opened, "models", "decoder")
+    assert opened.names(0) == {"decoder"}
+    choose(opened, "conditions", "zero")
+    choose(opened, "conditions", "mean")
+    assert opened.names(2) == {"zero", "mean"}
+    left = opened.visible()
+    assert 0 < left < before
+    opened.tab.get_by_label("Search quantities").fill("token cosine")
+    opened.tab.wait_for_function("location.hash.includes('search')")
+    assert 0 < opened.visible() < left
+    assert re.fullmatch(r"\d+ of \d+ rows", opened.tab.locator("#status").inner_text())
+    opened.tab.get_by_role("button", name="Clear").click()
+    opened.tab.wait_for_function("!location.hash.includes('models')")
+    assert opened.visible() == before
+
+
+def test_a_view_is_in_its_address(browser, path, opened):
+    choose(opened, "models", "decoder")
+    choose(opened, "data-sets", "sample questions")
+    opened.tab.get_by_label("Search quantities").fill("perplexity")
+    opened.tab.wait_for_function("location.hash.includes('search')")
+    # Contents do not lose it.
+    opened.tab.locator("nav a[href='#further']").click()
+    opened.tab.wait_for_function("location.hash.includes('at=further')")
+    again = Opened(browser, opened.tab.url)
+    assert again.visible() == opened.visible()
+    assert again.names(0) == {"decoder"} and again.names(1) == {"sample questions"}
+    assert again.tab.get_by_label("Search quantities").input_value() == "perplexity"
+    assert again.said == []
+    again.context.close()
+
+
+def test_a_wrong_address_shows_the_whole_page(browser, path, opened):
+    whole = opened.visible()
+    for wrong in ("#models=nothing", "#%", "#compare=a,b,c,d", "#at=nowhere&x=1"):
+        other = Opened(browser, path.as_uri() + wrong)
+        assert other.visible() == whole
+        assert other.said == []
+        other.context.close()
+
+
+def test_two_conditions_stand_side_by_side(opened):
+    tab = opened.tab
+    tab.locator("nav a[href='#compare']").click()
+    tab.locator("#compare-model").select_option("decoder")
+    tab.locator("#compare-dataset").select_option("sample_reviews")
+    tab.locator("#compare-a").select_option("intact")
+    tab.locator("#compare-b").select_option("zero")
+    row = tab.locator("#compared tr[data-q='perplexity.perplexity']")
+    a, b, change = (row.locator("td.n").nth(index).inner_text() for index in range(3))
+    values = tab.evaluate(
+        "[...document.querySelectorAll('table.long tr[data-q=\"perplexity.perplexity\"]')]"
+        ".filter(row => row.cells[0].textContent === 'decoder'"
+        " && row.cells[1].textContent === 'sample reviews')"
+        ".map(row => [row.cells[2].textContent, row.dataset.v.split(' ')[0]])"
+    )
+    raw = {condition: float(value) for condition, value in values}
+    assert float(a.split(" ")[0]) == pytest.approx(raw["intact"], rel=0.01)
+    assert float(b.split(" ")[0]) == pytest.approx(raw["zero"], rel=0.01)
+    assert change.startswith("+")
+    assert float(change) == pytest.approx(raw["zero"] - raw["intact"], rel=0.01)
+    assert "compare=decoder,sample_reviews,intact,zero" in tab.url
+
+
+def test_downloads_hold_the_rows_that_are_shown(opened, tmp_path):
+    choose(opened, "models", "decoder")
+    choose(opened, "data-sets", "sample reviews")
+    opened.tab.locator("h2").first.click()  # closes the filter
+    details = opened.tab.locator("#figure-perplexity ~ .numbers").first
+    details.locator("summary").click()
+    saved = {}
+    for kind in ("CSV", "JSON"):
+        with opened.tab.expect_download() as download:
+            details.get_by_role("button", name=f"Download {kind}").click()
+        assert download.value.suggested_filename == f"perplexity.{kind.lower()}"
+        saved[kind] = tmp_path / kind
+        download.value.save_as(saved[kind])
+    records = json.loads(saved["JSON"].read_text(encoding="utf-8"))
+    with saved["CSV"].open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(records) == details.locator("tbody tr:not([hidden])").count() > 10
+    for row, record in zip(rows, records, strict=True):
+        assert row["model"] == record["model"] == "decoder"
+        assert row["data_set"] == record["data_set"] == "sample_reviews"
+        assert row["file"].endswith(".json")
+        assert float(row["value"]) == record["value"]
+    (one,) = [r for r in records if (r["condition"], r["quantity"]) == ("intact", "perplexity")]
+    assert one["value"] == 39.71234 and one["low"] < one["value"] < one["high"]
+
+
+def test_all_is_reached_by_keyboard(opened):
+    tab = opened.tab
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.className") == "skip"
+    assert tab.locator(".skip").is_visible()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("document.activeElement.id") == "main"
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.closest('.filter').dataset.filter") == "models"
+    width = tab.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert width == "3px"
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Space")
+    assert tab.evaluate("document.activeElement.checked")
+    assert len(opened.names(0)) == 1
+    tab.keyboard.press("Escape")
+    assert tab.locator(".filter[open]").count() == 0
+    assert tab.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_page_is_accessible_and_fits(browser, path, scheme, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    made = Opened(
+        browser, path.as_uri(), viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    made.tab.evaluate("document.querySelector('.numbers').open = true")
+    made.tab.locator("#compare").scroll_into_view_if_needed()
+    made.tab.wait_for_selector("#compared tbody tr")
+    assert made.tab.evaluate("document.documentElement.scrollWidth") <= width
+    # All rows of a table are alike.
+    made.tab.evaluate(
+        "document.querySelectorAll('tbody').forEach("
+        "body => [...body.rows].slice(6).forEach(row => row.remove()))"
+    )
+    found = Axe().run(
+        made.tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
+    )
+    problems = [
+        (one["id"], [node["target"] for node in one["nodes"][:3]])
+        for one in found.response["violations"]
+    ]
+    made.context.close()
+    assert problems == []
+
+
+def test_the_page_is_whole_without_scripts(browser, path):
+    made = Opened(browser, path.as_uri(), java_script_enabled=False)
+    assert made.tab.locator("#filters").is_hidden()
+    assert made.tab.locator("noscript p").is_visible()
+    assert made.tab.locator(".headlines .value").first.is_visible()
+    details = made.tab.locator(".numbers").first
+    details.locator("summary").click()
+    assert details.locator("tbody tr").first.is_visible()
+    made.context.close()

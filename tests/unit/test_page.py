@@ -1,0 +1,484 @@
+"""The report page shows all numbers of the documents and is sound HTML without a network."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import dataclasses
+import functools
+import io
+import itertools
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from posenc import numbers, page, page_rows
+from posenc.documents import FIGURES
+from posenc.entries import NotRun, Number
+from posenc.files import (
+    ArtifactError,
+    DamagedError,
+    read_json,
+    read_sealed,
+    sha256_file,
+    write_json,
+    write_sealed,
+)
+from posenc.page_words import ALT, HEADLINES, NARROW
+from posenc.results import Results
+from posenc.steps import page as step
+
+from . import synthetic
+from .damage import flip
+
+PUBLISHED = synthetic.PROJECT / "paper/published.yaml"
+VERSIONS = synthetic.PROJECT / "docs/mask-versions.json"
+CAPTIONS = synthetic.PROJECT / "workflow/captions/figure.rst"
+STUDIES = {
+    "default": ("default", None),
+    "no decoder": ("default", ["minilm"]),
+    "no encoder": ("default", ["decoder"]),
+}
+DRAWN = [
+    name
+    for name, kinds in synthetic.FIGURE_INPUTS.items()
+    if set(kinds) <= {*synthetic.KINDS, "training"}
+]
+VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
+
+
+def write_figures(root: Path, written: dict) -> list[Path]:
+    """Write small pictures in the place of figures, with their checksums and inputs."""
+    paths = []
+    for index, name in enumerate(DRAWN):
+        path = root / "data/figures" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (140, 70), (index, 90, 160)).save(path)
+        write_sealed(
+            path.with_suffix(".json"),
+            {
+                "files": {path.name: sha256_file(path)},
+                "inputs": [str(one) for one in synthetic.inputs_of(name, written)],
+            },
+        )
+        paths.append(path)
+    return paths
+
+
+def make(root: Path, study: Path, inputs: list[Path]) -> str:
+    """The page, by its step."""
+    output = root / "report/index.html"
+    step.main(study, PUBLISHED, VERSIONS, CAPTIONS, output, inputs)
+    return output.read_text(encoding="utf-8")
+
+
+def write_study(root: Path, name: str = "default", models: list[str] | None = None):
+    """Paths of a made-up study by kind, and all that a page is made of."""
+    written = synthetic.write_inputs(root, name, models)
+    return written, [*synthetic.measured(written), *write_figures(root, written)]
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def any_study(request, tmp_path_factory):
+    """The folder, the paths and the page of each kind of study."""
+    if request.param == "default":
+        return request.getfixturevalue("default")
+    root = tmp_path_factory.mktemp("study")
+    written, inputs = write_study(root, *STUDIES[request.param])
+    return root, written, inputs, make(root, written["study"], inputs)
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory):
+    """The same of the default study; tests put back what they change."""
+    root = tmp_path_factory.mktemp("default")
+    written, inputs = write_study(root)
+    return root, written, inputs, make(root, written["study"], inputs)
+
+
+@functools.cache
+def _results(study: Path, inputs: tuple[Path, ...]) -> Results:
+    return step.read(study, PUBLISHED, VERSIONS, list(inputs))
+
+
+def results_of(written: dict) -> Results:
+    """What the step reads of a study's files."""
+    return _results(written["study"], tuple(synthetic.measured(written)))
+
+
+class Document(HTMLParser):
+    """Elements of a page in order; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open, self.elements = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        element = {"tag": tag, "attrs": dict(attrs), "within": tuple(self.open)}
+        assert len(dict(attrs)) == len(attrs)
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop()["tag"] == tag, tag
+
+    def all(self, tag: str) -> list[dict]:
+        return [element for element in self.elements if element["tag"] == tag]
+
+
+def without_pictures(text: str) -> str:
+    return re.sub(r"data:image/webp;base64,[\w+/=]+", "data:", text)
+
+
+def cells(text: str) -> dict[tuple, list[str]]:
+    """Cells of each row of the data tables by model, data set, condition and quantity."""
+    rows = re.findall(r'<tr data-q="([^"]+)" data-v="([^"]*)">(.*?)</tr>', text)
+    found = {}
+    for quantity, raw, row in rows:
+        texts = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)
+        names = tuple(name.replace(" ", "_") for name in texts[:3])
+        found[(*names, quantity)] = [raw, *texts[3:]]
+    return found
+
+
+def test_every_number_of_the_documents_is_in_the_page_in_the_same_digits(any_study):
+    _, written, _, text = any_study
+    results = results_of(written)
+    shown, count = cells(text), 0
+    for key, entry in numbers.collect(
+        results.study, results.measurements, results.trainings
+    ).items():
+        place = page_rows.place_of(key, results.study)
+        if place is None or not isinstance(entry, Number):
+            continue
+        *names, measurement, quantity = place
+        raw, _, value, *ends, source = shown[(*names, f"{measurement}.{quantity}")]
+        decimals = numbers.decimals_of(entry)
+        assert value == page.typographic(numbers.written(entry.value, decimals)), key
+        if entry.low is not None:
+            assert ends == [
+                page.typographic(numbers.written(end, decimals)) for end in (entry.low, entry.high)
+            ]
+        assert raw.split(" ")[0] == repr(entry.value)
+        assert source.endswith(".json") or names[0] == page_rows.ALL_DECODERS, key
+        count += 1
+    assert count > 300
+
+
+def test_what_was_not_run_is_said_with_its_reason(default):
+    _, _, _, text = default
+    assert "minilm has no language-model head" in text
+    (row,) = [
+        row
+        for place, row in cells(text).items()
+        if place == ("minilm", "sample_reviews", "zero", "perplexity.*")
+    ]
+    assert row[2] == "not run: minilm has no language-model head"
+    assert "no encoder in this study" not in text
+
+
+def test_headlines_say_what_a_study_lacks(any_study):
+    _, written, _, text = any_study
+    glance = text.split('id="glance"')[1].split("</section>")[0]
+    assert glance.count("<article>") == len(HEADLINES)
+    roles = numbers.model_roles(results_of(written).study)
+    for role, name in roles.items():
+        assert (f"no {role} in this study" in glance) == (name is None)
+    assert glance.count("not run") == {None: 4}.get(roles["decoder"], 0) + (
+        {None: 3}.get(roles["encoder"], 0)
+    )
+
+
+def test_a_changed_measurement_changes_the_page(default):
+    root, written, inputs, before = default
+    (path,) = [
+        p for p in written["perplexity"] if str(p).endswith("decoder/sample_reviews/zero.json")
+    ]
+    kept = path.read_bytes()
+    value = read_sealed(path)
+    value["perplexity"] = {"value": 4321.123, "low": 4311.0, "high": 4331.0}
+    write_sealed(path, value)
+    after = make(root, written["study"], inputs)
+    path.write_bytes(kept)
+    assert ">4321<" not in before
+    place = ("decoder", "sample_reviews", "zero", "perplexity.perplexity")
+    assert cells(after)[place][2:5] == ["4321", "4311", "4331"]
+    glance = after.split('id="glance"')[1].split("</section>")[0]
+    assert '<span class="value">4321</span>' in glance
+    old, new = cells(before), cells(after)
+    changed = {place for place, row in new.items() if old[place] != row}
+    assert changed == {place}
+    assert make(root, written["study"], inputs) == before  # the same bytes each time
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("similarity", "minilm.sample_reviews.intact.similarity"),
+        ("perplexity", "minilm.sample_reviews.intact.perplexity"),
+        ("conditions", "minilm.sample_reviews.intact.conditions"),
+        ("norms", "minilm.sample_reviews.norms"),
+        ("reference", "minilm.sample_reviews.reference"),
+        ("layer_norm", "minilm.sample_reviews.layer_norm"),
+        ("probes", "minilm.sample_reviews.intact.probes"),
+        ("spectra", "minilm.sample_reviews.intact.spectra"),
+        ("components", "minilm.sample_reviews.intact.components"),
+        ("heads", "minilm.sample_reviews.intact.heads"),
+        ("position_embeddings", "minilm.position_embeddings"),
+        ("readback", "minilm.readback"),
+        ("relative_attention", "minilm.relative_attention"),
+        ("random_causal", "random_causal"),
+        ("lags", "minilm.sample_reviews.lags"),
+    ],
+)
+def test_a_missing_measurement_fails_with_its_name(default, kind, name):
+    _, written, _, _ = default
+    results = results_of(written)
+    gone = next(one for one in results.measurements if one["measurement"] == kind)
+    left = [one for one in results.measurements if one is not gone]
+    with pytest.raises(page_rows.MissingError, match=f"^{re.escape(name)}: there is no such"):
+        page_rows.rows_of(dataclasses.replace(results, measurements=left), [])
+
+
+def test_a_missing_training_fails_with_its_name(default):
+    root, written, _, _ = default
+    left = [path for path in synthetic.measured(written) if path not in written["training"]]
+    with pytest.raises(ArtifactError, match=r"decoder\.training"):
+        make(root, written["study"], left)
+
+
+def test_a_measurement_file_that_is_not_there_fails_with_its_name(default):
+    root, written, inputs, _ = default
+    path = written["perplexity"][-1]
+    kept = path.read_bytes()
+    path.unlink()
+    with pytest.raises(ArtifactError, match=re.escape(str(path))):
+        make(root, written["study"], inputs)
+    path.write_bytes(kept)
+
+
+def drop(value: dict, *path) -> None:
+    """Remove what is at a path."""
+    *outer, last = path
+    for part in outer:
+        value = value[part]
+    del value[last]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "message"),
+    [
+        ("similarity", ("d_model",), "the measurement similarity of .*minilm.* lacks 'd_model'"),
+        ("similarity", ("layers", 2), r"minilm\.sample_reviews\.intact\.similarity\.block_2"),
+        ("similarity", ("layers", 0, "cosine", "high"), r"intact\.similarity\.embedding\.cosine"),
+        ("norms", ("r2", "sum", "linear"), r"minilm\.sample_reviews\.norms\.r2\.sum\.linear"),
+        ("readback", ("pairs",), "the measurement readback of minilm lacks 'pairs'"),
+    ],
+)
+def test_a_missing_number_fails_with_its_name(default, kind, path, message):
+    results = copy.deepcopy(results_of(default[1]))
+    drop(next(one for one in results.measurements if one["measurement"] == kind), *path)
+    with pytest.raises(page_rows.MissingError, match=message):
+        page_rows.rows_of(results, [])
+
+
+def test_the_step_names_what_is_missing_in_one_line(default):
+    root, written, inputs, _ = default
+    left = [path for path in inputs if path != written["perplexity"][0]]
+    left = [path for path in left if path.suffix != ".png"]
+    with pytest.raises(
+        ArtifactError, match=r"index\.html: minilm\.sample_reviews\.intact\.perplex"
+    ):
+        make(root, written["study"], left)
+
+
+def test_a_figure_of_other_measurements_fails_with_both_names(default):
+    root, written, inputs, _ = default
+    left = [path for path in inputs if path not in written["scheme_probes"]]
+    with pytest.raises(ArtifactError, match=r"the figure position_probes shows .*scheme_probes"):
+        make(root, written["study"], left)
+
+
+def test_an_altered_figure_is_found(default):
+    root, written, inputs, _ = default
+    path = inputs[-1]
+    kept = path.read_bytes()
+    flip(path)
+    with pytest.raises(DamagedError, match=re.escape(str(path))):
+        make(root, written["study"], inputs)
+    path.write_bytes(kept)
+
+
+def test_the_page_is_sound(any_study):
+    _, _, _, text = any_study
+    document = Document(text)
+    ids = [one["attrs"]["id"] for one in document.elements if "id" in one["attrs"]]
+    assert len(ids) == len(set(ids))
+    assert document.all("html")[0]["attrs"]["lang"] == "en"
+    assert len(document.all("h1")) == 1 and len(document.all("main")) == 1
+    pictures = document.all("img")
+    assert len(pictures) == len(DRAWN)
+    for picture in pictures:
+        assert len(picture["attrs"]["alt"]) > 30
+        assert {"width", "height"} <= picture["attrs"].keys()  # nothing moves while it loads
+    for table in document.all("table"):
+        inside = [one for one in document.elements if table in one["within"]]
+        assert any(one["tag"] == "caption" for one in inside)
+        assert all("scope" in one["attrs"] for one in inside if one["tag"] == "th")
+    for control in [*document.all("input"), *document.all("select")]:
+        assert any(one["tag"] == "label" for one in control["within"])
+    for link in document.all("a"):
+        assert link["attrs"]["href"].removeprefix("#") in ids
+    for one in document.elements:
+        for attribute in ("aria-labelledby", "for"):
+            assert one["attrs"].get(attribute, ids[0]) in ids
+    titles = [int(one["tag"][1]) for one in document.elements if re.fullmatch("h[1-6]", one["tag"])]
+    assert all(after - before <= 1 for before, after in itertools.pairwise(titles))
+
+
+def test_the_page_asks_nothing_of_a_network_and_holds_no_place_or_time(any_study):
+    root, _, _, text = any_study
+    rest = without_pictures(text)
+    assert "//" not in re.sub(r"(?m)^\s*//.*$", "", rest)
+    assert not re.search(r"@import|url\(|<iframe|fetch\(|XMLHttpRequest|WebSocket", rest)
+    assert str(root) not in without_root(rest, root)
+    assert not re.search(r"\b20\d\d-\d\d-\d\d\b|\d\d:\d\d", rest)
+    assert len(text.encode()) < page.MOST_BYTES
+
+
+def without_root(text: str, root: Path) -> str:
+    """Measurements lie below the root here; in the project their paths begin at it."""
+    return text.replace(f"{root}/data/measurements", "data/measurements")
+
+
+def test_names_are_escaped(default):
+    root, written, inputs, _ = default
+    kept = written["study"].read_bytes()
+    study = read_json(written["study"])
+    study["study"]["title"] = "<b>x</b> & 'y'"
+    write_json(written["study"], study)
+    text = make(root, written["study"], inputs)
+    written["study"].write_bytes(kept)
+    assert "<b>x</b>" not in text
+    assert "&lt;b&gt;x&lt;/b&gt; &amp;" in text
+
+
+def test_every_figure_has_words():
+    assert set(ALT) >= set(FIGURES)
+    assert set(NARROW) <= set(FIGURES)
+    captions = CAPTIONS.read_text(encoding="utf-8")
+    for name in FIGURES:
+        assert len(step.caption_of(captions, name)) > 40, f"{CAPTIONS} has no caption of {name}"
+
+
+def test_every_table_shows_what_its_figure_is_about(default):
+    _, _, _, text = default
+    for name in DRAWN:
+        block = text.split(f'id="figure-{name.replace("_", "-")}"')[1]
+        block = re.split("<figure|</section>", block)[0]
+        kinds = {place[3].split(".")[0] for place in cells(block)}
+        inputs = set(synthetic.FIGURE_INPUTS[name])
+        if "conditions" in inputs:
+            inputs |= {"extrapolation"}  # whose files lie beside them
+        assert kinds <= inputs
+        assert kinds or name == "mask_semantics", name
+
+
+def test_a_role_hides_no_model_of_the_same_name():
+    study = synthetic.study_file()
+    study["study"]["models"] = ["first", "decoder"]
+    study["models"] = {
+        "first": {**study["models"]["decoder"]},
+        "decoder": {**study["models"]["decoder"]},
+    }
+    assert numbers.model_roles(study)["decoder"] == "first"
+    turned = list(page_rows.views(study))
+    assert len(turned) == 2
+    assert numbers.model_roles(turned[1])["decoder"] == "decoder"
+    assert page_rows.place_of("decoder.readback.margin", turned[0])[0] == "first"
+    assert page_rows.place_of("decoder.readback.margin", turned[1])[0] == "decoder"
+
+
+def test_a_model_with_the_name_of_another_role_is_refused():
+    study = synthetic.study_file()
+    study["study"]["models"] = ["encoder"]
+    study["models"] = {"encoder": study["models"]["decoder"]}
+    with pytest.raises(page_rows.MissingError, match="'encoder'"):
+        list(page_rows.views(study))
+
+
+def test_estimates_of_a_measurement_without_keys_are_shown(default):
+    """A measurement that the documents do not know yet is in the page all the same."""
+    _, written, _, _ = default
+    results = results_of(written)
+    new = {
+        "measurement": "new_one", "status": "measured", "reason": None,
+        "run": {"model": "minilm"},
+        "tasks": [{"task": "sorting", "accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}}],
+    }  # fmt: skip
+    known = dataclasses.replace(results, measurements=[*results.measurements, new])
+    source = page_rows.Source("measurements/new_one/minilm.json", "new_one", new["run"])
+    (row,) = [r for r in page_rows.rows_of(known, [source]) if r.measurement == "new_one"]
+    assert (row.model, row.quantity) == ("minilm", "tasks.sorting.accuracy")
+    assert row.entry == Number(0.5, 0.4, 0.6)
+    assert row.sources == (source.path,)
+
+
+trees = st.recursive(
+    st.floats(-9, 9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees, st.floats(-9, 9))
+def test_an_estimate_is_found_wherever_it_is(tree, value):
+    planted = {"value": value, "low": value - 1, "high": value + 1}
+    assert list(page_rows.estimates(tree)) == []
+    found = list(page_rows.estimates({"here": [tree, {"name": "there", "deep": planted}]}))
+    assert found == [(("here", "there", "deep"), Number(value, value - 1, value + 1))]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("12.5", "12.5"),
+        ("-0.031", "−0.031"),
+        ("1.20e+07", "1.20 × 10⁷"),
+        ("-4.1e-15", "−4.1 × 10⁻¹⁵"),
+    ],
+)
+def test_numbers_are_typographic(text, shown):
+    assert page.typographic(text) == shown
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L"])
+def test_pictures_are_embedded_without_loss(mode):
+    generator = np.random.default_rng(0)
+    made = Image.fromarray(generator.integers(0, 256, (40, 60, 3), np.uint8)).convert(mode)
+    file = io.BytesIO()
+    made.save(file, format="PNG")
+    found = page.embedded(file.getvalue())
+    content = io.BytesIO(base64.b64decode(found["uri"].split(",")[1]))
+    with Image.open(content) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), np.asarray(made.convert("RGB")))
+
+
+def test_a_row_that_was_not_run_has_one_line_a_reason():
+    rows = [
+        page_rows.Row("m", "d", "c", "k", f"q{index}", f"q{index}", NotRun("no head"))
+        for index in range(3)
+    ]
+    (line,) = page.table(rows, ".")
+    assert (line["label"], line["quantity"], line["reason"]) == ("k, 3 quantities", "*", "no head")

@@ -1,0 +1,87 @@
+"""Hooks are the linters of `make test`; citation, Japanese README and links keep up."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from ruamel.yaml import YAML
+
+from .synthetic import PROJECT
+
+HOOKS = YAML(typ="safe").load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"]
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+
+
+def linters() -> set[str]:
+    """Commands of `make test` before the tests, as a hook writes them: of a commit's files."""
+    target = re.search(r"(?m)^test:.*\n((?:\t.+\n)+)", (PROJECT / "Makefile").read_text())[1]
+    commands = re.findall(r"\$\(BIN\)/([^&\n]+)", target)
+    plain = {re.sub(r" --check\b| \.$| Snakefile workflow/rules", "", c.strip()) for c in commands}
+    return {command for command in plain if "pytest" not in command}
+
+
+def test_hooks_are_the_linters_of_make_test_and_need_no_network():
+    assert [repository["repo"] for repository in HOOKS] == ["local"]
+    hooks = HOOKS[0]["hooks"]
+    assert {hook["entry"].removesuffix(" --force-exclude") for hook in hooks} == linters()
+    assert len(linters()) == 5
+    assert {hook["language"] for hook in hooks} == {"system"}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_checked"),
+    [
+        ("Snakefile", True),
+        ("workflow/rules/data.smk", True),
+        ("workflow/rules/data.py", False),
+        ("docs/Snakefile.md", False),
+    ],
+)
+def test_snakefmt_sees_rules_alone(path, is_checked):
+    (hook,) = (hook for hook in HOOKS[0]["hooks"] if hook["id"] == "snakefmt")
+    assert bool(re.search(hook["files"], path)) == is_checked
+
+
+def test_what_make_test_runs_is_installed():
+    extra = " ".join(PYPROJECT["project"]["optional-dependencies"]["test"])
+    locked = (PROJECT / "requirements.lock").read_text()
+    for name in ("mypy", "ruff", "snakefmt"):
+        assert re.search(rf"\b{name}\b", extra), f"pyproject.toml: the extra test lacks {name}"
+        assert re.search(rf"(?m)^{name}==", locked), f"requirements.lock lacks {name}"
+
+
+def test_the_citation_is_of_this_version():
+    citation = YAML(typ="safe").load((PROJECT / "CITATION.cff").read_text())
+    assert str(citation["version"]) == PYPROJECT["project"]["version"]
+    assert citation["license"] == PYPROJECT["project"]["license"]
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["authors"] == [{"name": "The posenc developers"}]
+    assert {"title", "message", "type", "abstract"} <= citation.keys()
+
+
+def commands(text: str) -> list[str]:
+    """Lines of shell blocks, without their comments, which are in the page's language."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line]
+
+
+def test_the_japanese_readme_has_the_same_commands_and_pages():
+    english, japanese = (
+        (PROJECT / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md")
+    )
+    assert commands(english) == commands(japanese)
+    pages = r"(?m)^\| \[(docs/[\w.-]+)\]\(\1\)"
+    assert re.findall(pages, english) == re.findall(pages, japanese)
+    assert "](README.ja.md)" in english and "](README.md)" in japanese
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "README.ja.md", "CONTRIBUTING.md", "docs/architecture.md"]
+)
+def test_links_lead_somewhere(page):
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    folder = (PROJECT / page).parent
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("https://") or (folder / target).exists(), target

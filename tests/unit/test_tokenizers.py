@@ -1,0 +1,558 @@
+"""Tokenizers: their codes can be read back, their bits are those by hand, runs can be resumed."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from posenc.config.datasets import Content, Text
+from posenc.config.experiments import TokenizersTraining
+from posenc.config.params import load
+from posenc.datasets import japanese, reviews
+from posenc.datasets.documents import write_documents
+from posenc.figures import tokenizers as figure_of
+from posenc.files import ArtifactError, read_sealed, write_json
+from posenc.measures import tokenizers as measures
+from posenc.measures.perplexity import entropy
+from posenc.networks.tokenizers import language_model, nll, summed_nll
+from posenc.steps import tokenizers as summary
+from posenc.steps import tokenizers_trials as step
+from posenc.tokenization import END_OF_TEXT
+from posenc.tokenizer_kinds import (
+    UNKNOWN,
+    TokenizerError,
+    rebuild,
+    tokenize,
+    train_tokenizer,
+    whole_entries,
+)
+
+from . import synthetic
+from .test_figures import check_texts, texts
+
+KINDS = ["whitespace", "character", "bpe", "unigram"]
+SMALL = TokenizersTraining(
+    datasets=["english", "kana"],
+    training_documents=24,
+    validation_documents=4,
+    test_documents=6,
+    kinds=KINDS,
+    vocabulary_size=640,
+    normalizations=["none", "NFKC"],
+    n_layers=1,
+    d_model=16,
+    n_heads=2,
+    context_bytes=48,
+    optimization={
+        "steps": 4,
+        "batch": 4,
+        "learning_rate": 1e-2,
+        "warmup_steps": 1,
+        "weight_decay": 0.0,
+        "precision": "float32",
+        "validate_steps": 2,
+        "patience": None,
+        "checkpoint_steps": 2,
+    },
+)
+ENGLISH = [reviews.review(random.Random(seed), 1 + seed % 10) for seed in range(40)]
+ENGLISH = [text.replace("<br /><br />", "\n")[-240:] for text in ENGLISH]
+KANA = [japanese.review(random.Random(seed), 1 + seed % 10) for seed in range(40)]
+KANA = [text.replace("<br /><br />", "\n")[-120:] for text in KANA]
+# Without the mark that stands for a space in pieces.
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"), min_size=1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        (kind, name): train_tokenizer(kind, some[:24], 640)
+        for kind in KINDS
+        for name, some in (("english", ENGLISH), ("kana", KANA))
+    }
+
+
+# The measures.
+
+
+@given(st.lists(TEXT))
+def test_a_spelling_is_read_back_and_has_its_length(pieces):
+    code = measures.spell(pieces)
+    assert measures.read_spelling(code) == pieces
+    lengths = [len(piece.encode()) for piece in pieces]
+    assert measures.spelling_bits(lengths) == 8 * len(code)
+
+
+def test_spellings_satisfy_kraft_s_inequality():
+    points = [*range(0xD800), *range(0xE000, 0x110000)]
+    used = set("".join(map(chr, points)).encode())
+    assert measures.END[0] not in used
+    # There are fewer than len(used)**n pieces of n bytes: the sum of 2**-bits must not exceed 1.
+    total = sum(len(used) ** n * 2 ** -measures.spelling_bits([n]) for n in range(100))
+    assert 0 < total <= 1
+
+
+@given(TEXT, st.integers(2, 1000))
+def test_bits_of_a_uniform_guess_by_hand(text, vocabulary):
+    size = len(text.encode())
+    bits = measures.code_length(measures.uniform_nll(7, vocabulary), [3, 1], size)
+    assert bits["total"] == pytest.approx((7 * math.log2(vocabulary) + 8 * 4 + 8 * 2) / size)
+    assert bits["total"] == bits["model"] + bits["spelling"]
+
+
+@given(st.lists(TEXT, min_size=1), st.integers(0, 100))
+def test_fertility_by_brute_force(some, tokens):
+    words = characters = size = 0
+    for text in some:
+        words += len([word for word in text.split() if word])
+        for character in text:
+            characters += 1
+            size += len(character.encode())
+    if not words:
+        with pytest.raises(ValueError, match="word"):
+            measures.fertility(tokens, some)
+        return
+    assert measures.fertility(tokens, some) == {
+        "per_word": tokens / words,
+        "per_character": tokens / characters,
+        "per_byte": tokens / size,
+    }
+
+
+@given(TEXT)
+def test_byte_offsets_by_brute_force(text):
+    expected = [len(text[:place].encode()) for place in range(len(text) + 1)]
+    assert measures.byte_offsets(text, range(len(text) + 1)).tolist() == expected
+
+
+@given(st.lists(TEXT, min_size=1))
+def test_a_change_is_counted_by_characters_and_documents(some):
+    changed = [unicodedata.normalize("NFKC", text) for text in some]
+    found = measures.change(some, changed)
+    assert found["documents"] == np.mean([a != b for a, b in zip(some, changed, strict=True)])
+    joined = "".join(some)
+    alone = [unicodedata.normalize("NFKC", c) != c for c in joined]
+    if found["documents"]:
+        assert found["characters"] == pytest.approx(np.mean(alone))
+    assert measures.change(some, some) == {"documents": 0.0, "characters": 0.0, "bytes": 1.0}
+
+
+@given(st.lists(st.sampled_from("AaＡａｱアｲイ１1Z"), min_size=1))
+def test_merging_forms_never_raises_the_entropy(characters):
+    def bits(symbols):
+        _, counts = np.unique(symbols, return_counts=True)
+        return entropy(counts / counts.sum(), base=2)
+
+    merged = [unicodedata.normalize("NFKC", c) for c in characters]
+    assert bits(merged) <= bits(characters) + 1e-12
+    fewer = len(set(characters)) - len(set(merged))
+    assert measures.merged_entries(characters) == fewer
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: measures.code_length(1.0, [], 0), "without bytes"),
+        (lambda: measures.spelling_bits([-1]), "fewer than 0"),
+        (lambda: measures.segment_of([3, 2], 4), "order"),
+        (lambda: measures.change(["a"], []), "1 texts"),
+    ],
+)
+def test_what_has_no_measure_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# The kinds.
+
+
+@settings(deadline=None, max_examples=60)
+@given(text=TEXT)
+def test_nothing_is_lost_but_what_is_not_known(tokenizers, text):
+    """The tokens and the spelled pieces give back any text; those of bytes alone do."""
+    for (kind, _), tokenizer in tokenizers.items():
+        encoding = tokenizer.encode(text)
+        assert rebuild(tokenizer, text, encoding) == text, kind
+        found = tokenize(tokenizer, [text], 16, decode=True)
+        assert found.rebuilt == 1
+        if kind == "bpe":
+            assert found.exact == 1 and not found.unknown_bytes
+        if kind != "bpe" and not found.unknown_bytes:
+            assert found.exact == 1
+        # What is known and what is spelled make up all bytes.
+        unknown = tokenizer.token_to_id(UNKNOWN)
+        known = [token for token in encoding.ids if token != unknown]
+        entries = [tokenizer.decode([token], skip_special_tokens=False) for token in known]
+        if kind != "bpe":
+            size = len("".join(entries).encode()) + sum(found.unknown_bytes)
+            assert size == len(text.encode())
+
+
+@pytest.mark.parametrize("name", ["english", "kana"])
+def test_segments_are_cut_at_the_same_bytes_for_all_kinds(tokenizers, name):
+    some, size = (ENGLISH if name == "english" else KANA)[30:34], 48
+    counts = [-(-len(text.encode()) // size) for text in some]
+    for kind in KINDS:
+        tokenizer = tokenizers[kind, name]
+        end = tokenizer.token_to_id(END_OF_TEXT)
+        found = tokenize(tokenizer, some, size)
+        assert len(found.segments) == len(found.contexts) == sum(counts)
+        first = 0
+        for text, count in zip(some, counts, strict=True):
+            encoding = tokenizer.encode(text)
+            own = found.segments[first : first + count]
+            joined = np.concatenate(own).tolist()
+            assert joined == [*encoding.ids, end]
+            # Each segment follows what stands before it.
+            before = np.cumsum([0, *map(len, own[:-1])])
+            stream = [end, *joined]
+            assert found.contexts[first : first + count] == [stream[place] for place in before]
+            # By brute force: the bytes before a token say where it is.
+            place = [len(text[:start].encode()) // size for start, _ in encoding.offsets]
+            assert [n for n, part in enumerate(own[:-1]) for _ in part] == [
+                n for n in place if n < count - 1
+            ]
+            first += count
+    assert step.segment_bytes(some, size).sum() == sum(len(text.encode()) for text in some)
+    assert len(step.segment_bytes(some, size)) == sum(counts)
+
+
+def test_segments_hold_no_more_tokens_than_the_model_has_positions(tokenizers):
+    hard = ["\U0001f600" * 40, "é" * 50, "a" * 64, "\x00" * 100]
+    for tokenizer in tokenizers.values():
+        for size in (16, 17, 18, 19):
+            longest = max(map(len, tokenize(tokenizer, hard, size).segments))
+            assert longest <= size + 4
+
+
+def test_nfkc_makes_one_entry_of_two_widths():
+    widths = ["ＤＶＤとDVDとﾋﾟｱﾉとピアノ"] * 3
+    ordinary = [unicodedata.normalize("NFKC", text) for text in widths]
+    apart = whole_entries(train_tokenizer("character", widths, 300))
+    merged = whole_entries(train_tokenizer("character", ordinary, 300))
+    assert {"Ｄ", "D", "ﾋ", "ピ"} <= set(apart) and "ﾋ" not in merged
+    assert {"D", "ピ"} <= set(merged)
+    # D and V, ア and ノ; the half-width ピ is two characters.
+    assert measures.merged_entries(apart) == 4 and measures.merged_entries(merged) == 0
+    for kind in KINDS:
+        tokenizer = train_tokenizer(kind, ordinary, 300)
+        assert measures.merged_entries(whole_entries(tokenizer)) == 0
+
+
+def test_a_mark_that_pieces_use_for_the_space_is_counted_as_lost(tokenizers):
+    found = tokenize(tokenizers["unigram", "english"], ["a ▁ b"], 16, decode=True)
+    assert found.rebuilt == found.exact == 0
+
+
+def test_words_and_characters_are_the_frequent_ones():
+    tokenizer = train_tokenizer("whitespace", ["a bb bb\nccc bb", "a bb"], 5)
+    # Beside the end and the unknown: " bb" comes four times, "a" twice, the others once.
+    entries = whole_entries(tokenizer)
+    assert entries[:2] == [" bb", "a"] and len(entries) == 3
+    found = tokenize(tokenizer, [" bbb bb"], 300)
+    assert found.count == 2 and found.unknown_bytes == [4]
+
+
+def test_a_unigram_model_without_room_for_all_characters_is_refused():
+    with pytest.raises(TokenizerError, match=r"vocabulary_size 50 has no room for the \d+ char"):
+        train_tokenizer("unigram", KANA[:20], 50)
+
+
+def test_tokenizers_are_the_same_in_every_process(tokenizers):
+    """The trainers count in hash maps whose order differs between processes."""
+    program = (
+        "import json, sys\n"
+        "from posenc.tokenizer_kinds import train_tokenizer\n"
+        "kinds, some = json.load(sys.stdin)\n"
+        "print(json.dumps([train_tokenizer(kind, some, 640).to_str() for kind in kinds]))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps([KINDS, KANA[:24]]),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert json.loads(printed) == [tokenizers[kind, "kana"].to_str() for kind in KINDS]
+
+
+# The model.
+
+
+def test_losses_are_those_of_every_token_by_itself(tokenizers):
+    tokenizer = tokenizers["bpe", "english"]
+    found = tokenize(tokenizer, ENGLISH[30:33], SMALL.context_bytes)
+    network = language_model(SMALL, tokenizer.get_vocab_size(), 0).eval()
+    by_hand = 0.0
+    with torch.inference_mode():
+        for context, segment in zip(found.contexts, found.segments, strict=True):
+            stream = [context, *segment.tolist()]
+            for place in range(1, len(stream)):
+                logits = network(torch.tensor([stream[:place]])).logits[0, -1].double()
+                by_hand -= float(torch.log_softmax(logits, -1)[stream[place]])
+    for batch in (1, 5, 64):
+        assert summed_nll(network, found, batch, "cpu") == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_a_model_that_knows_nothing_costs_a_uniform_guess(tokenizers):
+    for (kind, name), tokenizer in tokenizers.items():
+        some = (ENGLISH if name == "english" else KANA)[30:32]
+        found, vocabulary = (
+            tokenize(tokenizer, some, SMALL.context_bytes),
+            tokenizer.get_vocab_size(),
+        )
+        network = language_model(SMALL, vocabulary, 0).eval()
+        with torch.no_grad():
+            network.get_input_embeddings().weight.zero_()
+        # Every token of the texts and each text's end.
+        expected = (found.count + 2) * math.log(vocabulary)
+        assert summed_nll(network, found, 8, "cpu") == pytest.approx(expected, rel=1e-5), kind
+
+
+def test_segments_without_a_token_cost_nothing_and_can_be_learned_from(tokenizers):
+    tokenizer = tokenizers["whitespace", "kana"]
+    found = tokenize(tokenizer, KANA[30:31], 16)
+    empty = [row for row, segment in enumerate(found.segments) if not len(segment)]
+    assert len(empty) > 5
+    network = language_model(SMALL, tokenizer.get_vocab_size(), 0)
+    total, count = nll(network, found, empty, "cpu")
+    (total / max(1, count)).backward()
+    assert float(total.detach()) == 0 and count == 0
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+
+
+# The steps.
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """Documents of two data sets, and the config of their trials."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    texts = {}
+    for name, some, form in (("english", ENGLISH, "NFKC"), ("kana", KANA, "none")):
+        content = Content(format="imdb", text=Text(line_breaks="newline", normalization=form))
+        documents = (
+            {
+                "document_id": f"{row}",
+                "split": "train" if row < 30 else "test",
+                "text": unicodedata.normalize("NFKC", text) if form == "NFKC" else text,
+            }
+            for row, text in enumerate(some)
+        )
+        write_documents(documents, folder / f"{name}.parquet", content, {})
+        texts[name] = {
+            "normalization": form,
+            "evaluation": {"split": "test", "documents": 10, "seed": 1},
+        }
+    write_json(folder / "config.json", {"parameters": SMALL.model_dump(), "texts": texts})
+    return folder
+
+
+def trained(job, seed, name="", **config):
+    """Run the trials of a seed."""
+    path = job / "config.json"
+    if config:
+        path = job / f"config{name}.json"
+        write_json(path, {**json.loads((job / "config.json").read_text()), **config})
+    output = job / f"{seed}{name}.json"
+    documents = [job / "english.parquet", job / "kana.parquet"]
+    step.main(seed, path, documents, output, job / f"partial{seed}{name}")
+    return output
+
+
+@pytest.fixture(scope="module")
+def files(job):
+    return [read_sealed(trained(job, seed)) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def measured(files):
+    return summary.summarise(files, 0.9)
+
+
+def test_nothing_is_run_twice(files):
+    variants = [tuple(one["variant"].values()) for one in files[0]["trials"]]
+    assert variants == [
+        *(("english", "none", kind) for kind in KINDS),
+        *(("kana", form, kind) for form in ("none", "NFKC") for kind in KINDS),
+    ]
+
+
+def test_all_tokenizers_are_compared_on_the_same_bytes(files):
+    for file in files:
+        for name in ("english", "kana"):
+            for form in ("none", "NFKC"):
+                some = [
+                    one for one in file["trials"]
+                    if one["variant"]["dataset"] == name
+                    and one["variant"]["normalization"] == form
+                ]  # fmt: skip
+                assert len({one["training_bytes"] for one in some}) <= 1
+                assert len({one["facts"]["body_parameters"] for one in some}) <= 1
+                assert len({json.dumps(one["facts"]["test"]) for one in some}) <= 1
+                for one in some:
+                    bits, facts = one["bits_per_byte"], one["facts"]
+                    # A few steps are enough where there are few tokens.
+                    if one["variant"]["kind"] == "character":
+                        assert bits["total"] < facts["uniform_bits_per_byte"]
+                    own = one["bits_per_original_byte"]["total"]
+                    assert own == pytest.approx(bits["total"] * facts["changed"]["bytes"])
+                    assert (own == bits["total"]) == (form == "none")
+
+
+def test_facts_are_those_of_the_kinds(files):
+    for one in files[0]["trials"]:
+        facts, kind = one["facts"], one["variant"]["kind"]
+        assert facts["rebuilt"] == 1 and facts["vocabulary"] <= SMALL.vocabulary_size
+        assert facts["embedding_parameters"] == facts["vocabulary"] * SMALL.d_model
+        if kind == "bpe":
+            assert facts["round_trip"] == 1 and facts["unknown"] == {"tokens": 0, "bytes": 0}
+        if kind == "character":
+            assert facts["fertility"]["per_character"] == 1
+        if kind == "whitespace":
+            lines = facts["fertility"]["per_word"]
+            assert 1 <= lines < 2
+            if one["variant"]["dataset"] == "kana":
+                assert facts["round_trip"] == 0 and facts["unknown"]["bytes"] > 0.9
+        is_changed = one["variant"]["normalization"] == "NFKC"
+        assert (facts["changed"]["documents"] > 0.3) == is_changed
+        if is_changed:
+            assert facts["merged_by_nfkc"] == 0
+    json.dumps(files, allow_nan=False)
+
+
+def test_a_killed_seed_ends_with_the_same_file(job, files, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    real = step.trial
+
+    def killing(corpus, kind, parameters, seed, checkpoint, report, device):
+        def dying(number, loss):
+            report(number, loss)
+            if kind == "unigram" and number == 3:
+                raise Killed
+
+        return real(corpus, kind, parameters, seed, checkpoint, dying, device)
+
+    monkeypatch.setattr(step, "trial", killing)
+    with pytest.raises(Killed):
+        trained(job, 1, "killed")
+    monkeypatch.setattr(step, "trial", real)
+    seen = []
+    monkeypatch.setattr(step, "trial", lambda *a: seen.append(a[1]) or real(*a))
+    output = trained(job, 1, "killed")
+    # The three that were done are not done again.
+    assert seen[0] == "unigram" and len(seen) == 9
+    assert output.read_bytes() == (job / "1.json").read_bytes()
+    assert not (job / "partial1killed").exists()
+
+
+def test_the_summary_is_arithmetic_over_seeds(files, measured):
+    assert len(measured["tokenizers"]) == 12
+    totals = {
+        tuple(one["variant"].values()): [
+            next(t for t in file["trials"] if t["variant"] == one["variant"])
+            ["bits_per_original_byte"]["total"] for file in files
+        ]
+        for one in files[0]["trials"]
+    }  # fmt: skip
+    for one in measured["tokenizers"]:
+        key = one["dataset"], one["normalization"], one["kind"]
+        assert one["bits_per_original_byte"]["total"]["values"] == totals[key]
+        assert one["bits_per_original_byte"]["total"]["value"] == pytest.approx(
+            np.mean(totals[key])
+        )
+    assert len(measured["differences"]) == 9
+    for one in measured["normalizations"]:
+        ours, theirs = (totals[one["dataset"], form, one["kind"]] for form in ("NFKC", "none"))
+        assert one["bits_per_original_byte"]["values"] == pytest.approx(np.subtract(ours, theirs))
+    assert [one["kind"] for one in measured["normalizations"]] == KINDS
+    for one in measured["differences"]:
+        assert one["reference"] == "bpe" and one["kind"] != "bpe"
+
+
+def test_tokenizers_that_differ_between_seeds_are_refused(files):
+    other = json.loads(json.dumps(files[1]))
+    other["trials"][2]["facts"]["vocabulary"] += 1
+    with pytest.raises(ArtifactError, match="english none bpe differ"):
+        summary.summarise([files[0], other], 0.95)
+
+
+def test_the_measurement_is_written(job, files, tmp_path):
+    paths = [str(trained(job, seed)) for seed in (0, 1)]
+    write_json(tmp_path / "c.json", {"name": "sample", "seeds": [0, 1], "confidence": 0.95})
+    import typer
+
+    app = typer.Typer()
+    app.command()(summary.main)
+    options = ["--config", str(tmp_path / "c.json"), "--output", str(tmp_path / "out.json")]
+    result = CliRunner().invoke(app, [*paths, *options], catch_exceptions=False)
+    assert result.exit_code == 0
+    written = read_sealed(tmp_path / "out.json")
+    assert written["measurement"] == "tokenizers" and written["catalogue"] == ["D3"]
+    # No text of a data set.
+    assert not any(ord(c) > 0x2FFF for c in (tmp_path / "out.json").read_text())
+
+
+def test_what_is_missing_is_named(job):
+    few = {**SMALL.model_dump(), "training_documents": 30}
+    with pytest.raises(ArtifactError, match=r"training_documents and .* 34 .* has 30"):
+        trained(job, 0, "few", parameters=few)
+    absent = {**SMALL.model_dump(), "datasets": ["english", "other"]}
+    with pytest.raises(ArtifactError, match=r"data set other"):
+        trained(job, 0, "absent", parameters=absent)
+    texts = json.loads((job / "config.json").read_text())["texts"]
+    texts["english"]["evaluation"]["split"] = "train"
+    with pytest.raises(ArtifactError, match=r"english.evaluation.split is 'train'"):
+        trained(job, 0, "split", texts=texts)
+
+
+# The figure.
+
+
+def test_the_figure_shows_the_bits_and_their_intervals(measured):
+    sections = load(synthetic.PROJECT / "params.yaml").figures
+    one = {"measurement": "tokenizers", "run": {}, "status": "measured", **measured}
+    figure = figure_of.draw([one], sections.tokenizers, sections.style)
+    check_texts(figure)
+    points = [
+        line.get_xdata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "o"
+        and len(line.get_xdata()) == 1
+    ]  # fmt: skip
+    assert sorted(points) == sorted(
+        entry["bits_per_original_byte"]["total"]["value"] for entry in measured["tokenizers"]
+    )
+    ends = {tuple(line.get_xdata()) for line in figure.axes[0].get_lines()}
+    for entry in measured["tokenizers"]:
+        total = entry["bits_per_original_byte"]["total"]
+        assert (total["low"], total["high"]) in ends
+    fewer = [entry for entry in measured["tokenizers"] if entry["dataset"] == "english"]
+    more = [{**entry, "dataset": "another_data_set"} for entry in fewer]
+    for entries in (fewer, [*measured["tokenizers"], *more]):
+        figure = figure_of.draw(
+            [{**one, "tokenizers": entries}], sections.tokenizers, sections.style
+        )
+        check_texts(figure)
+    absent = {**one, "status": "not run", "reason": "too large"}
+    figure = figure_of.draw([absent], sections.tokenizers, sections.style)
+    assert "too large" in texts(figure)[0].get_text()

@@ -1,0 +1,191 @@
+"""The recipes of CONTRIBUTING.md: each patch applies, and does what the page says of it.
+
+A patch that no longer applies: CONTRIBUTING.md, "When a patch no longer applies".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from posenc.config.params import load
+from posenc.datasets.documents import read_documents
+from tests.workflow.conftest import ROOT, Project
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+SECTIONS = {
+    "-".join(title.lower().split()): text
+    for title, text in re.findall(r"(?ms)^### (Add .+?)\n(.+?)(?=^###? |\Z)", PAGE)
+}
+"""The recipes by the names of their patches."""
+PATCHES = {name: ROOT / f"docs/recipes/{name}.patch" for name in SECTIONS}
+
+
+def copy_of(folder: Path, *patches: str) -> Project:
+    """The project as git would clone it, with patches applied and its schema written."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in listed.splitlines():
+        target = folder / name
+        if not (ROOT / name).is_file() and not (ROOT / name).is_symlink():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    project = Project(folder)
+    # DVC looks for a repository, and git applies a patch to one.
+    project.run("git", "init", "--quiet")
+    for patch in patches:
+        project.run("git", "apply", "--verbose", str(PATCHES[patch]))
+    if patches:
+        project.run("posenc", "schema")
+    return project
+
+
+def read_by(project: Project) -> Mapping[str, str]:
+    """Checksums of what jobs read of params.yaml, the code of steps left out."""
+    root = project.folder / "data/config"
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*.json")
+        if "code" not in path.relative_to(root).parts
+    }
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory) -> dict[str, Project]:
+    """The project as it is (``""``), with each recipe, and with all of them (``"all"``)."""
+    chosen = {"": [], **{name: [name] for name in SECTIONS}, "all": list(SECTIONS)}
+    folders = {name: tmp_path_factory.mktemp(name or "plain") for name in chosen}
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.map(lambda name: copy_of(folders[name], *chosen[name]), chosen)
+        return dict(zip(chosen, made, strict=True))
+
+
+@pytest.fixture(scope="module")
+def planned(copies) -> dict[str, dict[str, int]]:
+    """Jobs of a first run of the default study, by rule, in every copy with one recipe or none."""
+    names = ["", *SECTIONS]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(names, pool.map(lambda n: copies[n].planned(), names), strict=True))
+
+
+def test_there_are_five_recipes_and_five_patches():
+    assert list(SECTIONS) == [
+        f"add-a-{kind}" for kind in ("data-set", "model", "condition", "measurement", "figure")
+    ]
+    assert set(PATCHES.values()) == set((ROOT / "docs/recipes").glob("*"))
+
+
+@pytest.mark.parametrize("recipe", SECTIONS)
+def test_a_recipe_names_the_files_of_its_patch(recipe):
+    patched = set(re.findall(r"(?m)^\+\+\+ b/(.+)$", PATCHES[recipe].read_text()))
+    named = re.findall(r"`([\w/]+\.\w+)`", SECTIONS[recipe].split("```sh")[0])
+    at_the_top = {"params.yaml", "dvc.yaml"}
+    assert patched == {path for path in named if "/" in path or path in at_the_top}
+    assert PATCHES[recipe].name in SECTIONS[recipe].split("```sh")[1]
+
+
+@pytest.mark.parametrize("recipe", SECTIONS)
+def test_the_parameters_are_right_and_the_schema_follows(copies, recipe):
+    project = copies[recipe]
+    assert "params.yaml is valid" in project.run("posenc", "check").stdout
+    schema = "workflow/schemas/params.schema.json"
+    same = (project.folder / schema).read_bytes() == (copies[""].folder / schema).read_bytes()
+    assert same == ("posenc schema" not in SECTIONS[recipe])
+
+
+@pytest.mark.parametrize("recipe", SECTIONS)
+def test_a_run_plans_the_jobs_that_the_recipe_says(planned, recipe):
+    before, after = planned[""], planned[recipe]
+    more = {rule: n - before.get(rule, 0) for rule, n in after.items() if n != before.get(rule, 0)}
+    said = re.search(r"(?s)Adds (?:jobs: |no jobs)(.*?)[.:]", SECTIONS[recipe])[1]
+    models = len(load(ROOT / "params.yaml").study.models)
+    count = models if "for each model" in said else 1
+    expected = dict.fromkeys(re.findall(r"`(\w+)`", said), count)
+    if "one of each rule that runs once a model" in said:
+        expected |= {rule: 1 for rule, jobs in before.items() if jobs == models}
+    assert more == expected
+
+
+def test_documents_of_the_own_data_are_made(copies):
+    project = copies["add-a-data-set"]
+    target = "data/documents/own_questions.parquet"
+    project.snakemake("--", target)
+    texts = read_documents(project.folder / target)["text"].to_pylist()
+    assert len(texts) == 4 and "Does Monday come before Tuesday?" in texts
+
+
+def test_the_model_is_built_as_it_says(copies):
+    """Its parameters counted by hand: d = 128, and 12 d² + 13 d a block."""
+    from posenc.training import build
+
+    section = load(copies["add-a-model"].folder / "params.yaml").models["decoder_shallow"]
+    found = sum(p.numel() for p in build(section.source, 1024, 0).parameters())
+    assert found == (1024 + 128) * 128 + 2 * (12 * 128**2 + 13 * 128) + 2 * 128
+
+
+def test_a_condition_reaches_evaluations_alone(copies, planned):
+    before, after = (read_by(copies[name]) for name in ("", "add-a-condition"))
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    models = load(ROOT / "params.yaml").study.models
+    expected = {f"{job}/{model}.json" for job in ("evaluate", "conditions") for model in models}
+    assert changed == {*expected, "study.json"}
+    read = json.loads((copies["add-a-condition"].folder / "data/config/study.json").read_text())
+    assert read["conditions"]["reverse"] == {"position": {"kind": "reverse", "first": 128}}
+
+
+def test_a_measurement_s_number_can_be_printed(copies):
+    """From a made-up measurement, by the copy's own package, under the key that the paper has."""
+    program = (
+        "import sys, tempfile; from pathlib import Path; from tests.unit import synthetic as s;"
+        "from posenc import numbers; from posenc.files import read_json, read_sealed;"
+        "from posenc.results import unbundled;"
+        "w = s.write_inputs(Path(tempfile.mkdtemp()));"
+        "m = [one for path in w['state_norms'] for one in unbundled(read_sealed(path))];"
+        "n = numbers.collect(s.study_file(), m, []);"
+        "print(n['decoder.reviews.zero.state_norms.last'].value)"
+    )
+    assert copies["add-a-measurement"].run("python", "-c", program).stdout.strip() == "20.0"
+
+
+def test_the_tests_of_all_recipes_pass_together(copies):
+    """Those that they bring, and those that compare rules with stages and sections with steps."""
+    project = copies["all"]
+    sections = "test_every_file_is_the_section_of_the_command_that_reads_it[default]"
+    agreement = (
+        "every_file_that_a_rule_makes_is_an_out_of_exactly_one_stage",
+        "a_stage_allows_exactly_the_rules_that_make_its_outs",
+        "the_deps_of_a_stage_are_exactly_the_inputs_of_its_rules",
+        "every_rule_is_in_a_stage",
+        "every_figure_of_params_is_shown_in_a_document",
+    )
+    tests = [
+        *(f"tests/unit/test_{name}.py" for name in ("reverse", "state_norms", "norm_shares")),
+        f"tests/unit/test_plan.py::{sections}",
+        "tests/unit/test_conditions_page.py::test_the_page_names_all_there_is",
+        *(f"tests/workflow/test_agreement.py::test_{name}" for name in agreement),
+    ]
+    project.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+
+
+@pytest.mark.parametrize("recipe", SECTIONS)
+def test_a_patch_is_formatted_as_all_else(copies, recipe):
+    patched = re.findall(r"(?m)^\+\+\+ b/(.+)$", PATCHES[recipe].read_text())
+    python = [path for path in patched if path.endswith(".py")]
+    rules = [path for path in patched if path.endswith(".smk")]
+    project = copies[recipe]
+    if python:
+        project.run("ruff", "check", "--no-cache", *python)
+        project.run("ruff", "format", "--no-cache", "--check", *python)
+    if rules:
+        project.run("snakefmt", "--check", *rules)

@@ -1,0 +1,92 @@
+"""Write the report page: one HTML file with every figure and every number of a study."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from jinja2 import Environment, StrictUndefined
+
+from posenc import page
+from posenc.documents import FIGURES
+from posenc.files import ArtifactError, read_sealed, verify, write_text
+from posenc.page_rows import MissingError, Source, rows_of
+from posenc.results import unbundled
+from posenc.steps.common import run
+from posenc.steps.typeset import read
+
+
+def main(
+    study: Annotated[Path, typer.Option(help="the active study, data/config/study.json")],
+    published: Annotated[Path, typer.Option(help="published numbers, with their source")],
+    versions: Annotated[Path, typer.Option(help="what versions of the library did with a mask")],
+    captions: Annotated[Path, typer.Option(help="captions of figures, as in Snakemake's report")],
+    output: Annotated[Path, typer.Option(help="the page, an .html file")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
+) -> None:
+    """Write the page of the measurements and figures (.png) INPUT."""
+    pictures = {path.stem: path for path in inputs if path.suffix == ".png"}
+    measured = [path for path in inputs if path.suffix != ".png"]
+    results = read(study, published, versions, measured)
+    found = sources(measured)
+    text_of_captions = captions.read_text(encoding="utf-8")
+    drawn = [
+        figure_of(pictures[name], category, caption_of(text_of_captions, name))
+        for name, (category, _) in FIGURES.items()
+        if name in pictures
+    ]
+    for figure in drawn:
+        for path in figure.inputs:
+            if Path(path) not in measured:
+                raise ArtifactError(f"the figure {figure.name} shows {path}, which is no input")
+    measurements = [source.path for source in found if source.measurement != "training"]
+    root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
+    try:
+        text = page.page(results, rows_of(results, found), drawn, root)
+    except MissingError as error:
+        raise ArtifactError(f"{output}: {error}") from error
+    write_text(output, text)
+    size = len(text.encode())
+    if size > page.MOST_BYTES:
+        print(f"warning: {output} has {size} bytes: browsers open it slowly", file=sys.stderr)
+
+
+def sources(inputs: list[Path]) -> list[Source]:
+    """What each file measures, and of which run."""
+    found = []
+    for path in inputs:
+        if path.suffix == ".csv":
+            continue  # the loss curve, which lies beside its summary
+        value = read_sealed(path)
+        for one in unbundled(value):
+            run_of = one.get("run", {"model": one.get("model")})
+            found.append(Source(str(path), one["measurement"], run_of))
+    return found
+
+
+def figure_of(path: Path, category: str, caption: str) -> page.Figure:
+    """Read a figure.
+
+    Raises
+    ------
+    DamagedError
+        If its file was altered.
+    """
+    checksums = path.with_suffix(".json").name
+    picture = verify(path, checksums)
+    inputs = read_sealed(path.with_name(checksums))["inputs"]
+    return page.Figure(path.stem, category, caption, picture.read_bytes(), tuple(inputs))
+
+
+def caption_of(text: str, figure: str) -> str:
+    """A figure's caption in Snakemake's report; its name where it has none."""
+    template = Environment(undefined=StrictUndefined, autoescape=False).from_string(text)
+    caption = " ".join(template.render(snakemake={"wildcards": {"figure": figure}}).split())
+    return caption or page.display(figure).capitalize() + "."
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,25 @@
+# measurements and figures -> one static page with all numbers
+PAGE = ["page.html.jinja", "page.css", "page.js"]
+
+
+rule page:
+    input:
+        measurements=[rules.measurements.input, measured("training")],
+        figures=expand("data/figures/{figure}.png", figure=FIGURES),
+        checksums=expand("data/figures/{figure}.json", figure=FIGURES),
+        captions="workflow/captions/figure.rst",
+        templates=[f"workflow/posenc/templates/{name}" for name in PAGE],
+        study=section("study"),
+        published="paper/published.yaml",
+        versions="docs/mask-versions.json",
+        code=section("code/posenc.steps.page"),
+    output:
+        "report/index.html",
+    log:
+        "logs/page.log",
+    benchmark:
+        "logs/benchmarks/page.tsv"
+    shell:
+        "python -m posenc.steps.page --study {input.study} --published {input.published}"
+        " --versions {input.versions} --captions {input.captions} --output {output}"
+        " {input.measurements} {input.figures} 2>&1 | tee {log}"

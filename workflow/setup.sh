@@ -43,15 +43,15 @@ if [ -n "$install" ]; then
     say "LaTeX is missing and cannot be installed without the right to: $install"
   fi
 fi
-# The tests of the report page open it in Debian's Chromium.
-if ! command -v chromium >/dev/null && command -v apt-get >/dev/null; then
+# Tests open the report page in Debian's Chromium, and read the documents' text with pdftotext.
+if ! { command -v chromium && command -v pdftotext; } >/dev/null && command -v apt-get >/dev/null; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo -n"
   if $sudo true 2>/dev/null; then
-    say "installing Chromium, in which the report page is tested"
+    say "installing Chromium and poppler-utils, which the tests use"
     { $sudo apt-get update -qq &&
-      $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-      > .venv/chromium.log 2>&1 || say "Chromium could not be installed (see .venv/chromium.log)"
+      $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium poppler-utils; } \
+      > .venv/chromium.log 2>&1 || say "Chromium could not be installed (see .venv/chromium.log): tests that need it are skipped"
   else
     say "Chromium is missing: the tests of the report page in a browser will be skipped"
   fi

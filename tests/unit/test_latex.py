@@ -12,7 +12,7 @@ import pytest
 from posenc import latex as availability
 from posenc.config.params import load
 from posenc.documents import DOCUMENTS, FIGURES
-from posenc.files import DamagedError
+from posenc.files import DamagedError, read_sealed, write_sealed
 from posenc.steps import latex, typeset
 
 from . import synthetic
@@ -87,6 +87,47 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
     assert "not run: no decoder in this study" in text
+
+
+@needs_latex
+def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_path):
+    if shutil.which("pdftotext") is None:
+        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
+    root = tmp_path / "edited"
+    shutil.copytree(project, root)
+    (path,) = root.glob("data/measurements/similarity/minilm/sample_reviews/zero.json")
+    value = read_sealed(path)
+    shown = {}
+    for name, cosine in (("before", None), ("after", 0.43217)):
+        if cosine is not None:
+            estimate = {"value": cosine, "low": cosine - 0.0001, "high": cosine + 0.0001}
+            value["layers"][-1]["cosine"] = estimate
+            write_sealed(path, {key: one for key, one in value.items() if key != "sha256"})
+            inputs = sorted(root.glob("data/measurements/**/*.json"))
+            inputs += sorted(root.glob("data/studies/**/summary.json"))
+            inputs += sorted(root.glob("data/training/**/summary.json"))
+            typeset_again(root, inputs)
+        for document in DOCUMENTS:
+            built = latex.build(root / f"paper/{document}.tex")
+            run = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True)
+            shown[name, document] = run.stdout
+    for document in DOCUMENTS:
+        assert "0.43217" not in shown["before", document]
+        assert "0.43217" in shown["after", document], document
+
+
+def typeset_again(root, inputs):
+    """Write numbers and tables of the same study once more."""
+    typeset.main(
+        study=root / "data/config/study.json",
+        published=synthetic.PROJECT / "paper/published.yaml",
+        versions=synthetic.PROJECT / "docs/mask-versions.json",
+        output_numbers=root / "paper/generated/numbers.tex",
+        output_tables=root / "paper/generated/tables",
+        metrics=root / "data/metrics.json",
+        plots=root / "data/plots",
+        inputs=inputs,
+    )
 
 
 @needs_latex

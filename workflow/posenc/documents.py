@@ -61,7 +61,8 @@ DOCUMENTS = {
     "slides": {
         "figures": [
             "layer_similarity", "cosine_histogram", "perplexity", "mask_semantics",
-            "recovered_share",
+            "recovered_share", "extrapolation", "position_probes", "lags", "downstream",
+            "pretraining", "tokenizers", "hard_attention", "memory_networks",
         ],
         "tables": ["published"],
     },

@@ -1,6 +1,8 @@
-"""Which device a model runs on."""
+"""Which device a model runs on, and with how many threads."""
 
 from __future__ import annotations
+
+import os
 
 
 def device_for(wanted: str) -> str:
@@ -23,3 +25,14 @@ def device_for(wanted: str) -> str:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("activations.device is 'cuda', but there is no GPU: use 'auto'")
     return wanted
+
+
+def use_threads(threads: int) -> None:
+    """Have torch compute on as many threads as a rule was given, but on no more than there are.
+
+    ``snakemake --cores 8`` gives a job eight on a machine of two as well, where they would only
+    wait for each other.
+    """
+    import torch
+
+    torch.set_num_threads(min(threads, len(os.sched_getaffinity(0))))

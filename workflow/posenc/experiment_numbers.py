@@ -157,11 +157,15 @@ def tokenizers(one: Mapping[str, Any]) -> Facts:
 def scaling(one: Mapping[str, Any]) -> Facts:
     """Norm of the softmax's Jacobian and its largest probability, by d_k, raw and scaled."""
     found: Facts = {"keys": Number(one["keys"]), "queries": Number(one["queries"])}
-    for entry in one["dimensions"]:
+    # The text speaks of a narrow head and of the widest.
+    places = {"narrow": 1 if len(one["dimensions"]) > 1 else 0, "wide": -1}
+    for name, place in places.items():
+        entry = one["dimensions"][place]
+        found[f"{name}.d_k"] = Number(entry["d_k"])
         for kind in ("raw", "scaled"):
             for key in ("variance", "largest", "frobenius"):
-                found[f"{entry['d_k']}.{kind}.{key}"] = estimate(entry[kind][key])
-            found[f"{entry['d_k']}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
+                found[f"{name}.{kind}.{key}"] = estimate(entry[kind][key])
+            found[f"{name}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
     return found
 
 

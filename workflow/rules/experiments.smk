@@ -5,8 +5,9 @@ EXPERIMENT_MEASUREMENTS = [
     for kind in plan.EXPERIMENTS
     for path in plan.experiment_measurements(PARAMS, kind)
 ]
-# Those that fine-tune or pre-train; the networks of the others are too small to gain by it.
-ON_GPU = ["downstream", "pretraining"]
+# What fine-tunes a pretrained model; the networks of the others are too small to gain by more than a
+# thread, and their seeds run beside each other.
+ON_GPU = ["downstream"]
 SMALL = [kind for kind in plan.EXPERIMENTS if kind not in ON_GPU]
 
 

@@ -52,15 +52,14 @@ def main(
 def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, threads: int) -> None:
     """Capture every ``parts``-th shard of runs, those that are finished already left out."""
     # Not before it is known that there is something to capture: they take seconds to import.
-    import torch
 
     from posenc.affine import ready
     from posenc.capture import Shape
-    from posenc.devices import device_for
+    from posenc.devices import device_for, use_threads
     from posenc.interventions import applied
     from posenc.models import load
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     network = ready(load(weights, job.reading.family, device_for(job.activations.device)))
     shape = Shape.of(network)
     todo = [

@@ -19,7 +19,7 @@ from posenc.config.datasets import Evaluation
 from posenc.config.experiments import DownstreamTraining
 from posenc.config.models import Reading
 from posenc.datasets.documents import read_documents
-from posenc.devices import device_for
+from posenc.devices import device_for, use_threads
 from posenc.files import ArtifactError, sha256_file, verify
 from posenc.measures.downstream import Frozen, balanced_rows, relative_changes
 from posenc.measures.order_sensitivity import (
@@ -72,9 +72,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     job = read_section(config, Job)
     parameters = job.parameters
     provenance = {

@@ -294,13 +294,11 @@ class _Network:
     def model(self):
         """The model."""
         if self._model is None:
-            import torch
-
             from posenc.affine import ready
-            from posenc.devices import device_for
+            from posenc.devices import device_for, use_threads
             from posenc.models import load
 
-            torch.set_num_threads(self.threads)
+            use_threads(self.threads)
             device = device_for(self.job.device)
             self._model = ready(load(self.weights, self.job.reading.family, device))
         return self._model

@@ -86,14 +86,13 @@ def learn(
     threads: int,
 ) -> None:
     """Learn the masks that are not current, each written as soon as it is there."""
-    import torch
 
     from posenc import masks
     from posenc.affine import ready
-    from posenc.devices import device_for
+    from posenc.devices import device_for, use_threads
     from posenc.models import load
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     network = ready(load(weights, job.reading.family, device_for(job.device)))
     fitted = round(job.calibration_share * len(text.ids))
     if not 0 < fitted < len(text.ids):

@@ -15,6 +15,7 @@ from posenc.config.base import Section
 from posenc.config.experiments import MemoryNetworksTraining
 from posenc.config.optimization import Optimization
 from posenc.datasets.stories import VOCABULARY, Stories, generate
+from posenc.devices import use_threads
 from posenc.provenance import code_digest, versions
 from posenc.steps.common import read_section, run
 from posenc.steps.trials import Trials
@@ -40,9 +41,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Train all networks on all tasks with one seed; write OUTPUT."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     parameters = read_section(config, Job).parameters
     provenance = {
         "parameters": parameters.model_dump(),

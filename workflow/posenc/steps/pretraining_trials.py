@@ -21,7 +21,7 @@ from posenc.config.base import Section
 from posenc.config.datasets import Evaluation
 from posenc.config.experiments import PretrainingTraining
 from posenc.datasets.labelled import Text, draw
-from posenc.devices import device_for
+from posenc.devices import device_for, use_threads
 from posenc.files import ArtifactError, sha256_file, sha256_json
 from posenc.measures.parameter_matching import relative_difference
 from posenc.provenance import code_digest, versions
@@ -56,9 +56,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     job = read_section(config, Job)
     provenance = {
         # The data set's evaluation decides which documents are tested on by its split alone.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from posenc.config.base import Section
 from posenc.config.measurements import RandomCausal
+from posenc.devices import use_threads
 from posenc.files import ArtifactError, write_sealed
 from posenc.measures.causal_variance import decay_exponent, position_variance, scaled_variance
 from posenc.measures.moments import mean_and_sd
@@ -40,9 +41,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     job = read_section(config, Job)
     write_sealed(
         output,

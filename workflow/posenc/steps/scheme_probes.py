@@ -17,7 +17,7 @@ from tqdm import tqdm
 from posenc.config.base import Name, Section
 from posenc.config.measurements import Probes
 from posenc.config.models import Reading
-from posenc.devices import device_for
+from posenc.devices import device_for, use_threads
 from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.models import load
 from posenc.provenance import code_digest, versions
@@ -50,9 +50,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     job = read_section(config, Job)
     digests = model_digests(weights)
     learned = read_sealed(training)

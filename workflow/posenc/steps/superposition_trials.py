@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from posenc.config.base import Section
 from posenc.config.experiments import SuperpositionTraining
+from posenc.devices import use_threads
 from posenc.files import ArtifactError, read_json, sha256_file
 from posenc.measures.superposition import (
     additivity_gap,
@@ -79,9 +80,8 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT."""
-    import torch
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     parameters = read_section(config, Job).parameters
     provenance = {
         "parameters": parameters.model_dump(),

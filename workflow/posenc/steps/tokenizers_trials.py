@@ -71,13 +71,12 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT."""
-    import torch
 
-    from posenc.devices import device_for
+    from posenc.devices import device_for, use_threads
 
     # The trainers' sums of floats are in the order of their threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    torch.set_num_threads(threads)
+    use_threads(threads)
     job = read_section(config, Job)
     files = paths_of(job, documents)
     trials = Trials(

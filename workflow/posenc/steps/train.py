@@ -11,7 +11,7 @@ import typer
 from tqdm import tqdm
 
 from posenc.config.models import TrainSource
-from posenc.devices import device_for
+from posenc.devices import device_for, use_threads
 from posenc.files import atomic_file, sha256_file, sha256_json, verify, write_sealed
 from posenc.models import save
 from posenc.provenance import code_digest, versions
@@ -32,12 +32,11 @@ def main(
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write the model's folder to OUTPUT, its loss curve to CURVE and its summary to SUMMARY."""
-    import torch
     from tokenizers import Tokenizer
 
     from posenc.tokenization import END_OF_TEXT
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     source = read_section(config, TrainSource)
     table, _ = read_table(tokens)
     held_out = table["held_out"].to_numpy()

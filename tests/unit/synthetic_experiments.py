@@ -166,7 +166,7 @@ def tokenizers(datasets: list[str]) -> dict:
                 "merged_by_nfkc": 4, "embedding_parameters": 38400, "body_parameters": 100000,
                 "training": size, "test": size, "changed": {"documents": 0.5, "characters": 0.02},
                 "tokens": 20000,
-                "fertility": {"per_word": 2.2, "per_character": 0.1 * kinds[kind], "per_byte": 0.39},
+                "fertility": {"per_word": 2.2, "per_character": kinds[kind] / 9, "per_byte": 0.39},
                 "unknown": {"tokens": 0.02, "bytes": 0.03} if kind == "whitespace"
                 else {"tokens": 0.0, "bytes": 0.0},
                 "round_trip": 1.0, "rebuilt": 1.0, "uniform_bits_per_byte": 4.0,

@@ -28,8 +28,9 @@ FILES = {
 }  # fmt: skip
 """The phase of the rules of each file in workflow/rules."""
 RULES = {
-    "documents": "documents", "tokenize": "tokens", "texts": "tokens", "trials": "trials",
-    "gpu_trials": "trials", "typeset": "figures and numbers", "training": "measurements",
+    "documents": "documents", "corpus": "documents", "tokenize": "tokens", "texts": "tokens",
+    "trials": "trials", "gpu_trials": "trials", "typeset": "figures and numbers",
+    "training": "measurements",
 }  # fmt: skip
 """Rules whose phase is another than their file's."""
 FILLS = {

@@ -79,6 +79,13 @@ class Project:
         if node[last] == value:
             raise AssertionError(f"{key} is {value!r} already")
         node[last] = value
+        # Without a point, Snakemake reads 5e-05 as a word.
+        yaml.representer.add_representer(
+            float,
+            lambda representer, number: representer.represent_scalar(
+                "tag:yaml.org,2002:float", np.format_float_positional(number, trim="0")
+            ),
+        )
         with path.open("w") as file:
             yaml.dump(raw, file)
 
@@ -184,7 +191,7 @@ def make_project(folder: Path) -> Project:
     }.items():
         for key, value in changes.items():
             project.edit(f"measurements.{measurement}.{key}", value)
-    tiny = {"steps": 4, "batch": 4, "validate_steps": 2, "checkpoint_steps": 2, "warmup_steps": 1}
+    tiny = {"steps": 4, "batch": 3, "validate_steps": 2, "checkpoint_steps": 2, "warmup_steps": 1}
     for experiment, (size, changes) in {
         "downstream": (
             "sample",
@@ -194,7 +201,7 @@ def make_project(folder: Path) -> Project:
         "superposition": ("digits", {"width": 2, "pairs": 10, "optimization": tiny}),
         "tokenizers": (
             "sample",
-            {"training_documents": 8, "test_documents": 4,
+            {"training_documents": 8, "validation_documents": 4, "test_documents": 4,
              "kinds": ["character", "bpe"], "vocabulary_size": 300, "n_layers": 1, "d_model": 8,
              "n_heads": 1, "context_bytes": 64, "optimization": tiny},
         ),
@@ -206,8 +213,9 @@ def make_project(folder: Path) -> Project:
         ),
         "memory_networks": (
             "sample",
-            {"tasks": ["order"], "training_stories": 10, "validation_stories": 10,
-             "test_stories": 10, "d_model": 4, "hops": [1], "optimization": tiny},
+            {"tasks": ["order", "two_facts"], "training_stories": 10, "validation_stories": 10,
+             "test_stories": 10, "d_model": 4, "hops": [3], "linear_steps": 2,
+             "optimization": tiny, "dynamic": tiny},
         ),
     }.items():  # fmt: skip
         place = f"experiments.{experiment}.{size}"

@@ -24,7 +24,7 @@ def artifacts(project) -> dict[str, str]:
     more.
     """
     found = {}
-    for top in ("data", "paper/generated", "paper/paper.pdf", "paper/slides.pdf"):
+    for top in ("data", "paper/generated", "paper/paper.pdf", "paper/slides.pdf", "report"):
         path = project.folder / top
         files = [path] if path.is_file() else sorted(path.rglob("*"))
         for file in files:
@@ -83,16 +83,18 @@ def test_a_second_run_does_nothing(finished):
     assert finished.planned() == {}
 
 
-FIGURE = {"figure": 1, **DOCUMENTS}
-MEASURE = {"figure": 2, "typeset": 1, **DOCUMENTS}
+SHOWN = {"page": 1, **DOCUMENTS}
+FIGURE = {"figure": 1, **SHOWN}
+MEASURE = {"figure": 2, "typeset": 1, **SHOWN}
+EXPERIMENT = {"experiment": 1, **MEASURE, "figure": 1}
 # One job a model; it keeps the runs that the edit does not reach (test_matrix.py).
 CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
-    "layer_norm": 2, "lags": 1, **MEASURE, "figure": 10,
+    "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 6}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 16}
-OF_WEIGHTS = ("position_embeddings", "readback", "relative_attention")
+ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 17}
+OF_WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
 
 
 @pytest.mark.parametrize(
@@ -101,26 +103,33 @@ OF_WEIGHTS = ("position_embeddings", "readback", "relative_attention")
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
-        ("figures.style.font_size", 9, {"figure": 23, **DOCUMENTS}),
+        ("figures.style.font_size", 9, {"figure": 30, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
          {"train": 1, "training": 1, **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS], 1), "masks": 1,
-          "norms": 1, "reference": 1, "figure": 21}),
+          "norms": 1, "reference": 1, "figure": 23}),
         ("activations.batch_tokens", 4096, CAPTURED),
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "reference": 2, "scheme_probes": 1,
-          **ALL_RUNS}),
+          "gpu_trials": 2, "trials": 4, "experiment": 2, "experiment_of_model": 1, **ALL_RUNS,
+          "figure": 20}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3, {"masks": 1, **EVALUATED, "evaluate": 1, "conditions": 1}),
         ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),
-        ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **DOCUMENTS}),
+        ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),
         ("measurements.heads.seed", 4, {"heads": 2, "lags": 1, **MEASURE}),
         ("models.scheme_rotary.source.steps", 11,
          {"train": 1, "scheme_probes": 1, **MEASURE, "figure": 1}),
         ("matrices.gaussian.first_row", 1, {"position_embeddings": 1, **MEASURE}),
+        ("experiments.memory_networks.sample.test_stories", 12, {"trials": 2, **EXPERIMENT}),
+        # A further seed is one more trial; the others stay.
+        ("experiments.superposition.digits.seeds", [0, 7, 8], {"trials": 1, **EXPERIMENT}),
+        ("experiments.superposition.digits.confidence", 0.9, EXPERIMENT),
+        ("datasets.sample_japanese.source.seed", 9,
+         {"fetch": 1, "corpus": 1, "trials": 2, **EXPERIMENT}),
     ],
 )  # fmt: skip
 def test_an_edit_reaches_only_what_depends_on_it(finished, key, value, jobs):
@@ -171,13 +180,16 @@ def test_an_edited_module_reruns_its_step(finished):
 def test_dvc_reproduces_an_edit_and_restores_it(finished):
     before = artifacts(finished)
     with edited(finished, "figures.training_loss.height", 3.3):
-        assert finished.reproduced() == ["figure_training_loss", *(["paper"] if DOCUMENTS else [])]
+        assert sorted(finished.reproduced()) == sorted(
+            ["figure_training_loss", "page", *(["paper"] if DOCUMENTS else [])]
+        )
         assert finished.planned() == {}
         changed = {name for name, digest in artifacts(finished).items() if before[name] != digest}
         assert changed == {
             "data/figures/training_loss.pdf",
             "data/figures/training_loss.png",
             "data/figures/training_loss.json",
+            "report/index.html",
             *(["paper/paper.pdf"] if DOCUMENTS else []),
         }
     assert finished.reproduced() == [], "DVC restores from its cache"

@@ -202,8 +202,8 @@ def make_project(folder: Path) -> Project:
         "tokenizers": (
             "sample",
             {"training_documents": 8, "validation_documents": 4, "test_documents": 4,
-             "kinds": ["character", "bpe"], "vocabulary_size": 300, "n_layers": 1, "d_model": 8,
-             "n_heads": 1, "context_bytes": 64, "optimization": tiny},
+             "n_layers": 1, "d_model": 8, "n_heads": 1, "context_bytes": 64,
+             "optimization": tiny},
         ),
         "pretraining": (
             "sample",
@@ -214,7 +214,7 @@ def make_project(folder: Path) -> Project:
         "memory_networks": (
             "sample",
             {"tasks": ["order", "two_facts"], "training_stories": 10, "validation_stories": 10,
-             "test_stories": 10, "d_model": 4, "hops": [3], "linear_steps": 2,
+             "test_stories": 10, "d_model": 4, "hops": [1, 3], "linear_steps": 2,
              "optimization": tiny, "dynamic": tiny},
         ),
     }.items():  # fmt: skip

@@ -24,7 +24,7 @@ PERPLEXITY_STAGES = sorted(
     ["perplexity@minilm", "perplexity@decoder", "figure_perplexity", "typeset", "page", *DOCUMENTS]
 )
 PERPLEXITY_JOBS = {
-    "perplexity": 2, "figure": 1, "typeset": 1, "page": 1, **{document: 1 for document in DOCUMENTS},
+    "perplexity": 2, "figure": 1, "typeset": 1, "page": 1, **dict.fromkeys(DOCUMENTS, 1),
 }  # fmt: skip
 
 

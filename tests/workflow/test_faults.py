@@ -190,7 +190,8 @@ def test_dvc_is_refused_while_snakemake_runs_and_removes_nothing(project, expect
     run = start(project, *SNAKEMAKE)
     wait_for(lambda: jobs_of(project, TRAIN))
     # While the training stands still, no job after it removes what it will write.
-    for job in jobs_of(project, TRAIN):
+    training = jobs_of(project, TRAIN)
+    for job in training:
         job.suspend()
     for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
         result = project.run("dvc", *command, check=False)
@@ -198,7 +199,7 @@ def test_dvc_is_refused_while_snakemake_runs_and_removes_nothing(project, expect
         assert "Unable to acquire lock" in result.stdout, result.stdout[-3000:]
     assert run.poll() is None, "it was refused meanwhile"
     assert kept.items() <= State.of(project).artifacts.items()
-    for job in jobs_of(project, TRAIN):
+    for job in training:
         job.resume()
     assert run.wait() == 0
     assert expected.differences(project) == []

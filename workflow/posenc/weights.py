@@ -56,11 +56,7 @@ class Weights:
             If there is none, or more than one.
         """
         stem, _, kind = name.rpartition(".")
-        names = (name, f"{stem}.{_SPELLINGS[kind]}")
-        found = self._named(*names)
-        if len(found) != 1:
-            raise ArtifactError(f"{self.path} has {len(found)} tensors {name}; fetch it again")
-        return self.file.get_tensor(found[0]).astype(np.float32)
+        return self._only(f"tensors {name}", name, f"{stem}.{_SPELLINGS[kind]}")
 
     def embeddings(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Token and position embeddings, [vocabulary, d_model] and [positions, d_model].
@@ -70,13 +66,9 @@ class Weights:
         ArtifactError
             If the weights have none under a known name.
         """
-        found = []
-        for kind, names in TABLES.items():
-            keys = self._named(*names)
-            if len(keys) != 1:
-                raise ArtifactError(f"{self.path} has {len(keys)} tables of embeddings of {kind}")
-            found.append(self.file.get_tensor(keys[0]).astype(np.float32))
-        tokens, positions = found
+        tokens, positions = (
+            self._only(f"tables of embeddings of {kind}", *names) for kind, names in TABLES.items()
+        )
         # RoBERTa's first rows are for padding: its positions begin with row 2.
         return tokens, positions[2 if self.family == "roberta" else 0 :]
 
@@ -93,6 +85,12 @@ class Weights:
         """What the normalisations add to the variance."""
         key, default = _EPS[self.family]
         return float(self.config.get(key, default))
+
+    def _only(self, what: str, *names: str) -> NDArray[np.float32]:
+        found = self._named(*names)
+        if len(found) != 1:
+            raise ArtifactError(f"{self.path} has {len(found)} {what}; fetch it again")
+        return self.file.get_tensor(found[0]).astype(np.float32)
 
     def _named(self, *names: str) -> list[str]:
         wanted = tuple(f".{name}" for name in names)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import profiles
 from .. import semantics as rows
 from ..config.figures import MaskSemantics, Style
+from ..measures.patterns import softmax
 from . import common
 
 PER_ROW = 6
@@ -96,10 +97,7 @@ def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.float64]:
     if change.bias is not None:
         # As in the library: beside the lowest number of float32, a score has no weight.
         scores = (scores.astype(np.float32) + np.float32(change.bias)).astype(np.float64)
-    if not change.sees_future:
-        scores = np.where(rows.future(len(z)), -np.inf, scores)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+    weights = softmax(scores, causal=not change.sees_future)
     return weights if change.pattern_factor is None else weights * change.pattern_factor
 
 

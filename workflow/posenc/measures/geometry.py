@@ -80,9 +80,7 @@ def offset_means(matrix: ArrayLike) -> NDArray[np.float64]:
 
 def toeplitz_residual(matrix: ArrayLike) -> float:
     """Largest deviation of an entry from the mean of its diagonal: 0 for a Toeplitz matrix."""
-    matrix = np.asarray(matrix, np.float64)  # [rows, rows]
-    means = offset_means(matrix)  # [2 rows - 1]
-    return float(np.abs(matrix - means[_offset_index(len(matrix))]).max())
+    return float(np.abs(_from_diagonals(matrix)).max())
 
 
 def toeplitz_share(matrix: ArrayLike) -> float:
@@ -113,16 +111,15 @@ def toeplitz_share(matrix: ArrayLike) -> float:
     diagonal beside small entries elsewhere: taken in, it alone would give them a share of more than
     a half, where there is nothing of position.
     """
+    deviations = _from_diagonals(matrix)  # [rows, rows]
     matrix = np.asarray(matrix, np.float64)  # [rows, rows]
-    means = offset_means(matrix)  # [2 rows - 1]
     if len(matrix) < 3:
         raise ValueError(f"{len(matrix)} rows are too few for entries of one offset to differ")
     off = ~np.eye(len(matrix), dtype=bool)  # [rows, rows]
     total = np.square(matrix[off] - matrix[off].mean()).sum()
     if total <= (1e-12 * np.abs(matrix).max()) ** 2 * off.sum():
         raise ValueError("the matrix is constant off its diagonal: no variance to explain")
-    residual = np.square(matrix - means[_offset_index(len(matrix))])[off].sum()
-    return float(1 - residual / total)
+    return float(1 - np.square(deviations[off]).sum() / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,10 +227,12 @@ def pca_shares(table: ArrayLike) -> NDArray[np.float64]:
     return np.square(values) / np.square(values).sum()
 
 
-def _offset_index(rows: int) -> NDArray[np.int64]:
-    """Column minus row, from 0: int [rows, rows]."""
-    places = np.arange(rows)
-    return places[None, :] - places[:, None] + rows - 1
+def _from_diagonals(matrix: ArrayLike) -> NDArray[np.float64]:
+    """Each entry less the mean of its diagonal, [rows, rows]."""
+    matrix = np.asarray(matrix, np.float64)  # [rows, rows]
+    means = offset_means(matrix)  # [2 rows - 1]
+    places = np.arange(len(matrix))  # [rows]
+    return matrix - means[places[None, :] - places[:, None] + len(matrix) - 1]
 
 
 def _checked(table: ArrayLike) -> NDArray[np.float64]:

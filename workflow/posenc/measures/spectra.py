@@ -262,8 +262,8 @@ def _transform(signals: ArrayLike, axis: int) -> NDArray[np.complexfloating]:
 
 def sides(tokens: int) -> NDArray[np.float64]:
     """How often a frequency occurs in the two-sided transform, [n // 2 + 1]."""
-    sides = np.full(tokens // 2 + 1, 2.0)  # [n // 2 + 1]
-    sides[0] = 1
+    times = np.full(tokens // 2 + 1, 2.0)  # [n // 2 + 1]
+    times[0] = 1
     if tokens % 2 == 0:
-        sides[-1] = 1
-    return sides
+        times[-1] = 1
+    return times

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import functools
+import shutil
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -297,6 +301,27 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         ``study``, a path, and lists of paths: of ``KINDS``, and ``training``. ``conditions`` holds
         the measurements of long documents too, as the step writes them.
     """
+    # Made once and copied: what takes the time is to print its numbers.
+    template, made = _template(name, None if models is None else tuple(models))
+    shutil.copytree(template, root, dirs_exist_ok=True)
+
+    def moved(value: Path | list[Path]) -> Path | list[Path]:
+        if isinstance(value, list):
+            return [root / path.relative_to(template) for path in value]
+        return root / value.relative_to(template)
+
+    return {kind: moved(value) for kind, value in made.items()}
+
+
+@functools.cache
+def _template(name: str, models: tuple[str, ...] | None) -> tuple[Path, dict]:
+    """A folder of a study's inputs, and what :func:`write_inputs` returns of it."""
+    root = Path(tempfile.mkdtemp(prefix="posenc-synthetic-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root, _write_inputs(root, name, None if models is None else list(models))
+
+
+def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
     study, sweeps = study_file(name), load(PROJECT / "params.yaml").sweeps
     chosen = {one: sweeps[one].model_dump() for one in study["study"]["sweeps"]}
     if models is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import json
 import re
 import shutil
@@ -12,7 +13,7 @@ import statistics
 import pytest
 
 from posenc import cells, evaluation_tables, numbers, sources, typeset
-from posenc.documents import DOCUMENTS, FIGURES, TABLES
+from posenc.documents import DOCUMENTS, FIGURES, TABLE_MEASUREMENTS, TABLES
 from posenc.files import (
     CHECKSUMS,
     ArtifactError,
@@ -493,7 +494,13 @@ def test_columns_leave_room_for_every_number():
 # --- Sources ------------------------------------------------------------------------------------
 
 
-def test_each_number_is_of_the_file_that_is_named(tmp_path):
+@pytest.fixture
+def read_once(monkeypatch):
+    """A file that is read again and again is checked once."""
+    monkeypatch.setattr(step, "read_sealed", functools.cache(step.read_sealed))
+
+
+def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
     """Without a file, exactly those numbers are missing, or others, whose source it is."""
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
@@ -524,6 +531,32 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path):
             and key not in without_source
         }
         assert gone == expected, place
+
+
+def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
+    """Without the files of a kind, those tables change that name them, and no other."""
+    files = synthetic.write_inputs(tmp_path)
+    inputs = synthetic.measured(files)
+    whole = read(files["study"], inputs)
+    assert {*TABLE_MEASUREMENTS} == {name for name in typeset.TABLES if "published" not in name}
+    named = {name: sources.sources_of_table(whole, name) for name in TABLE_MEASUREMENTS}
+    text = {name: typeset.table_tex(whole, name) for name in named}
+    places = {f"data/studies/default/{path.relative_to(tmp_path / 'data')}" for path in inputs}
+    for name, found in named.items():
+        assert found and {one.path for one in found} <= places, name
+    for kind in (*synthetic.KINDS, "training"):
+        rest = read(files["study"], [one for one in inputs if one not in files[kind]])
+        changed = set()
+        for name in named:
+            try:
+                made = typeset.table_tex(rest, name)
+            except (KeyError, StopIteration, TypeError, ValueError):
+                made = None  # cannot be made without them
+            if made != text[name]:
+                changed.add(name)
+        assert changed == {name for name, kinds in TABLE_MEASUREMENTS.items() if kind in kinds}, (
+            kind
+        )
 
 
 def test_a_key_that_no_measurement_has_is_refused(any_results):

@@ -1,4 +1,4 @@
-"""What each figure is made of, and which figures and tables each document includes.
+"""What figures and tables are made of, and which of them each document includes.
 
 Read by the Snakefile, by the documents' own appendix and by the tests. The names of figures are
 modules of ``posenc.figures``; those of tables are templates. This module imports nothing.
@@ -37,6 +37,30 @@ FIGURES = {
     "memory_networks": ("E3 memory networks", ["memory_networks"]),
 }
 """By name: the question, as the report groups them, and the measurements that are drawn."""
+
+TABLE_MEASUREMENTS = {
+    "models": ["similarity"],
+    "datasets": ["similarity"],
+    "similarity": ["similarity"],
+    "anisotropy": ["similarity"],
+    "perplexity": ["perplexity"],
+    "reference": ["reference", "conditions"],
+    "conditions": ["conditions"],
+    "norms": ["norms", "conditions"],
+    "semantics": ["conditions"],
+    "recovery": ["conditions"],
+    "positions": ["position_embeddings"],
+    "readback": ["readback"],
+    "probes": ["probes", "scheme_probes"],
+    "heads": ["heads", "lags"],
+    "downstream": ["downstream"],
+    "tokenizers": ["tokenizers"],
+    "scaling": ["scaling"],
+    "pretraining": ["pretraining"],
+    "memory_networks": ["memory_networks"],
+}
+"""By name: the measurements of a table. In tables of published values every number of ours leads
+to its own file."""
 
 DOCUMENTS = {
     "paper": {

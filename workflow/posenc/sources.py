@@ -1,4 +1,4 @@
-"""Where each number comes from: the measurement file, the run and the command that makes it."""
+"""Where numbers and tables come from: the measurement file, the run and its command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from . import numbers as keys
 from .config.experiments import EXPERIMENTS
 from .config.measurements import BUNDLED, RUNS
+from .documents import TABLE_MEASUREMENTS
+from .results import Results
 
 OF_MODELS = {
     "positions": "position_embeddings",
@@ -77,6 +79,46 @@ def source_of(study: Mapping[str, Any], key: str) -> Source | None:
     if None in run:
         return None
     return Source(f"data/studies/{study['study']['name']}/{folder}/{path}", tuple(run))
+
+
+def file_of(study: Mapping[str, Any], measurement: Mapping[str, Any]) -> Source:
+    """The file that holds a measurement.
+
+    Parameters
+    ----------
+    study
+        What data/config/study.json holds.
+    measurement
+        With its ``measurement`` and its ``run``.
+    """
+    kind, run = measurement["measurement"], measurement["run"]
+    folder = {"extrapolation": "conditions"}.get(kind, kind)
+    if kind in OF_STUDIES:
+        named: tuple[str, ...] = ()
+    elif kind in OF_MODELS.values():
+        named = ("matrix", "model")
+    else:
+        named = ("model", "dataset", "condition") if kind in RUNS else ("model", "dataset")
+    parts = tuple(run[part] for part in named if part in run)
+    path = "/".join(("data/studies", study["study"]["name"], "measurements", folder, *parts))
+    return Source(f"{path}.json", parts)
+
+
+def sources_of_table(results: Results, table: str) -> list[Source]:
+    """The files that a table of the documents is made of, in order, without what was not run.
+
+    Raises
+    ------
+    KeyError
+        If the table is one of published values, whose numbers have a source each.
+    """
+    kinds = TABLE_MEASUREMENTS[table]
+    measured = [
+        one
+        for one in results.measurements
+        if one["measurement"] in kinds and one["status"] == "measured"
+    ]
+    return list(dict.fromkeys(file_of(results.study, one) for one in measured))
 
 
 def _place(

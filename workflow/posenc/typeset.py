@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from . import evaluation_tables, experiment_tables, position_numbers, position_tables, sources
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
-from .documents import FIGURES
+from .documents import FIGURES, TABLE_MEASUREMENTS
 from .numbers import Entry, NotRun, Number
 from .precision import note, precisions
 from .results import Results
@@ -99,12 +99,21 @@ def numbers_tex(results: Results) -> str:
             sources=[
                 (one, ", ".join(map(display, one.run))) for one in sorted({s for _, s in origins})
             ],
+            tables=[
+                (name, [_below(one.path) for one in sources.sources_of_table(results, name)])
+                for name in TABLE_MEASUREMENTS
+            ],
             figures=[
                 (name, escape(question), ", ".join(map(_folder, kinds)))
                 for name, (question, kinds) in FIGURES.items()
             ],
         )
     )
+
+
+def _below(path: str) -> str:
+    """A measurement's path below the folder of the study's measurements."""
+    return path.partition("/measurements/")[2]
 
 
 def _folder(kind: str) -> str:
@@ -275,9 +284,8 @@ def datasets_table(results: Results) -> dict[str, Any]:
     rows = []
     for name in results.study["study"]["datasets"]:
         dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
-        here = [run for run in results.measurements if run["run"].get("dataset") == name]
-        # An experiment has numbers of documents to learn from, to validate and to test.
-        counts = [run["documents"] for run in here if isinstance(run.get("documents"), int)]
+        here = [run for run in results.of("similarity") if run["run"]["dataset"] == name]
+        counts = [run["documents"] for run in here if run["status"] == "measured"]
         origin = {
             "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
             "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",

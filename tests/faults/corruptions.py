@@ -287,7 +287,7 @@ def main(
         project.snakemake()
         project.run("posenc", "record")
         expected = State.of(project)
-        shutil.copytree(project.folder, pristine, symlinks=True)
+        project.copy(pristine)
         for number, kind in enumerate(rounds, start=1):
             done, name, runs = kind(project, random_)
             began = time.monotonic()
@@ -300,7 +300,7 @@ def main(
                 print(output[-3000:], flush=True)
             if wrong or kind is cache:  # DVC never writes an object anew
                 shutil.rmtree(project.folder)
-                shutil.copytree(pristine, project.folder, symlinks=True)
+                Project(pristine).copy(project.folder)
     print(f"{len(rounds)} corruptions, {different} differences")
     raise SystemExit(bool(different))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from ruamel.yaml import YAML
 
 from posenc.documents import DOCUMENTS
@@ -29,6 +30,11 @@ class Project:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(folder / "workflow"),
             "POSENC_SHARED": str(ROOT / ".." / "shared"),
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "user.name",
+            "GIT_CONFIG_VALUE_0": "test",
+            "GIT_CONFIG_KEY_1": "user.email",
+            "GIT_CONFIG_VALUE_1": "test@example.invalid",
         }
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
@@ -89,6 +95,11 @@ class Project:
         with path.open("w") as file:
             yaml.dump(raw, file)
 
+    def copy(self, folder: Path) -> Project:
+        """Copy it whole. Dates are kept: Snakemake knows its outputs by them."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Project(folder)
+
     def append(self, path: str, text: str) -> None:
         """Add text at the end of a file."""
         with (self.folder / path).open("a") as file:
@@ -131,10 +142,6 @@ def make_project(folder: Path) -> Project:
         else:
             shutil.copy2(source, target)
     project = Project(folder)
-    for name in ("user.name", "user.email"):
-        project.environment[f"GIT_CONFIG_KEY_{name == 'user.email':d}"] = name
-        project.environment[f"GIT_CONFIG_VALUE_{name == 'user.email':d}"] = "test@example.invalid"
-    project.environment["GIT_CONFIG_COUNT"] = "2"
     (folder / "dvc.lock").unlink(missing_ok=True)
     (folder / "data" / "metrics.json").unlink(missing_ok=True)
     project.edit(
@@ -269,8 +276,19 @@ def make_project(folder: Path) -> Project:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Project:
-    """The tiny study, run by Snakemake and recorded in DVC. Tests undo what they edit."""
-    project = make_project(tmp_path_factory.mktemp("finished"))
-    project.snakemake()
-    project.run("posenc", "record")
-    return project
+    """The tiny study, run by Snakemake and recorded in DVC. Tests undo what they edit.
+
+    It is built once; each worker of pytest-xdist edits a copy of its own.
+    """
+    own = tmp_path_factory.mktemp("finished")
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    built = shared / "finished-study"
+    with FileLock(f"{built}.lock"):
+        if not built.exists():
+            project = make_project(own / "building")
+            project.snakemake()
+            project.run("posenc", "record")
+            project.folder.rename(built)
+    return Project(built).copy(own / "project")

@@ -37,11 +37,7 @@ RECEIPT = f"{STUDY}/captures/minilm/*/shard-00000.safetensors.json"
 @pytest.fixture
 def project(finished, tmp_path) -> Project:
     """A copy of the finished study, dates included: whatever happens to it, others keep theirs."""
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    copy = Project(folder)
-    copy.environment = {**finished.environment, "PYTHONPATH": str(folder / "workflow")}
-    return copy
+    return finished.copy(tmp_path / "project")
 
 
 @pytest.fixture

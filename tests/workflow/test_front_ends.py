@@ -11,7 +11,7 @@ import pytest
 
 from posenc import latex
 from posenc.config.measurements import BUNDLED
-from tests.workflow.conftest import ROOT, Project, make_project
+from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
 DOCUMENTS = {"paper": 1, "slides": 1} if HAVE_LATEX else {}
@@ -154,11 +154,9 @@ def test_the_other_ways_in(finished):
 @pytest.mark.skipif(not HAVE_LATEX, reason=f"LaTeX is not installed: {latex.INSTALL}")
 def test_the_documents_themselves_build_from_the_tiny_study(finished, tmp_path):
     """The other tests have short ones, which show the same."""
-    folder = tmp_path / "project"
-    shutil.copytree(finished.folder, folder, symlinks=True)
+    copy = finished.copy(tmp_path / "project")
     for document in DOCUMENTS:
-        shutil.copy(ROOT / f"paper/{document}.tex", folder / "paper")
-    copy = Project(folder)
+        shutil.copy(ROOT / f"paper/{document}.tex", copy.folder / "paper")
     assert copy.planned() == DOCUMENTS
     copy.snakemake()
     assert copy.planned() == {}

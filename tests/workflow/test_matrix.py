@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 
 import pytest
 
@@ -31,13 +30,7 @@ PERPLEXITY_JOBS = {
 @pytest.fixture
 def project(finished, tmp_path) -> Project:
     """A copy of the finished study with its results committed."""
-    folder = tmp_path / "project"
-    # Dates are kept: Snakemake knows its outputs by them.
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    copy = Project(folder)
-    copy.environment.update(
-        {key: value for key, value in finished.environment.items() if key.startswith("GIT_")}
-    )
+    copy = finished.copy(tmp_path / "project")
     commit(copy, "results")
     return copy
 
@@ -150,9 +143,6 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     project.run("dvc", "push")
     project.run("git", "clone", "--quiet", str(project.folder), str(folder))
     clone = Project(folder)
-    clone.environment.update(
-        {key: value for key, value in project.environment.items() if key.startswith("GIT_")}
-    )
     clone.run("dvc", "remote", "add", "--local", "--default", "here", str(remote))
     clone.run("dvc", "pull")
     assert artifacts(clone) == artifacts(project)
@@ -271,17 +261,34 @@ def test_a_removed_run_by_dvc(project):
     assert agree(project)
 
 
+OTHER_STUDY = """\
+  other: &other
+    name: other
+    title: Other
+    models: [decoder]
+    pretrained: []
+    trained: {decoder: sample_reviews}
+    schemes: {}
+    matrices: []
+    labelled: sample_reviews
+    corpora: [sample_japanese]
+    experiments:
+      downstream: sample
+      superposition: digits
+      tokenizers: sample
+      pretraining: sample
+      memory_networks: sample
+    datasets: [sample_reviews]
+    conditions: [intact]
+    calibration: sample_reviews
+    extrapolation: {tokens: 64, documents: 20, bucket: 16, conditions: [intact]}
+"""
+
+
 def test_changing_the_study_and_back_computes_nothing(project):
     before = artifacts(project)
     raw = project.folder / "params.yaml"
-    text = raw.read_text()
-    other = "  other: &other\n    name: other\n    title: Other\n    models: [decoder]\n"
-    other += "    pretrained: []\n    trained: {decoder: sample_reviews}\n"
-    other += "    schemes: {}\n    matrices: []\n"
-    other += "    datasets: [sample_reviews]\n    conditions: [intact]\n"
-    other += "    calibration: sample_reviews\n    extrapolation: {tokens: 64, documents: 20,"
-    other += " bucket: 16, conditions: [intact]}\n"
-    raw.write_text(text.replace("studies:\n", "studies:\n" + other, 1))
+    raw.write_text(raw.read_text().replace("studies:\n", "studies:\n" + OTHER_STUDY, 1))
     assert agree(project)
     project.run("posenc", "study", "other")
     project.snakemake()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,13 +72,11 @@ def source_of(study: Mapping[str, Any], key: str) -> Source | None:
     parts = [roles.get(part, part) for part in key.split(".")]
     if parts[0] in ("constant", "decoders"):
         return None
-    found = _place(study, key, parts)
+    found = _place(study, parts)
     if found is None:
         raise ValueError(f"no measurement has the key {key}")
-    folder, path, run = found
-    if None in run:
-        return None
-    return Source(f"data/studies/{study['study']['name']}/{folder}/{path}", tuple(run))
+    kind, run = found
+    return None if None in run else _source(study, kind, run)
 
 
 def file_of(study: Mapping[str, Any], measurement: Mapping[str, Any]) -> Source:
@@ -99,9 +97,7 @@ def file_of(study: Mapping[str, Any], measurement: Mapping[str, Any]) -> Source:
         named = ("matrix", "model")
     else:
         named = ("model", "dataset", "condition") if kind in RUNS else ("model", "dataset")
-    parts = tuple(run[part] for part in named if part in run)
-    path = "/".join(("data/studies", study["study"]["name"], "measurements", folder, *parts))
-    return Source(f"{path}.json", parts)
+    return _source(study, folder, [run[part] for part in named if part in run])
 
 
 def sources_of_table(results: Results, table: str) -> list[Source]:
@@ -121,32 +117,36 @@ def sources_of_table(results: Results, table: str) -> list[Source]:
     return list(dict.fromkeys(file_of(results.study, one) for one in measured))
 
 
-def _place(
-    study: Mapping[str, Any], key: str, parts: list[str]
-) -> tuple[str, str, list[str]] | None:
-    """Folder below the study's, path below that, and the run."""
+def _source(study: Mapping[str, Any], kind: str, run: Sequence[str]) -> Source:
+    """The file of a kind of measurement, or of a training."""
+    parts = ("training", *run, "summary") if kind == "training" else ("measurements", kind, *run)
+    path = "/".join(("data/studies", study["study"]["name"], *parts))
+    return Source(f"{path}.json", tuple(run))
+
+
+def _place(study: Mapping[str, Any], parts: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The kind of measurement that holds a key, and the run."""
     first, second = parts[0], parts[1]
     third, fourth = (*parts[2:4], None, None)[:2]
     if first == "matrix":
-        return "measurements", f"position_embeddings/{second}.json", [second]
+        return "position_embeddings", [second]
     if first in OF_STUDIES:
-        return "measurements", f"{first}.json", []
+        return first, []
     if second == "training":
-        return "training", f"{first}/summary.json", [first]
+        return "training", [first]
     if second in OF_MODELS:
-        return "measurements", f"{OF_MODELS[second]}/{first}.json", [first]
+        return OF_MODELS[second], [first]
     if second == "long":
-        return "measurements", f"conditions/{first}/long.json", [first, "long"]
+        return "conditions", [first, "long"]
     if second == "masks":
         # The masks of a model are the same in the files of all data sets.
-        dataset = study["study"]["datasets"][-1]
-        return "measurements", f"conditions/{first}/{dataset}.json", [first, dataset]
+        return "conditions", [first, study["study"]["datasets"][-1]]
     if third == "lags":
-        return "measurements", "lags.json", []
+        return "lags", []
     if third in OF_TEXTS:
-        return "measurements", f"{third}/{first}/{second}.json", [first, second]
-    if fourth in RUNS:
-        return "measurements", f"{fourth}/{first}/{second}/{third}.json", [first, second, third]
+        return third, [first, second]
+    if third is not None and fourth in RUNS:
+        return fourth, [first, second, third]
     if fourth in (*BUNDLED, "conditions"):
-        return "measurements", f"{fourth}/{first}/{second}.json", [first, second]
+        return fourth, [first, second]
     return None

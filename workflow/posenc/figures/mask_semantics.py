@@ -77,7 +77,7 @@ def changes(tokens: int, floor: float, slope: float) -> dict[str, rows.Change]:
     return found
 
 
-def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.floating]:
+def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.float64]:
     """Attention of a causal head, [tokens, tokens].
 
     Parameters
@@ -101,7 +101,7 @@ def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.floating]
     return weights if change.pattern_factor is None else weights * change.pattern_factor
 
 
-def _draw_pattern(axes: Axes, values: NDArray[np.floating]):
+def _draw_pattern(axes: Axes, values: NDArray[np.float64]):
     tokens = len(values)
     image = axes.imshow(
         values, cmap="Blues", norm=PowerNorm(0.5, 0, 1), interpolation="nearest", aspect="equal"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+F = TypeVar("F", bound=np.floating)
 
-def softmax(scores: NDArray[np.floating], *, causal: bool) -> NDArray[np.floating]:
+
+def softmax(scores: NDArray[F], *, causal: bool) -> NDArray[F]:
     """Attention pattern of scores: exp z_ij / Σ_k exp z_ik over the keys that a query sees.
 
     Parameters

@@ -12,8 +12,6 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import cohen_kappa_score
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
@@ -30,14 +28,9 @@ from posenc.files import (
     write_json,
 )
 from posenc.interventions import applied, position_embedding
-from posenc.measures.downstream import Frozen, balanced_rows, chance_test, relative_changes
+from posenc.measures.downstream import chance_test, relative_changes
 from posenc.measures.order_sensitivity import (
     changed_predictions,
-    excerpt,
-    exchanged_neighbours,
-    order_sensitivity,
-    shuffled_words,
-    token_words,
 )
 from posenc.models import load, save_tokenizer
 from posenc.networks.classifier import (
@@ -52,7 +45,6 @@ from posenc.networks.classifier import (
     padding_token,
 )
 from posenc.steps import downstream, downstream_trials
-from posenc.tokenization import tokenize, train_bpe
 
 from . import synthetic
 from .raw_files import content
@@ -119,249 +111,6 @@ def documents(count: int = 7, longest: int = 17) -> list[np.ndarray]:
     generator = np.random.default_rng(5)
     lengths = generator.integers(4, longest + 1, size=count)
     return [generator.integers(4, 40, size=length) for length in lengths]
-
-
-# --- Words in another order -----------------------------------------------------------------------
-
-some_words = st.lists(st.integers(1, 4), min_size=1, max_size=30)
-"""How many tokens each word has."""
-
-
-def word_numbers(sizes: list[int]) -> np.ndarray:
-    """Words of the tokens of a document with a special token at either end."""
-    inner = np.repeat(np.arange(len(sizes)), sizes)
-    return np.concatenate([[-1], inner, [-1]])
-
-
-def groups_of(ids: np.ndarray, words: np.ndarray) -> list[tuple[int, ...]]:
-    """Tokens of each word, in order."""
-    return [tuple(ids[words == word]) for word in range(words.max() + 1)]
-
-
-@given(sizes=some_words, swaps=st.integers(1, 9), seed=st.integers(0, 99))
-def test_exchanging_neighbours_moves_whole_words_and_keeps_all_tokens(sizes, swaps, seed):
-    words = word_numbers(sizes)
-    ids = np.arange(100, 100 + len(words))  # all tokens differ
-    order = exchanged_neighbours(ids, words, swaps, np.random.default_rng(seed))
-    again = exchanged_neighbours(ids, words, swaps, np.random.default_rng(seed))
-    np.testing.assert_array_equal(order, again)
-    np.testing.assert_array_equal(np.sort(order), np.arange(len(ids)))
-    assert order[0] == 0 and order[-1] == len(ids) - 1
-    # Word by word: the new sequence of words, each with its tokens in their order.
-    sequence, before = words[order][1:-1], groups_of(ids, words)
-    new = [int(word) for n, word in enumerate(sequence) if n == 0 or sequence[n - 1] != word]
-    assert sorted(new) == list(range(len(sizes)))
-    np.testing.assert_array_equal(ids[order][1:-1], np.concatenate([before[w] for w in new]))
-    moved = [(place, word) for place, word in enumerate(new) if place != word]
-    assert all(abs(place - word) == 1 for place, word in moved)
-    pairs = len(moved) // 2
-    assert min(1, len(sizes) - 1) <= pairs <= min(swaps, len(sizes) // 2)
-    # Pairs drawn one by one leave at most every third word in no pair.
-    assert pairs == swaps or pairs >= (len(sizes) - 1) // 3
-
-
-@given(sizes=some_words, seed=st.integers(0, 99))
-def test_shuffling_moves_whole_words_and_keeps_all_tokens(sizes, seed):
-    words = word_numbers(sizes)
-    order = shuffled_words(words, np.random.default_rng(seed))
-    np.testing.assert_array_equal(np.sort(order), np.arange(len(words)))
-    assert order[0] == 0 and order[-1] == len(words) - 1
-    for word in range(len(sizes)):
-        places = np.flatnonzero(words[order] == word)
-        np.testing.assert_array_equal(np.diff(places), 1)
-        assert np.all(np.diff(order[places]) == 1)
-
-
-def test_equal_neighbours_are_no_pair():
-    ids, words = np.array([7, 7, 7, 8]), np.arange(4)
-    for seed in range(9):
-        order = exchanged_neighbours(ids, words, 3, np.random.default_rng(seed))
-        assert ids[order].tolist() == [7, 7, 8, 7]
-    order = exchanged_neighbours(ids[:3], words[:3], 1, np.random.default_rng(0))
-    assert order.tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("kind", ["word pieces", "byte-level"])
-def test_tokens_are_told_their_words(kind):
-    text = "  the film, was\n\nnever slowly  clever!"
-    if kind == "word pieces":
-        tokenizer, is_decoder = word_pieces(), False
-    else:
-        tokenizer, is_decoder = train_bpe([text] * 3, 300), True
-    table = tokenize(tokenizer, ["0"], [text], None, is_decoder)
-    columns = (table[name][0].as_py() for name in ("starts", "ends", "special"))
-    starts, ends, special = columns
-    words = token_words(text, starts, ends, special)
-    assert (words == -1).tolist() == special
-    for number, word in enumerate(text.split()):
-        spans = [(starts[n], ends[n]) for n in np.flatnonzero(words == number)]
-        covered = text[min(s for s, _ in spans) : max(e for _, e in spans)]
-        assert covered.strip() == word
-    assert words.max() == len(text.split()) - 1
-    assert np.all(np.diff(words[words >= 0]) >= 0)
-
-
-@given(
-    special=st.lists(st.booleans(), min_size=1, max_size=20),
-    room=st.integers(1, 25),
-    part=st.sampled_from(["beginning", "end"]),
-)
-def test_an_excerpt_has_the_special_tokens_and_neighbours(special, room, part):
-    tokens = sum(special) + room
-    kept = excerpt(special, tokens, part)
-    assert np.all(np.diff(kept) > 0) and len(kept) == min(tokens, len(special))
-    inner = [place for place, flag in enumerate(special) if not flag]
-    chosen = [place for place in kept if not special[place]]
-    assert set(np.flatnonzero(special)) <= set(kept)
-    assert chosen == (inner[:room] if part == "beginning" else inner[-room:])
-
-
-# --- The score of order sensitivity, and chance ---------------------------------------------------
-
-tables = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=30)
-
-
-@settings(max_examples=50)
-@given(rows=tables)
-def test_sensitivity_is_one_minus_cohen_s_kappa(rows):
-    labels, before, after = np.array(rows).T
-    counts = changed_predictions(labels, before, after)
-    assert counts["correct"] == sum(before == labels) and counts["documents"] == len(rows)
-    assert counts["correct_shuffled"] == sum(after == labels)
-    score = order_sensitivity(
-        *(counts[name] for name in ("documents", "positive", "positive_shuffled", "changed"))
-    )
-    if (np.all(before) and np.all(after)) or not (np.any(before) or np.any(after)):
-        assert score is None
-    else:
-        assert score == pytest.approx(1 - cohen_kappa_score(before, after, labels=[False, True]))
-
-
-def test_sensitivity_of_known_classifiers():
-    generator = np.random.default_rng(0)
-    before = generator.random(4000) < 0.3
-    unrelated = generator.random(4000) < 0.6
-    for after, expected, within in (
-        (before, 0.0, 0.0),
-        (unrelated, 1.0, 0.06),
-        (np.ones(4000, bool), 1.0, 1e-12),
-    ):
-        counts = changed_predictions(before, before, after)
-        del counts["correct"], counts["correct_shuffled"]
-        assert order_sensitivity(**counts) == pytest.approx(expected, abs=within)
-
-
-@given(
-    ones=st.integers(6, 40), zeros=st.integers(6, 40), first=st.integers(1, 5),
-    second=st.integers(1, 5), seed=st.integers(0, 99),
-)  # fmt: skip
-def test_drawn_rows_are_disjoint_and_balanced(ones, zeros, first, second, seed):
-    labels = np.random.default_rng(seed).permutation([True] * ones + [False] * zeros)
-    sizes = {"training": first, "validation": second}
-    found = balanced_rows(labels, sizes, np.random.default_rng(seed))
-    assert {name: len(rows) for name, rows in found.items()} == sizes
-    assert not set(found["training"]) & set(found["validation"])
-    for rows in found.values():
-        assert np.sum(~labels[rows]) - np.sum(labels[rows]) == len(rows) % 2
-        assert np.all(np.diff(rows) > 0)
-
-
-@given(correct=st.integers(0, 60), more=st.integers(0, 60))
-def test_the_binomial_test_is_the_sum_of_less_likely_results(correct, more):
-    documents = correct + more
-    if documents == 0:
-        return
-    found = chance_test(correct, documents)
-    pmf = stats.binom.pmf(np.arange(documents + 1), documents, 0.5)
-    by_hand = pmf[pmf <= pmf[correct] * (1 + 1e-7)].sum()
-    assert found["p_value"] == pytest.approx(min(1.0, by_hand), rel=1e-9)
-    assert found["accuracy"]["low"] <= correct / documents <= found["accuracy"]["high"]
-
-
-def test_coins_make_any_blind_rule_binomial():
-    """Even one that gives all documents the same label, for which balanced labels would not do."""
-    generator = np.random.default_rng(2)
-    coins = generator.random((4000, 40)) < 0.5  # [draws, documents]
-    right = (coins == np.ones(40, bool)).sum(axis=1)  # [draws]
-    expected = 4000 * stats.binom.pmf(np.arange(41), 40, 0.5)
-    inner = slice(14, 27)
-    found = np.bincount(right, minlength=41)
-    observed = [found[:14].sum(), *found[inner], found[27:].sum()]
-    law = [expected[:14].sum(), *expected[inner], expected[27:].sum()]
-    assert stats.chisquare(observed, law).pvalue > 0.01
-
-
-# --- Frozen features ------------------------------------------------------------------------------
-
-
-def planted(count: int, seed: int, strength: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(seed)
-    labels = np.arange(count) % 2 == 1
-    features = generator.normal(size=(count, 12))
-    features[:, 3] += strength * labels
-    return 100 * features, labels
-
-
-def test_a_planted_direction_is_read_and_noise_is_not():
-    (x, y), (vx, vy), (tx, ty) = planted(120, 0), planted(60, 1), planted(400, 2)
-    assert np.mean(Frozen.fit(x, y, vx, vy).predict(tx) == ty) > 0.78
-    noise = Frozen.fit(*planted(120, 3, 0.0), *planted(60, 4, 0.0))
-    tx, ty = planted(1000, 5, 0.0)
-    assert chance_test(int(np.sum(noise.predict(tx) == ty)), 1000)["p_value"] > 0.01
-    # Noise is best told with hardly any weight: the penalty is chosen on validation documents.
-    assert noise.inverse_penalty < Frozen.fit(x, y, vx, vy).inverse_penalty
-
-
-def test_the_chosen_penalty_has_the_least_validation_loss():
-    (x, y), (vx, vy) = planted(60, 6, 0.7), planted(60, 7, 0.7)
-    found = Frozen.fit(x, y, vx, vy)
-    mean, sd = x.mean(axis=0), x.std(axis=0)
-    losses = {}
-    for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0):
-        model = LogisticRegression(C=penalty, max_iter=1000).fit((x - mean) / sd, y)
-        chance = model.predict_proba((vx - mean) / sd)[np.arange(60), vy.astype(int)]
-        losses[penalty] = -np.log(chance).mean()
-    assert found.inverse_penalty == min(losses, key=losses.get)
-    assert found.validation_loss == pytest.approx(min(losses.values()), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: token_words("a", [0], [1], [0, 0]), "differ"),
-        (lambda: exchanged_neighbours([1, 2], [0, 1], 0, np.random.default_rng(0)), "swaps is 0"),
-        (lambda: excerpt([True, True], 2, "end"), "special"),
-        (lambda: changed_predictions([], [], []), "differ"),
-        (lambda: order_sensitivity(10, 5, 3, 1), "cannot lie"),
-        (lambda: order_sensitivity(10, 5, 5, 11), "cannot lie"),
-        (lambda: order_sensitivity(10, 5, 5, 3), "cannot lie"),
-        (
-            lambda: balanced_rows([True, False], {"a": 4}, np.random.default_rng(0)),
-            "2 rows of a label",
-        ),
-        (lambda: Frozen.fit([[1.0], [2.0]], [True, True], [[1.0]], [True]), "same label"),
-        (lambda: Frozen.fit([[1.0], [2.0]], [0, 1], [[1.0]], [True], []), "no inverse penalty"),
-        (lambda: relative_changes([[0.0]], [[1.0]]), "zero"),
-        (lambda: relative_changes([[1.0]], [[1.0], [1.0]]), "differ"),
-    ],
-)
-def test_what_cannot_be_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_the_rounding_of_a_blind_model_is_not_read():
-    """Entries that are the same but for rounding, which tells the label, as in a bag of tokens."""
-    labels = np.arange(60) % 2 == 1
-    same = np.tile(np.random.default_rng(0).normal(size=8), (60, 1))
-    features = same * (1 + 1e-7 * labels[:, None])
-    found = Frozen.fit(features[:40], labels[:40], features[40:], labels[40:])
-    assert found.validation_loss == pytest.approx(np.log(2), rel=1e-3)
-
-
-def test_relative_change_is_that_of_the_norm():
-    found = relative_changes([[3.0, 4.0], [0.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
-    assert found == {"mean": pytest.approx(0.5), "largest": pytest.approx(1.0)}
 
 
 # --- The network ----------------------------------------------------------------------------------

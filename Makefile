@@ -18,4 +18,4 @@ setup:
 test: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify
 	$(BIN)/snakefmt --check Snakefile workflow/rules && $(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal

@@ -283,11 +283,11 @@ def main(
             if victim.readers or not silent
         ]
     with tempfile.TemporaryDirectory() as folder:
-        project, pristine = make_project(Path(folder) / "project"), Path(folder) / "pristine"
+        project = make_project(Path(folder) / "project")
         project.snakemake()
         project.run("posenc", "record")
         expected = State.of(project)
-        project.copy(pristine)
+        pristine = project.copy(Path(folder) / "pristine")
         for number, kind in enumerate(rounds, start=1):
             done, name, runs = kind(project, random_)
             began = time.monotonic()
@@ -300,7 +300,7 @@ def main(
                 print(output[-3000:], flush=True)
             if wrong or kind is cache:  # DVC never writes an object anew
                 shutil.rmtree(project.folder)
-                Project(pristine).copy(project.folder)
+                pristine.copy(project.folder)
     print(f"{len(rounds)} corruptions, {different} differences")
     raise SystemExit(bool(different))
 

@@ -1,36 +1,11 @@
-"""Small random models of each family, in the hub's folder format."""
+"""Small random models of each family, in the hub's folder format, and what captures one."""
 
 import pytest
 import torch
-import transformers
 
-SIZES = {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 32}
-
-
-def reference(family: str) -> transformers.PreTrainedModel:
-    """The library's own model with random weights and eager attention."""
-    torch.manual_seed(0)
-    if family == "bert":
-        config = transformers.BertConfig(
-            vocab_size=97, intermediate_size=64, max_position_embeddings=40, **SIZES
-        )
-        model = transformers.BertModel(config, add_pooling_layer=False)
-    elif family == "roberta":
-        config = transformers.RobertaConfig(
-            vocab_size=97, intermediate_size=64, max_position_embeddings=42, pad_token_id=1, **SIZES
-        )
-        model = transformers.RobertaModel(config, add_pooling_layer=False)
-    else:
-        config = transformers.GPT2Config(
-            vocab_size=97, n_positions=40, n_layer=3, n_head=4, n_embd=32, bos_token_id=0
-        )
-        model = transformers.GPT2LMHeadModel(config)
-    # The library initialises position embeddings small; here position has to matter.
-    for name, weight in model.named_parameters():
-        if "wpe" in name or "position_embeddings" in name:
-            torch.nn.init.normal_(weight, std=0.5)
-    model.set_attn_implementation("eager")
-    return model.eval()
+import posenc.steps.capture as step
+from tests.parity.capture_project import CaptureProject
+from tests.parity.library import reference
 
 
 @pytest.fixture(params=["bert", "roberta", "gpt2"])
@@ -58,3 +33,21 @@ def documents() -> list[list[int]]:
         torch.randint(2, 97, (length,), generator=generator).tolist()
         for length in (5, 17, 9, 33, 2, 12)
     ]
+
+
+@pytest.fixture
+def project(tmp_path, documents) -> CaptureProject:
+    return CaptureProject(tmp_path, documents)
+
+
+@pytest.fixture
+def written(monkeypatch) -> list[tuple[str, int]]:
+    """Shards as they are written: condition and number."""
+    original, found = step.write_shard, []
+
+    def write(partial, number, *rest):
+        found.append((partial.name.split(".")[1], number))
+        original(partial, number, *rest)
+
+    monkeypatch.setattr(step, "write_shard", write)
+    return found

@@ -177,7 +177,7 @@ def test_what_is_not_finite_is_found(dtype):
 
 
 def test_losses_equal_the_library(documents, tmp_path):
-    from tests.parity.conftest import reference
+    from tests.parity.library import reference
 
     library_model = reference("gpt2")
     library_model.save_pretrained(tmp_path / "gpt2")

@@ -132,7 +132,7 @@ def test_a_mask_acts_on_its_layers_and_heads_only(folder, family, documents, nam
 
 @pytest.fixture
 def decoder(tmp_path):
-    from tests.parity.conftest import reference
+    from tests.parity.library import reference
 
     reference("gpt2").save_pretrained(tmp_path / "gpt2")
     return load(tmp_path / "gpt2", "gpt2")
@@ -251,7 +251,7 @@ def test_scaled_embeddings_leave_the_first_attention_of_a_pre_norm_model(decoder
 @pytest.mark.parametrize("kind", ["unit_norm", {"kind": "scale", "by": 3.0}])
 def test_the_norm_of_embeddings_is_nothing_to_a_post_norm_model(tmp_path, documents, kind):
     """BERT normalises the sum of its embeddings: a norm cannot carry position there (A3)."""
-    from tests.parity.conftest import reference
+    from tests.parity.library import reference
 
     reference("bert").save_pretrained(tmp_path / "bert")
     model = load(tmp_path / "bert", "bert")
@@ -269,7 +269,7 @@ def test_a_unit_norm_is_one(decoder, documents):
 
 
 def test_a_model_without_positions_commutes_with_a_permutation_of_an_encoder(tmp_path, documents):
-    from tests.parity.conftest import reference
+    from tests.parity.library import reference
 
     reference("bert").save_pretrained(tmp_path / "bert")
     model = load(tmp_path / "bert", "bert")

@@ -18,7 +18,7 @@ from posenc.measures.similarity import token_cosines
 from posenc.models import load
 from posenc.steps import evaluate as step
 from posenc.store import read_table, write_table
-from tests.parity.conftest import reference
+from tests.parity.library import reference
 
 CONDITIONS = {
     "intact": {},

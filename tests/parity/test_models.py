@@ -13,7 +13,7 @@ from posenc.config.models import HubSource, Model, PathSource
 from posenc.files import ArtifactError, sha256_file
 from posenc.models import ModelError, fetch, load, save
 from posenc.tokenization import END_OF_TEXT, train_bpe
-from tests.parity.conftest import reference
+from tests.parity.library import reference
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 

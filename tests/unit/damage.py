@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+class Killed(BaseException):
+    """Stands for a kill: not an Exception, so nothing may swallow it."""
+
+
 def flip(path: Path) -> Path:
     """Flip one bit in the middle of a file."""
     content = bytearray(path.read_bytes())

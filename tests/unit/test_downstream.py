@@ -1,4 +1,4 @@
-"""Classifiers with and without positions: reordered words, the trained network, trials, summary."""
+"""Classifiers with and without positions: trials, their summary and its figure."""
 
 from __future__ import annotations
 
@@ -7,235 +7,36 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from tokenizers.processors import TemplateProcessing
 
-from posenc.config.conditions import Condition
 from posenc.config.experiments import DownstreamTraining
 from posenc.config.params import load as load_params
 from posenc.datasets.documents import write_documents
 from posenc.figures import downstream as figure_of
 from posenc.files import (
-    CHECKSUMS,
     ArtifactError,
     read_sealed,
-    write_checksums,
     write_json,
 )
-from posenc.interventions import applied, position_embedding
-from posenc.measures.downstream import chance_test, relative_changes
+from posenc.measures.downstream import chance_test
 from posenc.measures.order_sensitivity import (
     changed_predictions,
 )
-from posenc.models import load, save_tokenizer
-from posenc.networks.classifier import (
-    Classifier,
-    Encoder,
-    batch_of,
-    encode,
-    fine_tune,
-    freeze_positions,
-    logits,
-    mean_pooled,
-    padding_token,
-)
+from posenc.models import save_tokenizer
 from posenc.steps import downstream, downstream_trials
 
 from . import synthetic
+from .damage import Killed
 from .raw_files import content
+from .small_models import VOCABULARY, WORDS, word_pieces
 from .test_figures import check_texts, texts
 
-TEXT = "the film was not dull but clever and the plot was never slow again in her hands"
-WORDS = TEXT.split()
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *dict.fromkeys(WORDS), "good", "bad", "##ly"]
-SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16}
 FIGURES = load_params(synthetic.PROJECT / "params.yaml").figures
 
-
-class Killed(BaseException):
-    """Stands for a kill: not an Exception, so nothing may swallow it."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def random_model(family: str) -> transformers.PreTrainedModel:
-    """The library's own model with random weights, in which position matters."""
-    torch.manual_seed(0)
-    shape = {"vocab_size": 40, "intermediate_size": 32, "max_position_embeddings": 48, **SIZES}
-    if family == "bert":
-        model = transformers.BertModel(transformers.BertConfig(**shape), add_pooling_layer=False)
-    elif family == "roberta":
-        config = transformers.RobertaConfig(**shape, pad_token_id=1)
-        model = transformers.RobertaModel(config, add_pooling_layer=False)
-    else:
-        model = transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(vocab_size=40, n_positions=48, n_layer=2, n_head=2, n_embd=16)
-        )
-    for name, weight in model.named_parameters():
-        if "norm" not in name.lower() and weight.dim() == 2:
-            torch.nn.init.normal_(weight, std=0.3)
-    return model.eval()
-
-
-def saved(family: str, folder):
-    """Its folder in the hub's format."""
-    random_model(family).save_pretrained(folder)
-    write_checksums(folder / CHECKSUMS, "config.json", "model.safetensors")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("models")
-    return {family: saved(family, root / family) for family in ("bert", "roberta", "gpt2")}
-
-
-@pytest.fixture(scope="module")
-def loaded(folders):
-    return {family: load(folder, family) for family, folder in folders.items()}
-
-
-def documents(count: int = 7, longest: int = 17) -> list[np.ndarray]:
-    """Token ids of documents of different lengths; none of them pads."""
-    generator = np.random.default_rng(5)
-    lengths = generator.integers(4, longest + 1, size=count)
-    return [generator.integers(4, 40, size=length) for length in lengths]
-
-
-# --- The network ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
-def test_states_are_those_of_the_library_s_own_forward(loaded, family):
-    model, reference = loaded[family], random_model(family)
-    reference.set_attn_implementation("eager")
-    ids = documents()
-    tensors = [torch.from_numpy(one) for one in ids]
-    x, lengths = batch_of(tensors, padding_token(model), "cpu")
-    with torch.no_grad():
-        found = list(Encoder(model).states(x, lengths))
-        for row, one in enumerate(tensors):
-            # Each document by itself: nothing is padded.
-            body = getattr(reference, "transformer", reference)
-            expected = body(one[None], output_hidden_states=True).hidden_states
-            assert len(found) == len(expected)
-            for ours, theirs in zip(found, expected, strict=True):
-                torch.testing.assert_close(ours[row, : len(one)], theirs[0], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
-@pytest.mark.parametrize("trained_layers", [None, 1, 2])
-def test_neither_padding_nor_the_batch_changes_a_document(loaded, family, trained_layers):
-    model = loaded[family]
-    ids, filler = documents(), padding_token(model)
-    pooled, inputs = encode(model, ids, trained_layers)
-    network = Classifier(Encoder(model, trained_layers), 16, seed=1).eval()
-    with torch.no_grad():
-        together = logits(network, inputs, filler, "cpu")  # [documents, 2]
-        last = Encoder(model)
-        for row, (one, given) in enumerate(zip(ids, inputs, strict=True)):
-            length = torch.tensor([len(one)])
-            alone = network(given[None], length)[0]  # [2]
-            torch.testing.assert_close(together[row], alone, atol=1e-5, rtol=1e-4)
-            # The trained part goes on where the rest ends.
-            state = last(torch.from_numpy(one)[None], length)  # [1, tokens, d_model]
-            np.testing.assert_allclose(pooled[row], state[0].mean(dim=0), atol=1e-5)
-            torch.testing.assert_close(
-                alone, network.head(state[0].mean(dim=0)), atol=1e-5, rtol=1e-4
-            )
-
-
-@settings(deadline=None, max_examples=8)
-@given(seed=st.integers(0, 999))
-def test_without_positions_the_pooled_output_ignores_the_order(loaded, seed):
-    """The encoders' identity; a causal decoder sees what came before even without positions."""
-    generator = np.random.default_rng(seed)
-    ids = documents()
-    orders = [generator.permutation(len(one)) for one in ids]
-    mixed = [one[order] for one, order in zip(ids, orders, strict=True)]
-    for family, model in loaded.items():
-        for positions in ("intact", "zero"):
-            with applied(model, Condition(position=positions)):
-                before, after = (encode(model, some, None)[0] for some in (ids, mixed))
-            change = relative_changes(before, after)
-            if positions == "zero" and family != "gpt2":
-                assert change["largest"] < 2e-6
-            else:
-                assert change["mean"] > 1e-3
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_zeroed_positions_stay_zero_and_others_learn(folders, family, tmp_path):
-    from posenc.checkpoints import Checkpoint
-
-    for positions in ("intact", "zero"):
-        model = load(folders[family], family)
-        before = position_embedding(model).weight.detach().clone()
-        with applied(model, Condition(position=positions)):
-            if positions == "zero":
-                freeze_positions(model)
-            network = Classifier(Encoder(model), 16, seed=0)
-            ids = [torch.from_numpy(one) for one in documents(12)]
-            labels = np.arange(12) % 2 == 1
-            start = {name: value.clone() for name, value in network.state_dict().items()}
-            fine_tune(
-                network, (ids, labels), (ids, labels), 0, TRAINING.optimization, 0,
-                Checkpoint(tmp_path / positions, "x", print), "cpu", lambda step, loss: None,
-            )  # fmt: skip
-            after = position_embedding(model).weight.detach()
-            if positions == "zero":
-                assert not after.any()
-            else:
-                assert not torch.equal(after, before)
-            changed = {n for n, v in network.state_dict().items() if not torch.equal(v, start[n])}
-            assert any("blocks.0" in name for name in changed) and "head.weight" in changed
-        if positions == "zero":
-            assert torch.equal(position_embedding(model).weight, before)
-
-
-def test_only_the_last_layers_are_trained_and_dropout_is_off(folders):
-    model = load(folders["bert"], "bert")
-    network = Classifier(Encoder(model, 1), 16, seed=0).train()
-    names = {name for name, _ in network.named_parameters()}
-    assert all(name.startswith(("encoder.blocks.0", "head")) for name in names)
-    assert sum("attention" in name for name in names) == 10
-    _, inputs = encode(model, documents(2), 1)
-    x, lengths = batch_of(inputs, 0, "cpu")
-    assert torch.equal(network(x, lengths), network(x, lengths))
-    with pytest.raises(ValueError, match="the model has 2"):
-        Encoder(model, 3)
-
-
-def test_the_mean_is_over_tokens_only():
-    hidden = torch.arange(12.0).reshape(2, 3, 2)
-    found = mean_pooled(hidden, torch.tensor([2, 3]))
-    assert found.tolist() == [[1.0, 2.0], [8.0, 9.0]]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- The trials -----------------------------------------------------------------------------------
-
-
-def word_pieces() -> Tokenizer:
-    """A tokenizer of BERT's kind."""
-    ids = {token: number for number, token in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return tokenizer
 
 
 TRAINING = DownstreamTraining(
@@ -256,7 +57,7 @@ TRAINING = DownstreamTraining(
 
 
 @pytest.fixture
-def options(tmp_path, folders) -> dict:
+def options(tmp_path, small_model_folders) -> dict:
     """Options of the step; a word tells the label, and the rest is the same in all documents."""
     save_tokenizer(word_pieces(), tmp_path / "tokenizer")
     rows = []
@@ -273,7 +74,7 @@ def options(tmp_path, folders) -> dict:
         "model": "tiny",
         "seed": 3,
         "config": tmp_path / "config.json",
-        "weights": folders["bert"],
+        "weights": small_model_folders["bert"],
         "tokenizer": tmp_path / "tokenizer/tokenizer.json",
         "documents": tmp_path / "reviews.parquet",
         "output": tmp_path / "trials/3.json",
@@ -464,11 +265,14 @@ def test_documents_of_one_word_are_no_task(options):
         downstream_trials.main(**options)
 
 
-def test_a_decoder_can_be_trained_too(options, folders, tmp_path):
+def test_a_decoder_can_be_trained_too(options, small_model_folders, tmp_path):
     tokenizer = word_pieces()
     tokenizer.add_special_tokens(["<|endoftext|>"])
     save_tokenizer(tokenizer, tmp_path / "other")
-    options |= {"weights": folders["gpt2"], "tokenizer": tmp_path / "other/tokenizer.json"}
+    options |= {
+        "weights": small_model_folders["gpt2"],
+        "tokenizer": tmp_path / "other/tokenizer.json",
+    }
     configure(options, "gpt2", trained_layers=None, tasks=["sentiment"])
     downstream_trials.main(**options)
     trials = read_sealed(options["output"])["trials"]

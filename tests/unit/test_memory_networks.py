@@ -39,6 +39,7 @@ from posenc.steps import memory_networks as summary
 from posenc.steps import memory_networks_trials as step
 
 from . import synthetic
+from .damage import Killed
 from .test_figures import check_texts, texts
 
 OPTIMIZATION = {
@@ -65,17 +66,7 @@ PARAMETERS = MemoryNetworksTraining(
 )
 FIGURES = load(synthetic.PROJECT / "params.yaml").figures
 
-
-class Killed(BaseException):
-    """Stands for a kill: not an Exception, so nothing may swallow it."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def text(numbers):

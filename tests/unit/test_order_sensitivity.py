@@ -18,7 +18,7 @@ from posenc.measures.order_sensitivity import (
 )
 from posenc.tokenization import tokenize, train_bpe
 
-from .test_downstream import word_pieces
+from .small_models import word_pieces
 
 some_words = st.lists(st.integers(1, 4), min_size=1, max_size=30)
 """How many tokens each word has."""

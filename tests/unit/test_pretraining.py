@@ -42,7 +42,7 @@ from posenc.steps import pretraining, pretraining_trials
 from posenc.tokenization import END_OF_TEXT, train_bpe
 
 from . import synthetic
-from .damage import flip
+from .damage import Killed, flip
 from .test_figures import check_texts, texts
 
 PARAMS = load(synthetic.PROJECT / "params.yaml")
@@ -68,17 +68,7 @@ TINY = PretrainingTraining(
 )
 EVALUATION = Evaluation(split="test", documents=2, seed=0)
 
-
-class Killed(BaseException):
-    """Stands for a kill: not an Exception, so nothing may swallow it."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def batch(seed=0):

@@ -38,6 +38,7 @@ from posenc.steps import embedding_sums, superposition_trials
 from posenc.steps import superposition as step
 
 from . import synthetic
+from .damage import Killed
 from .test_figures import check_texts, texts
 from .test_readback import write_model
 
@@ -58,17 +59,7 @@ PARAMETERS = SuperpositionTraining(
 )  # fmt: skip
 SUMS = EmbeddingSums(dimensions=[2, 4, 8], pairs=40, weights=[0.5, 0.8], confidence=0.9, seed=1)
 
-
-class Killed(BaseException):
-    """Stands for a kill: not an Exception, so nothing may swallow it."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- Recall of two ------------------------------------------------------------------------------

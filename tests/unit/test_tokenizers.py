@@ -39,6 +39,7 @@ from posenc.tokenizer_kinds import (
 )
 
 from . import synthetic
+from .damage import Killed
 from .test_figures import check_texts, texts
 
 KINDS = ["whitespace", "character", "bpe", "unigram"]
@@ -73,13 +74,7 @@ KANA = [text.replace("<br /><br />", "\n")[-120:] for text in KANA]
 # Without the mark that stands for a space in pieces.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"), min_size=1)
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -441,9 +436,6 @@ def test_facts_are_those_of_the_kinds(files):
 
 
 def test_a_killed_seed_ends_with_the_same_file(job, files, monkeypatch):
-    class Killed(BaseException):
-        pass
-
     real = step.trial
 
     def killing(corpus, kind, parameters, seed, checkpoint, report, device):

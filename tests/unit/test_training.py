@@ -18,7 +18,7 @@ from posenc.store import write_table
 from posenc.tokenization import train_bpe
 from posenc.training import batch_rows, build, learning_rate, sequences, train
 
-from .damage import flip, found_and_removed
+from .damage import Killed, flip, found_and_removed
 
 SOURCE = TrainSource(
     kind="train",
@@ -42,17 +42,7 @@ SOURCE = TrainSource(
 )
 ROWS = torch.from_numpy(np.random.default_rng(0).integers(0, 50, size=(20, 8)))
 
-
-class Killed(BaseException):
-    """Stands for a kill: not an Exception, so nothing may swallow it."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def run(folder, report=lambda step, loss: None, identity="same", lines=None):

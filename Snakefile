@@ -20,10 +20,14 @@ include: "workflow/rules/paper.smk"
 include: "workflow/rules/page.smk"
 
 
+OUTPUTS = outputs()
+GONE = []
+
 if STANDS_ALONE and not recovery.is_running(Path.cwd()):
     try:
-        agreement.adopt_parts(outputs(), f"{RUNS}/captures", gather.capture("{scatteritem}"))
-        agreement.agree(outputs(), STUDY.name, say)
+        agreement.adopt_parts(OUTPUTS, f"{RUNS}/captures", gather.capture("{scatteritem}"))
+        agreement.remember(OUTPUTS)
+        GONE = agreement.agree(OUTPUTS, STUDY.name, say)
         if not workflow.dryrun:
             DVC_LOCK = agreement.hold_dvc_lock()
     except (agreement.AgreementError, recovery.BusyError) as error:
@@ -38,9 +42,17 @@ rule all:
         rules.typeset.output,
         rules.page.output,
         [rules.paper.output, rules.slides.output] if not LATEX_MISSING else [],
+        # What was lost is made again, also where all that was made of it is still there.
+        [path for path in GONE if not is_set_aside(path)],
 
 
+# DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
-    # DVC runs Snakemake once a stage and has its own last line.
-    if "DVC_STAGE" not in os.environ:
+    if STANDS_ALONE:
+        agreement.remember(OUTPUTS)
         print(latex.closing_line())
+
+
+onerror:
+    if STANDS_ALONE:
+        agreement.remember(OUTPUTS)

@@ -21,7 +21,7 @@ from tests.parity.capture_project import (
     shards,
 )
 from tests.parity.library import reference
-from tests.unit.damage import Killed, call, flip, found_and_removed
+from tests.unit.damage import Killed, call, flip, found_and_marked
 
 # --- Kills --------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ def test_an_altered_model_is_not_captured(project, file):
     with pytest.raises(DamagedError) as caught:
         project.capture()
     assert caught.value.path == path
-    found_and_removed(path, "posenc.steps.capture", **project.options)
+    found_and_marked(path, "posenc.steps.capture", **project.options)
     assert not project.output.exists() and not (project.folder / "captures").exists()
 
 

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from posenc.files import LONG_AGO
+
 
 class Killed(BaseException):
     """Stands for a kill: not an Exception, so nothing may swallow it."""
@@ -46,30 +48,31 @@ def call(module: str, *arguments, **options) -> subprocess.CompletedProcess:
         return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
-def found_and_removed(
-    damaged: Path, module: str, *arguments, removed: Path | None = None, **options
+def found_and_marked(
+    damaged: Path, module: str, *arguments, marked: Path | None = None, **options
 ) -> str:
-    """Check that a step finds a damaged file, removes it and says so in one line.
+    """Check that a step finds a damaged file, marks it for remaking and says so in one line.
 
     Parameters
     ----------
     damaged
         The file.
-    removed
-        What is removed in its place, so that it is made again.
+    marked
+        What is made again with it, if that is another file.
 
     Returns
     -------
     str
         The line.
     """
-    removed = removed or damaged
-    assert removed.exists()
+    marked, content = marked or damaged, damaged.read_bytes()
     done = call(module, *arguments, **options)
     assert done.returncode == 1, done.stderr
     *progress, line = done.stderr.splitlines()
     assert all("shard/s]" in other or not other for other in progress), done.stderr
     assert line.startswith(f"error: {damaged}")
-    assert line.endswith(f"{removed} is removed: start again, and it is made anew")
-    assert not removed.exists()
+    assert line.endswith(f"start again, and {marked} is made again")
+    # Neither front end believes a file of that date unread; nothing is removed.
+    assert damaged.stat().st_mtime == marked.stat().st_mtime == LONG_AGO
+    assert damaged.read_bytes() == content
     return line

@@ -29,7 +29,7 @@ from posenc.files import ArtifactError, DamagedError, sha256_file, write_checksu
 from posenc.steps import documents as step
 from posenc.store import write_table
 
-from .damage import flip, flips, found_and_removed
+from .damage import flip, flips, found_and_marked
 from .raw_files import REVIEWS, TEXT, archive, content, hub
 
 # --- Cleaning -----------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_an_altered_raw_file_is_not_parsed(tmp_path, damaged):
     assert read_provenance(options["output"])["inputs"] == {
         "raw": {"name": "a.tar.gz", "sha256": sha256_file(raw)}
     }
-    found_and_removed(flip(tmp_path / damaged), "posenc.steps.documents", **options)
+    found_and_marked(flip(tmp_path / damaged), "posenc.steps.documents", **options)
     assert options["output"].read_bytes() == made
 
 

@@ -28,7 +28,7 @@ from posenc.groups import GROUPS, group_of, grouped
 from posenc.semantics import semantics
 
 from . import synthetic
-from .damage import call, flip, found_and_removed
+from .damage import call, flip, found_and_marked
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 STYLE = SECTIONS.style
@@ -424,7 +424,7 @@ def test_an_altered_measurement_is_not_drawn(inputs, tmp_path, name):
     *others, last = synthetic.inputs_of(name, inputs[1])
     damaged.write_bytes(last.read_bytes())
     flip(damaged)
-    found_and_removed(damaged, f"posenc.figures.{name}", *others, damaged, **options)
+    found_and_marked(damaged, f"posenc.figures.{name}", *others, damaged, **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -438,7 +438,7 @@ def test_an_altered_training_is_not_drawn(tmp_path, file):
         training_loss.read_training(trained)
     assert caught.value.path == damaged
     options = configured("training_loss", tmp_path)
-    found_and_removed(damaged, "posenc.figures.training_loss", *trained, **options)
+    found_and_marked(damaged, "posenc.figures.training_loss", *trained, **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -460,7 +460,7 @@ def test_a_wrong_input_is_one_line(tmp_path):
     assert len(result.stderr.splitlines()) == 1
     assert path.exists(), "it is whole"
     path.write_text("[]")
-    found_and_removed(path, "posenc.figures.perplexity", path, **options)
+    found_and_marked(path, "posenc.figures.perplexity", path, **options)
     assert not (tmp_path / "out").exists()
 
 

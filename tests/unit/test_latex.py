@@ -16,7 +16,7 @@ from posenc.files import DamagedError, read_sealed, write_sealed
 from posenc.steps import latex, typeset
 
 from . import synthetic
-from .damage import call, flip, found_and_removed
+from .damage import call, flip, found_and_marked
 
 MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -244,7 +244,7 @@ def test_what_a_document_shows_is_compared_with_its_checksum(project, tmp_path, 
             latex.check(path)
     assert caught.value.path == root / damaged
     options = {"document": root / "paper/paper.tex", "output": output}
-    found_and_removed(root / damaged, "posenc.steps.latex", *shown, **options)
+    found_and_marked(root / damaged, "posenc.steps.latex", *shown, **options)
     assert output.read_bytes() == b"older"
     assert not (root / "paper/build").exists()
 

@@ -24,7 +24,7 @@ from posenc.store import (
     write_table,
 )
 
-from .damage import call, flip, found_and_removed
+from .damage import call, flip, found_and_marked
 
 LENGTHS = [[5, 3, 7], [4, 9]]  # documents of two shards
 N_LAYERS, D_MODEL, VOCABULARY = 3, 16, 50
@@ -496,14 +496,14 @@ def test_the_commands_write_the_same_bytes_twice_and_no_path(runs, step):
     [("similarity", shard_name(1)), ("similarity", INDEX), ("perplexity", LOSSES)],
 )
 def test_a_damaged_store_ends_with_one_line_and_no_output(runs, step, file):
-    """Its index is removed, whichever file is damaged: without it, the store is made again."""
+    """Its index is marked, whichever file is damaged: the store is made again."""
     folder = runs.folder / "activations/questions/zero"
     path = folder / file
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    line = found_and_removed(
-        path, f"posenc.steps.{step}", removed=folder / INDEX, **runs.options(step)
+    line = found_and_marked(
+        path, f"posenc.steps.{step}", marked=folder / INDEX, **runs.options(step)
     )
     assert file == INDEX or "does not match its checksum" in line
     written = {path.name for path in (runs.folder / "measured").rglob("*.json")}

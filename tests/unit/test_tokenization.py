@@ -15,7 +15,7 @@ from posenc.steps import tokenize as step
 from posenc.store import read_table
 from posenc.tokenization import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
 
-from .damage import flip, found_and_removed
+from .damage import flip, found_and_marked
 from .raw_files import REVIEWS, archive, content
 
 TEXTS = [
@@ -194,7 +194,7 @@ def test_an_altered_tokenizer_is_not_used(options, module, damaged):
         )  # fmt: skip
         options["config"].write_text(corpus.model_dump_json())
         options["documents"] /= "reviews.parquet"
-    found_and_removed(path, f"posenc.steps.{module}", **options)
+    found_and_marked(path, f"posenc.steps.{module}", **options)
     assert not options["output"].exists()
 
 
@@ -202,4 +202,4 @@ def test_altered_documents_are_not_tokenized(options):
     documents = options["documents"] / "reviews.parquet"
     whole = documents.read_bytes()
     documents.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
-    found_and_removed(documents, "posenc.steps.tokenize", **options)
+    found_and_marked(documents, "posenc.steps.tokenize", **options)

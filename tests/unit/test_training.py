@@ -18,7 +18,7 @@ from posenc.store import write_table
 from posenc.tokenization import train_bpe
 from posenc.training import batch_rows, build, learning_rate, sequences, train
 
-from .damage import Killed, flip, found_and_removed
+from .damage import Killed, flip, found_and_marked
 
 SOURCE = TrainSource(
     kind="train",
@@ -182,5 +182,5 @@ def test_the_step_writes_files_that_can_be_verified(options):
 
 @pytest.mark.parametrize("damaged", ["tokenizer/tokenizer.json", "tokens.parquet"])
 def test_the_step_reads_nothing_that_was_altered(options, tmp_path, damaged):
-    found_and_removed(flip(tmp_path / damaged), "posenc.steps.train", **options)
+    found_and_marked(flip(tmp_path / damaged), "posenc.steps.train", **options)
     assert not options["output"].exists() and not options["curve"].exists()

@@ -28,7 +28,7 @@ from posenc.semantics import semantics
 from posenc.steps import typeset as step
 
 from . import synthetic
-from .damage import flip, found_and_removed
+from .damage import flip, found_and_marked
 
 PAPER = synthetic.PROJECT / "paper"
 VERSIONS = synthetic.PROJECT / "docs/mask-versions.json"
@@ -270,7 +270,7 @@ def test_an_altered_measurement_is_not_typeset(tmp_path, kind):
         "metrics": tmp_path / "metrics.json",
         "plots": tmp_path / "plots",
     }
-    found_and_removed(damaged, "posenc.steps.typeset", *measured, **options)
+    found_and_marked(damaged, "posenc.steps.typeset", *measured, **options)
     assert not (tmp_path / "generated").exists() and not (tmp_path / "metrics.json").exists()
 
 

@@ -1,10 +1,9 @@
-"""What DVC put in place, Snakemake learns before it plans its jobs.
+"""What is current is settled before Snakemake plans its jobs, by contents and not by dates.
 
-Snakemake knows its own outputs by a record of when and from what it made each. A file that
-``dvc checkout``, ``dvc pull`` or a restoring ``dvc repro`` wrote, that was copied, or that was
-damaged, is another one than its record says. DVC's lock file then decides: where the stage's
-inputs and outputs are those that were recorded, the file is current, and Snakemake is told so; all
-else is made again. A date alone never decides, so nothing stale passes for current.
+Each file is recognised by its bytes (:mod:`posenc.ledger`), and the inputs that it was made of are
+compared with those that are there. A file that no job here made, as after ``git clone`` and
+``dvc pull``, is current where DVC's lock file knows both its bytes and its inputs. Snakemake is
+then given the dates and records that say the same; everything else is made again.
 """
 
 from __future__ import annotations
@@ -12,61 +11,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-from .files import write_json
+from .files import mark_for_remaking, write_json
+from .ledger import (
+    INDEX,
+    STANDS_FOR_FOLDER,
+    Ledger,
+    damaged_part,
+    read_record,
+    record_path,
+    was_edited_meanwhile,
+)
 
-RECORDS = Path(".snakemake/metadata")
 LOCK = Path("dvc.lock")
-INDEX = "index.parquet"
-END = re.compile(rb'[^\\]"endtime": ([0-9.e+]+)')
-"""When a job ended, in Snakemake's record of its output. A record lists all inputs and can be long:
-to decode it takes several times as long as to look for the one value."""
-STANDS_FOR_FOLDER = (INDEX, "masks.json")
-"""Files that are the last of their folder to be written, and hold the checksums of the others."""
 MARK = "POSENC_AGREEING"
 """Set for the Snakemake that is called from here, which does not ask again."""
 
 
 class AgreementError(RuntimeError):
     """DVC or Snakemake cannot say what is current."""
-
-
-def recorded_end(path: Path) -> float | None:
-    """When Snakemake finished making a file, in seconds; None where it has no record of it."""
-    try:
-        found = END.search(_record(path).read_bytes())
-    except OSError:
-        return None
-    return float(found[1]) if found else None
-
-
-def _record(path: Path) -> Path:
-    # Snakemake's own naming: long names are split into folders.
-    name, longest = urlsafe_b64encode(str(path).encode()).decode(), 255
-    parts = [name[i : i + longest - 1] for i in range(0, len(name), longest - 1)]
-    return RECORDS.joinpath(*("@" + part for part in parts[:-1]), parts[-1])
-
-
-def is_foreign(path: Path) -> bool:
-    """Whether a file exists that is not as Snakemake left it.
-
-    An index stands for its folder, in which it is the last to be written.
-    """
-    try:
-        changed = path.stat().st_mtime
-        if changed != recorded_end(path):
-            return True
-        beside = path.parent.iterdir() if path.name in STANDS_FOR_FOLDER else ()
-        return any(other.stat().st_mtime > changed for other in beside)
-    except FileNotFoundError:
-        return False
 
 
 def adopt_parts(outputs: Iterable[Path], folder: str, parts: list[str]) -> None:
@@ -87,7 +54,7 @@ def adopt_parts(outputs: Iterable[Path], folder: str, parts: list[str]) -> None:
     for path in outputs:
         if path.name != INDEX:
             continue
-        record = _record(path)
+        record = record_path(path)
         try:
             written = json.loads(record.read_text(encoding="utf-8"))
             receipts = [name for name in written["input"] if name.startswith(f"{folder}/")]
@@ -100,71 +67,41 @@ def adopt_parts(outputs: Iterable[Path], folder: str, parts: list[str]) -> None:
             write_json(record, {**written, "input": sorted([*others, *now])})
 
 
-def as_recorded(paths: list[Path]) -> list[Path]:
-    """Those of DVC's files that have the content that was recorded.
-
-    DVC goes by dates and sizes once it has put a file in place, also when its own copy was damaged.
-    """
-    from dvc.api import DVCFileSystem
-    from dvc_data.index import DataIndexDirError
-
-    recorded, whole = DVCFileSystem(), []
-    for path in paths:
-        try:
-            digest = recorded.info(str(path)).get("md5")
-        except DataIndexDirError:
-            digest = None  # without its cache, DVC does not know what a folder holds
-        with open(path, "rb") as file:
-            # What has no digest is git's.
-            if digest is None or hashlib.file_digest(file, "md5").hexdigest() == digest:
-                whole.append(path)
-    return whole
-
-
-def locked() -> dict[str, dict[str, list[str]]]:
-    """Paths that each stage of ``dvc.lock`` reads and makes, as ``deps`` and ``outs``."""
-    if not LOCK.exists():
-        return {}
-    from ruamel.yaml import YAML
-
-    stages = YAML(typ="safe").load(LOCK.read_text(encoding="utf-8")) or {}
-    return {
-        name: {kind: [part["path"] for part in stage.get(kind, [])] for kind in ("deps", "outs")}
-        for name, stage in stages.get("stages", {}).items()
-    }
-
-
 def overlap(one: str, other: str) -> bool:
     """Whether two paths are the same, or one lies in the other."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
-def current_stages(stages: dict[str, dict[str, list[str]]], changed: Iterable[str]) -> set[str]:
-    """Stages that are current, together with all that they depend on.
+def remember(outputs: Iterable[Path]) -> None:
+    """Take what Snakemake has finished into the ledger, while its files are as it left them.
+
+    To be called before ``data/config`` is written, and when a run ends.
 
     Parameters
     ----------
-    stages
-        From :func:`locked`.
-    changed
-        Stages of which DVC finds an input or output changed.
+    outputs
+        All outputs of the study's rules.
     """
-    stale = {name for name in stages if name in set(changed)}
-    grown = True
-    while grown:
-        made = [out for name in stale for out in stages[name]["outs"]]
-        more = {
-            name
-            for name in stages.keys() - stale
-            if any(overlap(dep, out) for dep in stages[name]["deps"] for out in made)
-        }
-        grown = bool(more)
-        stale |= more
-    return stages.keys() - stale
+    outputs = [path for path in outputs if path.exists()]
+    made = set(map(str, outputs))
+    with Ledger() as ledger:
+        grown = False
+        for path in outputs:
+            if ledger.is_as_left(path):
+                continue
+            record = read_record(path)
+            if record is None or was_edited_meanwhile(record, made):
+                continue
+            if damaged_part(path) is not None:
+                continue
+            ledger.add(path, record)
+            grown = True
+        if grown:
+            ledger.forget_unused()
 
 
-def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> None:
-    """Make Snakemake's records fit the files that are there.
+def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[Path]:
+    """Make Snakemake's dates and records say what the contents of files say.
 
     Parameters
     ----------
@@ -173,65 +110,154 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> None:
     study
         Name of the study, for the Snakemake that is called.
     say
-        Receives one line when something was found.
+        Receives one line when files were found that Snakemake had not left so.
+
+    Returns
+    -------
+    list of Path
+        Outputs that were there and are gone.
 
     Raises
     ------
     AgreementError
         If DVC cannot be asked.
     """
-    foreign = [path for path in outputs if is_foreign(path)]
-    if not foreign:
-        return
-    stages = locked()
-    made = {name: stage["outs"] for name, stage in stages.items()}
-    known = [p for p in foreign if any(overlap(str(p), o) for outs in made.values() for o in outs)]
-    current = current_stages(stages, status()) if known else set()
-    fresh = [out for name in current for out in made[name]]
-    kept = [path for path in foreign if any(overlap(str(path), out) for out in fresh)]
-    kept = as_recorded(kept) if kept else []
-    stale = [path for path in foreign if path not in set(kept)]
-    # A file without a record that is older than its inputs is made again.
-    with_record = [str(path) for path in stale if _record(path).exists()]
-    for path in stale:
-        os.utime(path, (1, 1))  # Snakemake takes 0 for no date
-    if with_record:
-        _snakemake(study, "--cleanup-metadata", *with_record)
+    recognised, unknown, gone = 0, [], []
+    with Ledger() as ledger:
+        for path in outputs:
+            if not path.exists():
+                if ledger.was_seen(path):
+                    gone.append(path)
+                continue
+            as_left = ledger.is_as_left(path)
+            job = ledger.left_by(path) if as_left else ledger.made_by(path)
+            if job is None or (not as_left and damaged_part(path) is not None):
+                unknown.append(path)
+                continue
+            if not as_left:
+                ledger.put_back(path, job)
+                recognised += 1
+            changed = ledger.changed_inputs(job)
+            # Snakemake compares the checksums of newer inputs, and of no others.
+            if changed and not any(os.stat(name).st_mtime_ns > job.mtime for name in changed):
+                mark_for_remaking(path)
+    kept = recorded_by_dvc(unknown) if unknown and LOCK.exists() else []
+    for path in unknown:
+        record_path(path).unlink(missing_ok=True)
+        if path not in kept:
+            mark_for_remaking(path)
     if kept:
-        _snakemake(study, "--touch", "--force", "--quiet", "all", "--", *map(str, kept))
-    say(
-        f"{len(foreign)} files are not as Snakemake left them: DVC knows {len(kept)} as current"
-        + (f", {len(stale)} are made again" if stale else "")
-    )
+        _touch(study, kept)
+        remember(kept)
+    if found := recognised + len(unknown):
+        again = len(unknown) - len(kept)
+        say(
+            f"{found} files are not as Snakemake left them: {recognised + len(kept)} are recognised"
+            + (f", {again} are made again" if again else "")
+        )
+    return gone
 
 
-def status() -> list[str]:
-    """Stages of which DVC finds an input or output changed.
+def recorded_by_dvc(paths: list[Path]) -> set[Path]:
+    """Those of some files that DVC recorded with these bytes, made of the inputs that are there.
+
+    Only stages of today's ``dvc.yaml`` count: the lock file keeps those of earlier ones.
 
     Raises
     ------
     AgreementError
         If DVC fails, for example because another DVC command is at work.
     """
-    result = _run("dvc", "status", "--json")
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
     try:
-        changed: dict[str, Any] = json.loads(result.stdout)
-    except ValueError:
-        raise AgreementError(f"`dvc status` fails: {result.stderr.strip()}") from None
-    # Its only outputs are sections of params.yaml, which Snakemake has written just now.
-    return [name for name in changed if name != "check"]
+        with Repo() as repo:
+            changed = set(repo.status())
+            recorded: dict[Path, str] = {}
+            for stage in repo.index.stages:
+                if stage.cmd and stage.addressing not in changed:
+                    for out in stage.outs:
+                        recorded |= _digests(out, Path(repo.root_dir))
+    except DvcException as error:
+        raise AgreementError(f"`dvc status` fails: {error}") from None
+    return {path for path in paths if _is_recorded(path, recorded)}
 
 
-def _run(*command: str) -> subprocess.CompletedProcess:
+def drop_retired() -> list[str]:
+    """Remove from ``dvc.lock`` the stages that ``dvc.yaml`` does not have for any study.
+
+    DVC keeps them, and looks for them in each command. What belongs to another study stays: the
+    stages of a template differ by study.
+
+    Returns
+    -------
+    list of str
+        Their names.
+    """
+    from dvc.utils.serialize import modify_yaml
+    from ruamel.yaml import YAML
+
+    if not LOCK.exists():
+        return []
+    files = (Path("dvc.yaml"), LOCK)
+    defined, locked = (
+        YAML(typ="safe").load(path.read_text(encoding="utf-8")).get("stages") or {}
+        for path in files
+    )
+    retired = [
+        name
+        for name in locked
+        for template in [name.partition("@")[0]]
+        if template not in defined or ("@" in name) != ("foreach" in defined[template])
+    ]
+    if retired:
+        with modify_yaml(str(LOCK)) as lock:
+            for name in retired:
+                del lock["stages"][name]
+    return retired
+
+
+def _digests(out, root: Path) -> dict[Path, str]:
+    """MD5 of each file of a stage's output; of a folder that is not in DVC's cache, of none."""
+    place = Path(out.fs_path).relative_to(root)
+    if out.hash_info is None or not out.hash_info.value:
+        return {}
+    if not out.hash_info.isdir:
+        return {place: out.hash_info.value}
+    tree = out.get_obj()
+    return {place.joinpath(*key): digest.value for key, _, digest in tree} if tree else {}
+
+
+def _is_recorded(path: Path, recorded: dict[Path, str]) -> bool:
+    """Whether a file, and what it stands for, has the recorded bytes.
+
+    DVC itself goes by dates and sizes once it has put a file in place.
+    """
+    files = {path}
+    if path.name in STANDS_FOR_FOLDER:
+        files |= {other for other in recorded if other.parent == path.parent}
+        files |= {other for other in path.parent.iterdir() if not other.name.startswith(".")}
+    return all(other in recorded and _md5(other) == recorded[other] for other in files)
+
+
+def _md5(path: Path) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "md5").hexdigest()
+    except OSError:
+        return None
+
+
+def _touch(study: str, paths: Iterable[Path]) -> None:
+    """Have Snakemake record files as they are."""
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    command = ["snakemake", "--cores", "1", "--config", f"study={study}",
+               "--touch", "--force", "--quiet", "all", "--", *map(str, sorted(paths))]  # fmt: skip
     environment = {**os.environ, "PATH": path, MARK: "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
-
-
-def _snakemake(study: str, *arguments: str) -> None:
-    result = _run("snakemake", "--cores", "1", "--config", f"study={study}", *arguments)
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     if result.returncode:
-        raise AgreementError(f"`snakemake {arguments[0]}` fails: {result.stderr.strip()[-2000:]}")
+        raise AgreementError(f"`snakemake --touch` fails: {result.stderr.strip()[-2000:]}")
 
 
 def hold_dvc_lock():

@@ -93,6 +93,7 @@ def _nothing_to_do() -> bool:
 def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
     from . import latex
+    from .agreement import drop_retired
 
     if not _nothing_to_do():
         _stop("the study is not complete or not current: run `snakemake` first")
@@ -102,6 +103,8 @@ def record() -> None:
 
         stages = YAML(typ="safe").load(Path("dvc.yaml").read_text())["stages"]
         targets = [name for name in stages if name not in ("paper", "slides")]
+    if retired := drop_retired():
+        print(f"dropped from dvc.lock: {len(retired)} stages that dvc.yaml does not have")
     result = _run("dvc", "commit", "--force", "--quiet", *targets)
     if result.returncode:
         raise typer.Exit(result.returncode)
@@ -109,6 +112,22 @@ def record() -> None:
     if not _nothing_to_do():
         _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
     print("recorded in dvc.lock")
+
+
+@app.command()
+def verify() -> None:
+    """Read every file of the study again, and mark what is damaged, so that it is made again."""
+    from .verification import verify_files
+
+    damaged, count, size = verify_files()
+    for path in damaged:
+        print(f"damaged: {path}", file=sys.stderr)
+    if damaged:
+        _stop(
+            f"{len(damaged)} of {count} files are damaged; `snakemake` or `dvc repro` makes them"
+            f" again"
+        )
+    print(f"{count} files, {size / 1e9:.2f} GB: each is what was recorded")
 
 
 @app.command()

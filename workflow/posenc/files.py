@@ -35,6 +35,16 @@ class DamagedError(ArtifactError):
         self.path = Path(path)
 
 
+LONG_AGO = 1
+"""Date of a file that is to be made again, in seconds; Snakemake takes 0 for no date."""
+
+
+def mark_for_remaking(path: str | os.PathLike) -> None:
+    """Give a file a date at which it is read, and not believed, when the next run starts."""
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+
+
 def sha256_file(path: str | os.PathLike) -> str:
     """Return the SHA-256 of a file's bytes as 64 lower-case hexadecimal digits."""
     with open(path, "rb") as file:
@@ -112,10 +122,15 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def holds_json(path: str | os.PathLike, value: Any) -> bool:
+    """Whether a file is what :func:`write_json` would write."""
+    path = Path(path)
+    return path.exists() and path.read_bytes() == _text(value).encode()
+
+
 def write_json_if_changed(path: str | os.PathLike, value: Any) -> bool:
     """Write a JSON value only when the file does not already hold it; return whether it did."""
-    path = Path(path)
-    if path.exists() and path.read_bytes() == _text(value).encode():
+    if holds_json(path, value):
         return False
     write_json(path, value)
     return True

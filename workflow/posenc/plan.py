@@ -20,7 +20,7 @@ from .config.experiments import EXPERIMENTS, Trials
 from .config.measurements import BUNDLED, RUNS
 from .config.models import Reading, TrainSource
 from .config.params import Params
-from .files import sha256_json, write_json_if_changed
+from .files import holds_json, sha256_json, write_json_if_changed
 
 CONFIG = Path("data/config")
 STUDIES = Path("data/studies")
@@ -301,6 +301,11 @@ def materialize(params: Params) -> None:
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
     make_folders(params)
+
+
+def is_edited(params: Params) -> bool:
+    """Whether ``data/config`` holds something else than what it would be given now."""
+    return any(not holds_json(path, value) for path, value in sections(params))
 
 
 def make_folders(params: Params) -> None:

@@ -6,6 +6,7 @@ without it, and a Snakemake whose DVC was killed goes on alone.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -101,11 +102,30 @@ def recover(root: Path, say: Callable[[str], None]) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     if unfinished:
         say(f"removed {len(unfinished)} unfinished files of a run that was killed")
+    if not any(_runs(process, "dvc") for process in _here(root)):
+        mend_dvc(root, say)
     locks = list((root / ".snakemake" / "locks").glob("*.lock"))
     if locks:
         for lock in locks:
             lock.unlink(missing_ok=True)
         say("removed the lock of a run that was killed; what it had not finished is made again")
+
+
+def mend_dvc(root: Path, say: Callable[[str], None]) -> None:
+    """Remove DVC's list of the paths in use, if a kill or a full disk cut it: no DVC would start.
+
+    DVC writes it in place. It names processes, of which none is left.
+    """
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        whole = isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+    except OSError:
+        return
+    except ValueError:
+        whole = False
+    if not whole:
+        path.unlink(missing_ok=True)
+        say("removed DVC's list of the paths in use, which a killed run had cut")
 
 
 def is_running(root: Path) -> bool:

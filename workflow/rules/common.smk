@@ -48,9 +48,26 @@ CONDITION_MEASUREMENTS = expand(
     dataset=EVALUATED_TEXTS,
 )
 if workflow.is_main_process:
-    plan.materialize(PARAMS)
-    if not workflow.dryrun and not recovery.is_running(Path.cwd()):
-        plan.tidy(PARAMS, say)
+    if not recovery.is_running(Path.cwd()):
+        plan.materialize(PARAMS)
+        if not workflow.dryrun:
+            plan.tidy(PARAMS, say)
+    elif plan.is_edited(PARAMS):
+        # The jobs that are at work, and those that follow, read what was written for them.
+        raise WorkflowError(
+            "params.yaml or the code was edited while a run is at work in this folder: the edit"
+            " is planned when that run has ended"
+        )
+
+
+def is_set_aside(path):
+    """Whether a file is kept apart because the study does not have it now."""
+    return (
+        (plan.SET_ASIDE / STUDY.name / path.relative_to(RUNS)).exists()
+        if (path.is_relative_to(RUNS))
+        else False
+    )
+
 
 # Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a
 # rule's code, so the place of the environment never causes a rerun.

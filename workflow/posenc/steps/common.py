@@ -12,7 +12,8 @@ from typing import TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 
-from ..files import ArtifactError, DamagedError
+from ..files import ArtifactError, DamagedError, mark_for_remaking
+from ..ledger import damaged_part
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -22,7 +23,7 @@ def run(function: Callable[..., None]) -> None:
 
     An error that the user can mend ends with one line ``error: ...`` on stderr and exit code 1:
     an ``ArtifactError``, a ``RuntimeError`` with ``is_user_error = True``, or an ``OSError`` of
-    the system such as a full disk. What is damaged is removed, so that the next run makes it
+    the system such as a full disk. What is damaged is marked, so that the next run makes it
     again. An interruption exits with 130. Everything else is a defect
     and shows its traceback.
     """
@@ -34,9 +35,10 @@ def run(function: Callable[..., None]) -> None:
         except KeyboardInterrupt:
             _end("interrupted", 130)
         except DamagedError as error:
-            # Without the file, the next run makes it again; kept, it would stop every run.
-            error.path.unlink(missing_ok=True)
-            _end(f"{error}; {error.path} is removed: start again, and it is made anew", 1)
+            part = damaged_part(error.path)
+            for path in {error.path, part or error.path}:
+                mark_for_remaking(path)
+            _end(f"{error}; start again, and {error.path} is made again", 1)
         except RuntimeError as error:
             if not isinstance(error, ArtifactError) and not getattr(error, "is_user_error", False):
                 raise

@@ -32,7 +32,10 @@ def hub_folder(library_model, tmp_path):
 
 def section(family, folder, **changes) -> Model:
     source = PathSource(
-        kind="path", path=str(folder), sha256=sha256_file(folder / "model.safetensors")
+        kind="path",
+        path=str(folder),
+        sha256=sha256_file(folder / "model.safetensors"),
+        files={name: sha256_file(folder / name) for name in ("config.json", "tokenizer.json")},
     )
     return Model(family=family, source=source, max_tokens=36).model_copy(update=changes)
 

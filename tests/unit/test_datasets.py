@@ -5,10 +5,14 @@ from __future__ import annotations
 import collections
 import csv
 import gzip
+import io
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from posenc.config.datasets import Content
@@ -112,6 +116,82 @@ def test_an_archive_of_another_make_is_explained(tmp_path, files, message):
     assert "a.tar.gz" in str(caught.value)
 
 
+def with_member(path: Path, **fields) -> Path:
+    """An archive of a review and of one more member, of which there is the header alone."""
+    with tarfile.open(path, "w:gz") as writer:
+        first = tarfile.TarInfo("aclImdb/test/pos/0_7.txt")
+        first.size = 4
+        writer.addfile(first, io.BytesIO(b"good"))
+        member = tarfile.TarInfo()
+        for field, value in fields.items():
+            setattr(member, field, value)
+        writer.addfile(member)
+    return path
+
+
+def test_a_review_that_would_fill_the_memory_is_not_read(tmp_path):
+    """Its header says how large it is: what comes behind, here nothing, is not looked at."""
+    path = with_member(tmp_path / "a.tar.gz", name="aclImdb/test/pos/1_7.txt", size=600_000_000)
+    with pytest.raises(DatasetError, match=r"1_7\.txt has 600,000,000 .* raise REVIEW_BYTES in"):
+        list(imdb.parse(path))
+    # Where no review is, it is passed over.
+    path = with_member(tmp_path / "b.tar.gz", name="aclImdb/labeledBow.feat", size=600_000_000)
+    with pytest.raises(DatasetError, match="truncated"):
+        list(imdb.parse(path))
+
+
+@pytest.mark.parametrize(("limit", "largest"), [("REVIEW_BYTES", 10), ("REVIEWS_BYTES", 24)])
+def test_reviews_up_to_the_limits_are_read(tmp_path, monkeypatch, limit, largest):
+    files = {f"aclImdb/test/pos/{n}_7.txt": b"x" * n for n in (8, 6, 10)}
+    path = archive(tmp_path / "a.tar.gz", files)
+    monkeypatch.setattr(imdb, limit, largest)
+    assert len(list(imdb.parse(path))) == 3
+    monkeypatch.setattr(imdb, limit, largest - 1)
+    with pytest.raises(DatasetError, match=rf"10_7\.txt ha.* more than the .* raise {limit} in"):
+        list(imdb.parse(path))
+
+
+def test_other_files_of_an_archive_may_have_any_size(tmp_path):
+    files = {"aclImdb/imdb.vocab": b"x" * 3 * imdb.HEADER_BYTES, **REVIEWS}
+    documents = list(imdb.parse(archive(tmp_path / "a.tar.gz", files)))
+    assert documents == list(imdb.parse(archive(tmp_path / "b.tar.gz", REVIEWS)))
+
+
+@pytest.mark.parametrize("format", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_a_header_that_would_fill_the_memory_is_not_read(tmp_path, format):
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=format) as writer:
+        writer.addfile(tarfile.TarInfo(f"aclImdb/{'x' * 3 * imdb.HEADER_BYTES}"))
+    with pytest.raises(DatasetError, match=r"a\.tar\.gz has more than .* bytes of headers"):
+        list(imdb.parse(path))
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"type": tarfile.SYMTYPE, "linkname": "../neg/0_1.txt"}, "a symbolic link"),
+        ({"type": tarfile.SYMTYPE, "linkname": "/etc/hostname"}, "a symbolic link"),
+        ({"type": tarfile.LNKTYPE, "linkname": "aclImdb/test/pos/0_7.txt"}, "a hard link"),
+        ({"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 5}, "a device"),
+        ({"type": tarfile.BLKTYPE}, "a device"),
+        ({"type": tarfile.FIFOTYPE}, "a named pipe"),
+        ({"type": tarfile.DIRTYPE}, "a folder"),
+        ({"type": b"Z"}, "of another kind"),
+        # Pax, version 0.1: one byte of data at the place 0 of a file of 10^12 bytes.
+        ({"pax_headers": {"GNU.sparse.map": "0,1", "GNU.sparse.size": "1000000000000"}},
+         "a sparse file"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["aclImdb/test/pos/1_7.txt", "aclImdb/other"])
+def test_what_is_no_plain_file_is_named(tmp_path, name, fields, kind):
+    path = with_member(tmp_path / "a.tar.gz", name=name, **fields)
+    if kind == "a folder" and name == "aclImdb/other":
+        assert len(list(imdb.parse(path))) == 1
+        return
+    with pytest.raises(DatasetError, match=rf"a\.tar\.gz: {name} is {kind}; .* or without"):
+        list(imdb.parse(path))
+
+
 def test_what_is_no_archive_is_an_error(tmp_path):
     (tmp_path / "page.tar.gz").write_text("<html>not here</html>")
     with pytest.raises(DatasetError, match=r"page\.tar\.gz is truncated or corrupt"):
@@ -140,11 +220,22 @@ def test_the_hubs_export_of_reviews(tmp_path):
         ({"text": ["a"], "label": [3], "split": ["test"]}, "row 0 of test has the label 3"),
         ({"text": ["a"], "label": [1], "split": ["dev"]}, "has the split 'dev'"),
         ({"text": [" "], "label": [1], "split": ["test"]}, "row 0 of test has an empty text"),
+        (
+            {"text": ["a", "b"], "label": [-1, -1], "split": ["unsup", "unsupervised"]},
+            "has the splits 'unsup' and 'unsupervised', which are two names of one",
+        ),
     ],
 )
 def test_a_hub_export_of_another_make_is_explained(tmp_path, columns, message):
     with pytest.raises(DatasetError, match=message):
         list(imdb.parse(hub(tmp_path / "hub.parquet", columns)))
+
+
+def test_a_hub_export_with_a_column_twice_is_explained(tmp_path):
+    table = pa.table([["a"], ["b"], [1], ["test"]], names=["text", "text", "label", "split"])
+    pq.write_table(table, tmp_path / "hub.parquet")
+    with pytest.raises(DatasetError, match="has the column 'text' more than once"):
+        list(imdb.parse(tmp_path / "hub.parquet"))
 
 
 def test_a_truncated_hub_export_is_an_error(tmp_path):
@@ -185,6 +276,8 @@ def test_questions_have_their_fields(tmp_path):
         (b"", "has no column 'Type'"),
         (HEADER.encode(), "holds no question"),
         (f"{HEADER}\na,b,c,d,e,f,g\na,b, ,d,e,f,g\n".encode(), "question 2 is empty"),
+        (f"{HEADER},Question\na,b,c,d,e,f,g,h\n".encode(), "the column 'Question' more than once"),
+        (f"{HEADER},Note,Note\na,b,c,d,e,f,g,h,i\n".encode(), "the column 'Note' more than once"),
         (f"{HEADER}\na,b,c,d\n".encode(), r"question 1 \(line 2\) has not as many fields"),
         (f"{HEADER}\na,b,c,d,e,f,g,h\n".encode(), r"question 1 \(line 2\) has not as many fields"),
         (f'{HEADER}\na,b,"c,d,e,f,g\n'.encode(), "not a whole UTF-8 CSV"),
@@ -197,6 +290,13 @@ def test_a_csv_of_another_make_is_explained(tmp_path, body, message):
     with pytest.raises(DatasetError, match=message) as caught:
         list(truthfulqa.parse(path))
     assert "q.csv" in str(caught.value)
+
+
+def test_columns_without_a_name_are_no_column_twice(tmp_path):
+    """Programs for tables end lines with commas."""
+    path = tmp_path / "q.csv"
+    path.write_text(f"{HEADER},,\na,b,c,d,e,f,g,,\n")
+    assert [document["text"] for document in truthfulqa.parse(path)] == ["c"]
 
 
 def test_the_hubs_export_of_questions_is_the_csvs(tmp_path):

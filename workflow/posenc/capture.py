@@ -301,7 +301,7 @@ def capture(
     Raises
     ------
     ArtifactError
-        If a value does not fit the storage type.
+        If a value does not fit the storage type, or is not finite.
     """
     causal, losses = interventions.is_decoder(model), {}
     longest = max((pack.tokens for pack in packs), default=0)
@@ -312,6 +312,11 @@ def capture(
     def check_and_write(pack: Pack, arrays: dict[str, NDArray]) -> None:
         for name, array in arrays.items():
             if overflows(array):
+                if parameters.dtype == "float32":
+                    raise ArtifactError(
+                        f"{name} are not finite, though the weights are: see what the condition "
+                        f"does to them"
+                    )
                 raise ArtifactError(
                     f"{name} do not fit {parameters.dtype}: set activations.dtype to float32"
                 )

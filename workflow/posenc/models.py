@@ -15,24 +15,25 @@ from .files import (
     CHECKSUMS,
     ArtifactError,
     atomic_file,
-    read_json,
     sha256_file,
     write_checksums,
     write_json,
 )
+from .model_files import (
+    BYTE_LEVEL,
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    ModelError,
+    check_digests,
+    check_tensors,
+    model_class,
+    read_config,
+    tokenizer_files,
+)
 
 if TYPE_CHECKING:
     from torch import nn
-
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
-TOKENIZER = "tokenizer.json"
-
-
-class ModelError(RuntimeError):
-    """A model cannot be had or is not what ``params.yaml`` says."""
-
-    is_user_error = True
 
 
 def source_folder(model: Model) -> Path:
@@ -71,14 +72,14 @@ def _hub_folder(source: HubSource) -> Path:
             snapshot_download(
                 source.id,
                 revision=source.revision,
-                allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, "vocab.json", "merges.txt"],
+                allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, *BYTE_LEVEL],
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(
             f"cannot get {source.id} at revision {source.revision} from the model hub "
             f"({type(error).__name__}); check the network, or give the model's folder on this "
-            f"machine as source: {{kind: path, path: ..., sha256: ...}}"
+            f"machine as source: {{kind: path, path: ..., sha256: ..., files: ...}}"
         ) from None
 
 
@@ -99,23 +100,36 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     Raises
     ------
     ModelError
-        If a file is missing, the checksum is another one, or the family is wrong.
+        If a file is missing, a checksum is another one, or the family is wrong; if the files are
+        damaged or do not fit together, or a weight is not finite.
     """
+    from safetensors import SafetensorError
+
     origin = source_folder(model)
     for file in (CONFIG, WEIGHTS):
-        if not (origin / file).exists():
+        if not (origin / file).is_file():
             raise ModelError(
                 f"models.{name}: its folder has no {file}; only safetensors weights are read"
             )
-    expected = getattr(model.source, "sha256", None)
-    actual = sha256_file(origin / WEIGHTS)
-    if expected and actual != expected:
+    # A model of the hub is pinned by its revision.
+    if isinstance(model.source, PackageSource | PathSource):
+        expected, actual = model.source.sha256, sha256_file(origin / WEIGHTS)
+        if actual != expected:
+            raise ModelError(
+                f"models.{name}.source.sha256 is {expected}, but {WEIGHTS} has {actual}: "
+                f"the weights are other ones than params.yaml means"
+            )
+        read = (CONFIG, *tokenizer_files(origin))
+        check_digests(f"models.{name}.source.files", origin, read, model.source.files)
+    try:
+        check_family(name, model, origin)
+    except ArtifactError as error:
+        raise ModelError(f"models.{name}: {error}") from None
+    except SafetensorError as error:
         raise ModelError(
-            f"models.{name}.source.sha256 is {expected}, but {WEIGHTS} has {actual}: "
-            f"the weights are other ones than params.yaml means"
-        )
-    check_family(name, model, origin)
-    copy_tokenizer(name, origin, tokenizer_folder)
+            f"models.{name}: {origin / WEIGHTS} is damaged ({error}); get it again"
+        ) from None
+    copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
     for file in (CONFIG, WEIGHTS):
         with atomic_file(folder / file) as temporary:
             shutil.copyfile(origin / file, temporary)
@@ -123,25 +137,35 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
 
 
 def check_family(name: str, model: Model, folder: Path) -> None:
-    """Compare ``config.json`` with the section.
+    """Compare a folder with the section, and its files with one another.
 
     Raises
     ------
     ModelError
         If the family, the kind of position embeddings or the length does not fit.
+    ArtifactError
+        If configuration and weights do not fit together, or a weight is not finite.
+    SafetensorError
+        If the weights are damaged.
     """
-    config = read_json(folder / CONFIG)
-    if config.get("model_type") != model.family:
+    raw = read_config(folder)
+    if raw.get("model_type") != model.family:
         raise ModelError(
             f"models.{name}.family is {model.family!r}, but the weights are of model type "
-            f"{config.get('model_type')!r}"
+            f"{raw.get('model_type')!r}"
         )
-    kind = config.get("position_embedding_type", "absolute")
+    kind = raw.get("position_embedding_type", "absolute")
     if kind != "absolute":
         raise ModelError(f"models.{name} has {kind!r} position embeddings, not learned absolute")
-    available = config.get("max_position_embeddings", config.get("n_positions"))
+    config = check_tensors(folder, model.family)
+    available = config.max_position_embeddings
     if model.family == "roberta":
-        available -= config["pad_token_id"] + 1
+        if config.pad_token_id is None:
+            raise ModelError(
+                f"models.{name}: its {CONFIG} has no pad_token_id, after which "
+                f"RoBERTa's positions begin"
+            )
+        available -= config.pad_token_id + 1
     if model.max_tokens > available:
         raise ModelError(
             f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
@@ -149,28 +173,41 @@ def check_family(name: str, model: Model, folder: Path) -> None:
         )
 
 
-def copy_tokenizer(name: str, origin: Path, target: Path) -> None:
+def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
     """Bring a tokenizer into one ``tokenizer.json``, whichever files its folder has.
+
+    Parameters
+    ----------
+    key
+        The key of ``params.yaml`` that the folder belongs to, for messages.
+    origin, target
+        The folder, and the one that receives ``tokenizer.json`` and its checksum.
 
     Raises
     ------
     ModelError
-        If the folder has neither ``tokenizer.json`` nor ``vocab.json`` with ``merges.txt``.
+        If the folder has neither ``tokenizer.json`` nor ``vocab.json`` with ``merges.txt``, or
+        they hold no tokenizer.
     """
     from tokenizers import Tokenizer
 
     from .tokenization import byte_level_bpe
 
-    if (origin / TOKENIZER).exists():
-        tokenizer = Tokenizer.from_file(str(origin / TOKENIZER))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-    elif (origin / "vocab.json").exists() and (origin / "merges.txt").exists():
-        tokenizer = byte_level_bpe(origin / "vocab.json", origin / "merges.txt")
-    else:
+    files = tokenizer_files(origin)
+    if not files:
+        raise ModelError(f"{key}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt")
+    try:
+        if files == BYTE_LEVEL:
+            tokenizer = byte_level_bpe(*(origin / file for file in files))
+        else:
+            tokenizer = Tokenizer.from_file(str(origin / TOKENIZER))
+            tokenizer.no_padding()
+            tokenizer.no_truncation()
+    # The library has no error of its own.
+    except Exception as error:
         raise ModelError(
-            f"models.{name}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt"
-        )
+            f"{key}: no tokenizer can be read from {origin / files[0]} ({error})"
+        ) from None
     save_tokenizer(tokenizer, target)
 
 
@@ -197,7 +234,7 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
     Raises
     ------
     ArtifactError
-        If the weights are damaged or do not fit the configuration.
+        If the weights are damaged, do not fit the configuration, or are not finite.
     """
     import torch
     import transformers
@@ -205,16 +242,12 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
 
     from . import attention, schemes
 
-    classes = {
-        "bert": (transformers.BertModel, {"add_pooling_layer": False}),
-        "roberta": (transformers.RobertaModel, {"add_pooling_layer": False}),
-        "gpt2": (transformers.GPT2LMHeadModel, {}),
-    }
-    model_class, options = classes[family]
+    made_by, options = model_class(family)
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
-        model, report = model_class.from_pretrained(
+        check_tensors(folder, family)
+        model, report = made_by.from_pretrained(
             folder,
             use_safetensors=True,
             trust_remote_code=False,

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from .base import Revision, Section, Seed, Sha256
 
 PositiveInt = Annotated[int, Field(ge=1)]
+TokenizerFile = Literal["tokenizer.json", "vocab.json", "merges.txt"]
+OtherFile = Literal["config.json", "tokenizer.json", "vocab.json", "merges.txt"]
 
 
 class PackageSource(Section):
@@ -19,6 +21,8 @@ class PackageSource(Section):
     """Import name of the package; its ``get_model_path()`` gives the folder."""
     sha256: Sha256
     """Checksum of ``model.safetensors``."""
+    files: dict[OtherFile, Sha256]
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
 
 
 class HubSource(Section):
@@ -36,6 +40,8 @@ class PathSource(Section):
     path: str
     sha256: Sha256
     """Checksum of ``model.safetensors``."""
+    files: dict[OtherFile, Sha256]
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
 
 
 class TrainedTokenizer(Section):
@@ -51,6 +57,8 @@ class PathTokenizer(Section):
 
     kind: Literal["path"]
     path: str
+    files: dict[TokenizerFile, Sha256]
+    """Checksums of the files that are read."""
 
 
 class Corpus(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import tarfile
 import zlib
@@ -22,6 +23,19 @@ CELLS = {
     "test/neg": ("test", "neg"),
     "train/unsup": ("unsup", None),
 }
+REVIEW_BYTES, REVIEWS_BYTES = 10_000_000, 1_000_000_000
+"""What one review of an archive may have, and all together: a small archive can hold any size."""
+HEADER_BYTES = 1 << 20
+"""What may lie between two files of an archive."""
+KINDS = {
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.DIRTYPE: "a folder",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a named pipe",
+}
+"""What an archive can hold beside files."""
 HUB_LABELS = {0: "neg", 1: "pos", -1: None}
 _FILE_NAME = re.compile(r"(\d+)_(\d{1,2})\.txt")
 _AGAIN = "delete it and run again to fetch it anew"
@@ -45,21 +59,46 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
     yield from _parse_hub(path) if path.suffix == ".parquet" else _parse_archive(path)
 
 
+class _Bounded(gzip.GzipFile):
+    """A stream of which only so many bytes are read as were allowed.
+
+    ``tarfile`` reads headers into memory, whatever size they say they have.
+    """
+
+    allowed: float = HEADER_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        self.allowed -= len(content)
+        if self.allowed < 0:
+            raise DatasetError(
+                f"{self.name} has more than {HEADER_BYTES:,} bytes of headers between two files: "
+                f"it is no archive of reviews; name the right file in params.yaml"
+            )
+        return content
+
+
 def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
     found: dict[tuple, dict[str, Any]] = {}
+    total = 0
     try:
         # Python's own stream mode for gzip neither checks the CRC nor minds a missing end.
-        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        with _Bounded(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
+                archive.members.clear()  # a list of all headers is as large as the reviews
                 name = member.name.removeprefix("./")
-                cell = CELLS.get(name.removeprefix("aclImdb/").rpartition("/")[0])
-                if cell is None or not name.startswith("aclImdb/") or not member.isfile():
+                cell = _cell(path, member, name)
+                stream.allowed = member.size + HEADER_BYTES
+                if cell is None:
                     continue
+                total += member.size
+                _check_size(path, name, member.size, total)
                 document = _document(path, name, cell, archive.extractfile(member).read())
                 order = (SPLITS.index(document["split"]), document.pop("number"), name)
                 if order in found:
                     raise DatasetError(f"{path} holds {name} twice; {_AGAIN}")
                 found[order] = document
+            stream.allowed = math.inf
             while stream.read(1 << 20):
                 pass
     except (EOFError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
@@ -71,6 +110,33 @@ def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
         )
     for order in sorted(found):
         yield found[order]
+
+
+def _cell(path: Path, member: tarfile.TarInfo, name: str) -> tuple[str, str | None] | None:
+    """Split and label of a review; None for another file, and for a folder."""
+    root, _, rest = name.partition("/")
+    cell = CELLS.get(rest.rpartition("/")[0]) if root == "aclImdb" else None
+    is_file = member.isreg() and not member.issparse()
+    if not is_file and (cell is not None or not member.isdir()):
+        kind = "a sparse file" if member.issparse() else KINDS.get(member.type, "of another kind")
+        raise DatasetError(
+            f"{path}: {name} is {kind}; an archive of reviews holds plain files: make it again "
+            f"with files in the place of links, or without {name}"
+        )
+    return cell
+
+
+def _check_size(path: Path, name: str, size: int, total: int) -> None:
+    """Refuse a review before it is read into memory, by the size that its header says."""
+    for key, limit, found, what in (
+        ("REVIEW_BYTES", REVIEW_BYTES, size, f"{name} has"),
+        ("REVIEWS_BYTES", REVIEWS_BYTES, total, f"the reviews up to {name} have"),
+    ):
+        if not 0 <= found <= limit:
+            raise DatasetError(
+                f"{path}: {what} {found:,} bytes, more than the {limit:,} that are read: leave "
+                f"out what is no review, or raise {key} in workflow/posenc/datasets/imdb.py"
+            )
 
 
 def _document(path: Path, name: str, cell: tuple[str, str | None], content: bytes) -> dict:

@@ -28,7 +28,8 @@ def read_hub_rows(
     Raises
     ------
     DatasetError
-        If the file is damaged, lacks a column, or has a split that the format does not know.
+        If the file is damaged, lacks a column, has one twice, or has a split that the format
+        does not know, or knows under two names.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -43,6 +44,12 @@ def read_hub_rows(
                     f"{path} has no column {', '.join(map(repr, missing))} (it has "
                     f"{', '.join(names)}); check source.id and source.configuration in params.yaml"
                 )
+            twice = [name for name in (*columns, "split") if names.count(name) > 1]
+            if twice:
+                raise DatasetError(
+                    f"{path} has the column {', '.join(map(repr, twice))} more than once: which "
+                    f"one is meant? Remove or rename the others"
+                )
             table = file.read([*columns, "split"])
     except FileNotFoundError:
         raise
@@ -50,13 +57,19 @@ def read_hub_rows(
         raise DatasetError(
             f"{path} is truncated or corrupt ({error}); delete it and run again to fetch it anew"
         ) from error
+    originals: dict[str, str] = {}
     for name in pc.unique(table["split"]).to_pylist():
         if aliases.get(name, name) not in splits:
             raise DatasetError(
                 f"{path} has the split {name!r}; the format has {', '.join(splits)}: check "
                 f"source.id and source.configuration in params.yaml"
             )
-    originals = {aliases.get(name, name): name for name in pc.unique(table["split"]).to_pylist()}
+        if aliases.get(name, name) in originals:
+            raise DatasetError(
+                f"{path} has the splits {originals[aliases.get(name, name)]!r} and {name!r}, which "
+                f"are two names of one: keep one of them"
+            )
+        originals[aliases.get(name, name)] = name
     for split in (split for split in splits if split in originals):
         rows = table.filter(pc.equal(table["split"], originals[split]))
         number = 0

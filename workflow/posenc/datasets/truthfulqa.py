@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,13 @@ def _read_csv(path: Path) -> Iterator[dict[str, Any]]:
                 raise DatasetError(
                     f"{path} has no column {', '.join(map(repr, missing))}; format: truthfulqa "
                     f"needs {', '.join(COLUMNS)}: name the right file in params.yaml"
+                )
+            names = Counter(reader.fieldnames)
+            twice = [name for name, count in names.items() if name and count > 1]
+            if twice:
+                raise DatasetError(
+                    f"{path} has the column {', '.join(map(repr, twice))} more than once: which "
+                    f"one is meant? Remove or rename the others"
                 )
             for number, row in enumerate(reader, start=1):
                 if None in row or any(row[name] is None for name in COLUMNS):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from posenc.config.models import Corpus, TrainedTokenizer
+from posenc.model_files import check_digests, tokenizer_files
 from posenc.models import copy_tokenizer, save_tokenizer
 from posenc.steps.common import read_section, run
 
@@ -21,7 +22,9 @@ def main(
     """Write OUTPUT, a ``tokenizer.json``, and its checksum beside it."""
     corpus = read_section(config, Corpus)
     if not isinstance(corpus.tokenizer, TrainedTokenizer):
-        copy_tokenizer(name, Path(corpus.tokenizer.path), output.parent)
+        key, folder = f"models.{name}.source.tokenizer", Path(corpus.tokenizer.path)
+        check_digests(f"{key}.files", folder, tokenizer_files(folder), corpus.tokenizer.files)
+        copy_tokenizer(key, folder, output.parent)
         return
     from posenc.datasets.training import training_documents
     from posenc.tokenization import train_bpe

@@ -1,15 +1,18 @@
-"""What Snakemake is told of files that DVC put in place: nothing stale passes for current."""
+"""What Snakemake is told of the files that are there: nothing stale passes for current."""
 
 from __future__ import annotations
 
+import json
 import os
-import random
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from snakemake.persistence.file import FilePersistence
 
 from posenc import agreement
+from posenc.files import LONG_AGO
 
 
 @pytest.mark.parametrize(
@@ -32,226 +35,262 @@ def test_overlap_is_being_the_same_or_inside(one, other, expected):
     assert expected == any(a == b or a in b.parents for a, b in (names, names[::-1]))
 
 
-def random_stages(chance: random.Random) -> dict[str, dict[str, list[str]]]:
-    """Up to seven stages, listed in any order, that read what earlier ones and people make."""
-    count = chance.randint(1, 7)
-    folders = [f"data/{letter}" for letter in "abcdefghij"]
-    chance.shuffle(folders)
-    made: list[str] = ["params.yaml", "workflow/x.py"]
-    stages = {}
-    for number in range(count):
-        # A folder, or files in a folder that other stages write into, too.
-        out = folders[number]
-        outs = [out] if chance.random() < 0.5 else [f"data/shared/{out[-1]}{n}" for n in range(2)]
-        deps = chance.sample(made, chance.randint(0, min(3, len(made))))
-        # Some name a file within an output, some a folder that holds several.
-        deps = [dep + "/index" if chance.random() < 0.2 else dep for dep in deps]
-        if chance.random() < 0.15 and any(dep.startswith("data/shared") for dep in made):
-            deps.append("data/shared")
-        stages[f"stage{number}"] = {"deps": deps, "outs": outs}
-        made += outs
-    names = list(stages)
-    chance.shuffle(names)
-    return {name: stages[name] for name in names}
+# --- A workflow of two jobs under both front ends -------------------------------------------------
 
+SNAKEFILE = """
+import sys
+from pathlib import Path
+from posenc import agreement
 
-def depends(stages, name: str, other: str) -> bool:
-    """Whether a stage reads what another makes, directly, by comparing parts of paths."""
-    for dep in stages[name]["deps"]:
-        for out in stages[other]["outs"]:
-            a, b = dep.split("/"), out.split("/")
-            if a[: len(b)] == b or b[: len(a)] == a:
-                return True
-    return False
+OUTPUTS = [Path("data/a.json"), Path("data/b.json")]
+GONE = []
+if workflow.is_main_process and agreement.MARK not in os.environ:
+    agreement.remember(OUTPUTS)
+    GONE = agreement.agree(OUTPUTS, "default", lambda line: print(line, file=sys.stderr))
 
+rule all:
+    input: "data/b.json", GONE
 
-def is_stale(stages, changed: set[str], name: str, seen: tuple[str, ...] = ()) -> bool:
-    """Whether a stage or any that it depends on changed, all paths followed one by one."""
-    return name in changed or any(
-        is_stale(stages, changed, other, (*seen, name))
-        for other in stages
-        if other not in (*seen, name) and depends(stages, name, other)
-    )
+rule a:
+    input: "a.txt"
+    output: update("data/a.json")
+    log: "logs/a.log"
+    benchmark: "logs/benchmarks/a.tsv"
+    shell: "test ! -e fail && cat a.txt > {output}"
 
+rule b:
+    input: "data/a.json", "b.txt"
+    output: "data/b.json"
+    log: "logs/b.log"
+    benchmark: "logs/benchmarks/b.tsv"
+    shell: "cat {input} > {output}"
 
-def test_a_stage_is_current_when_nothing_behind_it_changed():
-    shares = []
-    for seed in range(1000):
-        chance = random.Random(seed)
-        stages = random_stages(chance)
-        changed = {name for name in stages if chance.random() < 0.25}
-        expected = {name for name in stages if not is_stale(stages, changed, name)}
-        # `dvc status` may name stages that the lock file does not have yet.
-        named = [*changed, "figure_new"]
-        assert agreement.current_stages(stages, named) == expected, seed
-        assert agreement.current_stages(stages, []) == set(stages)
-        assert agreement.current_stages(stages, stages) == set()
-        shares.append((len(stages) - len(changed) - len(expected)) / len(stages))
-    assert sum(share > 0 for share in shares) > 200, "changes reach other stages"
-
-
-def test_a_change_reaches_the_end_of_a_long_chain_in_any_order():
-    numbers = list(range(30))
-    for order in (numbers, numbers[::-1]):
-        stages = {str(n): {"deps": [f"d{n - 1}"], "outs": [f"d{n}"]} for n in order}
-        assert agreement.current_stages(stages, ["10"]) == {str(n) for n in range(10)}
-
-
-@pytest.fixture
-def persistence(tmp_path, monkeypatch) -> FilePersistence:
-    """Snakemake's own records, in an empty project that is the current folder."""
-    monkeypatch.chdir(tmp_path)
-    return FilePersistence(path=Path(".snakemake"))
-
-
-def test_records_are_named_as_snakemake_names_them(persistence):
-    """Short names, and long ones that are split, at every length around where they are."""
-    folder = str(agreement.RECORDS)
-    assert Path(persistence._metadata_path) == agreement.RECORDS
-    deepest = 0
-    for length in range(1, 800):
-        path = Path(("data/ａ-" + "x" * length)[:length])
-        expected = Path(persistence._record_path(folder, str(path)))
-        assert agreement._record(path) == expected, length
-        deepest = max(deepest, len(expected.relative_to(folder).parts))
-    assert deepest > 3
-
-
-@pytest.mark.parametrize("path", ["data/a.json", "data/" + "long" * 60 + "/a.json"])
-def test_a_file_is_foreign_when_its_date_is_not_the_recorded_one(persistence, path):
-    file = Path(path)
-    assert agreement.recorded_end(file) is None
-    assert not agreement.is_foreign(file), "there is no file"
-    file.parent.mkdir(parents=True)
-    file.write_text("a")
-    assert agreement.is_foreign(file), "there is no record"
-    stamp = file.stat().st_mtime
-    persistence._io_write(persistence._metadata_path, {"endtime": stamp}, path)
-    assert agreement.recorded_end(file) == stamp
-    assert not agreement.is_foreign(file)
-    # An older file is another one, too.
-    for other in (stamp - 1, stamp + 1e-6, stamp + 1):
-        os.utime(file, (other, other))
-        assert agreement.is_foreign(file)
-    os.utime(file, (stamp, stamp))
-    for broken in ("", "{"):
-        agreement._record(file).write_text(broken)
-        assert agreement.recorded_end(file) is None
-        assert agreement.is_foreign(file)
-
-
-def test_the_lock_file_says_what_stages_read_and_make(persistence):
-    assert agreement.locked() == {}
-    agreement.LOCK.write_text(
-        """
-schema: '2.0'
-stages:
-  check:
-    cmd: posenc check
-    deps:
-    - {path: params.yaml, hash: md5, md5: 0}
-  store@decoder:
-    cmd: snakemake
-    deps:
-    - {path: data/models/decoder, hash: md5, md5: 0.dir}
-    outs:
-    - {path: data/studies/default/activations/decoder, hash: md5, md5: 1.dir}
+onsuccess: agreement.remember(OUTPUTS)
+onerror: agreement.remember(OUTPUTS)
 """
-    )
-    assert agreement.locked() == {
-        "check": {"deps": ["params.yaml"], "outs": []},
-        "store@decoder": {
-            "deps": ["data/models/decoder"],
-            "outs": ["data/studies/default/activations/decoder"],
-        },
-    }
-    agreement.LOCK.write_text("")
-    assert agreement.locked() == {}
+STAGES = """
+stages:
+  a:
+    cmd: cat a.txt > data/a.json
+    deps: [a.txt]
+    outs: [data/a.json]
+  b:
+    cmd: cat data/a.json b.txt > data/b.json
+    deps: [data/a.json, b.txt]
+    outs: [data/b.json]
+"""
 
 
-def agreed(monkeypatch, changed: list[str], altered: Path | None):
-    """Run ``agree`` on three files; returns how Snakemake was called, and what was said."""
-    calls, lines = [], []
-    monkeypatch.setattr(agreement, "status", lambda: changed)
-    monkeypatch.setattr(agreement, "as_recorded", lambda paths: [p for p in paths if p != altered])
-    monkeypatch.setattr(agreement, "_snakemake", lambda *arguments: calls.append(arguments))
-    outputs = [Path(f"data/{name}") for name in ("a", "b", "c")]
-    agreement.agree(outputs, "default", lines.append)
-    return calls, lines
+class Workflow:
+    """Two jobs: data/a.json is a.txt, data/b.json is both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "Snakefile").write_text(SNAKEFILE)
+        (folder / "dvc.yaml").write_text(STAGES)
+        (folder / "a.txt").write_text("a1\n")
+        (folder / "b.txt").write_text("b1\n")
+        (folder / "data").mkdir()
+
+    def run(self, *command: str) -> str:
+        """What a command prints."""
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        result = subprocess.run(
+            command, cwd=self.folder, env=environment, text=True, timeout=120,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        return result.stdout
+
+    def snakemake(self, *arguments: str) -> list[str]:
+        """Jobs that it runs, or plans."""
+        output = self.run("snakemake", "--cores", "1", *arguments)
+        assert "Traceback" not in output, output
+        return re.findall(r"(?m)^(?:local)?rule (a|b):", output)
+
+    def dvc(self, *arguments: str) -> str:
+        if not (self.folder / ".dvc").exists():
+            self.run("git", "init", "--quiet")
+            self.run("dvc", "init", "--quiet")
+        return self.run("dvc", *arguments)
+
+    def write(self, name: str, text: str, date: float | None = None) -> None:
+        path = self.folder / name
+        path.write_text(text)
+        if date is not None:
+            os.utime(path, (date, date))
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
 
 
 @pytest.fixture
-def three_files(persistence, monkeypatch):
-    """Files that DVC wrote, which b is made of a and c of b; c has an older record."""
-    Path("data").mkdir()
-    stages = {}
-    for name, dep in (("a", "params.yaml"), ("b", "data/a"), ("c", "data/b")):
-        Path(f"data/{name}").write_text(name)
-        stages[f"make_{name}"] = {"deps": [dep], "outs": [f"data/{name}"]}
-    persistence._io_write(persistence._metadata_path, {"endtime": 7.0}, "data/c")
-    monkeypatch.setattr(agreement, "locked", lambda: stages)
-    return lambda changed, altered=None: agreed(monkeypatch, changed, altered)
+def workflow(tmp_path) -> Workflow:
+    made = Workflow(tmp_path)
+    assert made.snakemake() == ["a", "b"]
+    assert made.snakemake() == []
+    return made
 
 
-def test_what_dvc_knows_is_kept_and_all_else_is_made_again(three_files):
-    calls, lines = three_files(["make_b", "check"])
-    (cleaned, touched) = calls
-    assert cleaned == ("default", "--cleanup-metadata", "data/c")
-    assert touched[0] == "default" and "--touch" in touched
-    assert touched[touched.index("--") + 1 :] == ("data/a",)
-    # Older than any input; Snakemake takes 0 for no date.
-    assert Path("data/b").stat().st_mtime == Path("data/c").stat().st_mtime == 1
-    assert Path("data/a").stat().st_mtime > 1
-    assert lines == [
-        "3 files are not as Snakemake left them: DVC knows 1 as current, 2 are made again"
-    ]
+def test_after_a_failed_job_the_earlier_result_is_not_current(workflow):
+    """Snakemake brings it back under a date that is later than the edit's."""
+    workflow.write("a.txt", "a2\n")
+    workflow.write("fail", "")
+    for _ in range(3):
+        assert workflow.snakemake() == ["a"]
+        assert workflow.read("data/a.json") == "a1\n"
+    assert workflow.snakemake("--keep-going") == ["a"]
+    (workflow.folder / "fail").unlink()
+    assert workflow.snakemake() == ["a", "b"]
+    assert workflow.read("data/b.json") == "a2\nb1\n"
 
 
-def test_all_is_kept_when_dvc_finds_nothing_changed(three_files):
-    ((study, *touched),) = three_files([])[0]
-    assert study == "default" and touched[-3:] == ["data/a", "data/b", "data/c"]
+def test_a_failed_edit_that_is_undone_costs_nothing(workflow):
+    workflow.write("a.txt", "a2\n")
+    workflow.write("fail", "")
+    workflow.snakemake()
+    workflow.write("a.txt", "a1\n")
+    assert workflow.snakemake() == []
 
 
-def test_what_has_not_the_recorded_content_is_made_again(three_files):
-    """DVC goes by dates and sizes, also where its own copy was damaged."""
-    calls, lines = three_files([], altered=Path("data/b"))
-    (touched,) = calls
-    assert touched[touched.index("--") + 1 :] == ("data/a", "data/c")
-    assert Path("data/b").stat().st_mtime == 1
-    assert lines[0].endswith("DVC knows 2 as current, 1 are made again")
+def test_an_older_input_of_other_content_is_noticed(workflow):
+    """A restored backup has the date that it had."""
+    workflow.write("b.txt", "b0\n", date=1e9)
+    assert workflow.snakemake() == ["b"]
+    assert workflow.read("data/b.json") == "a1\nb0\n"
+    assert workflow.snakemake() == []
 
 
-def test_an_index_stands_for_its_store(persistence):
-    """A shard that was written after the index is another one than Snakemake knows."""
-    index, shard = Path("data/zero") / agreement.INDEX, Path("data/zero/shard")
-    index.parent.mkdir(parents=True)
-    for path in (shard, index):
-        path.write_text("a")
-        os.utime(path, (100.0, 100.0))
-    persistence._io_write(persistence._metadata_path, {"endtime": 100.0}, str(index))
-    assert not agreement.is_foreign(index)
-    os.utime(shard, (99.0, 99.0))
-    assert not agreement.is_foreign(index)
-    os.utime(shard, (100.5, 100.5))
-    assert agreement.is_foreign(index)
-    # Beside another file it does not matter.
-    other = index.with_name("other.parquet")
-    index.rename(other)
-    persistence._io_write(persistence._metadata_path, {"endtime": 100.0}, str(other))
-    assert not agreement.is_foreign(other)
+def test_what_an_edit_reaches_is_planned_for_its_own_reason(workflow):
+    workflow.write("b.txt", "b2\n")
+    assert "Updated input files: b.txt" in workflow.run("snakemake", "-n", "--cores", "1")
 
 
-def test_nothing_is_asked_when_nothing_is_foreign(persistence, monkeypatch):
-    Path("data").mkdir()
-    for name in "ab":
-        path = Path("data") / name
-        path.write_text(name)
-        stamp = path.stat().st_mtime
-        persistence._io_write(persistence._metadata_path, {"endtime": stamp}, str(path))
+def test_an_earlier_result_is_recognised_wherever_it_comes_from(workflow):
+    earlier = workflow.read("data/b.json")
+    workflow.write("b.txt", "b2\n")
+    assert workflow.snakemake() == ["b"]
+    workflow.write("b.txt", "b1\n")
+    workflow.write("data/b.json", earlier)
+    assert workflow.snakemake() == []
+    # It is what it was made of, not its bytes alone, that makes it current.
+    workflow.write("b.txt", "b2\n")
+    assert workflow.snakemake() == ["b"]
 
-    def asked(*_):
-        raise AssertionError("DVC is asked")
 
-    for name in ("locked", "status", "_run"):
-        monkeypatch.setattr(agreement, name, asked)
-    agreement.agree([Path("data/a"), Path("data/b"), Path("data/c")], "default", asked)
+@pytest.mark.parametrize("date", [None, 1e9, 4e9], ids=["now", "past", "future"])
+def test_what_is_altered_or_lost_is_made_again(workflow, date):
+    expected = workflow.read("data/b.json")
+    workflow.write("data/b.json", "altered", date)
+    assert workflow.snakemake("-n") == ["b"]
+    assert workflow.snakemake() == ["b"]
+    assert workflow.read("data/b.json") == expected
+    # Also where all that is made of it is there.
+    (workflow.folder / "data/a.json").unlink()
+    assert "a" in workflow.snakemake()
+    assert workflow.read("data/a.json") == "a1\n"
+    assert workflow.snakemake() == []
+
+
+def test_an_input_that_is_saved_while_the_job_runs_is_read_again(workflow):
+    """Snakemake takes the checksum when the job ends, of a text that the job has not read."""
+    slow = SNAKEFILE.replace('"cat {input} > {output}"', '"cat {input} > {output}; sleep 3"')
+    workflow.write("Snakefile", slow)
+    workflow.write("b.txt", "b2\n")
+    run = subprocess.Popen(
+        [str(Path(sys.executable).with_name("snakemake")), "--cores", "1"],
+        cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while workflow.read("data/b.json") != "a1\nb2\n":
+        assert run.poll() is None
+    workflow.write("b.txt", "b3\n")
+    assert run.wait(timeout=60) == 0
+    assert workflow.snakemake() == ["b"]
+    assert workflow.read("data/b.json") == "a1\nb3\n"
+
+
+def test_what_dvc_recorded_is_current_where_bytes_and_inputs_are_the_same(workflow):
+    workflow.dvc("commit", "--force", "--quiet")
+    ledger = workflow.folder / ".snakemake"
+    for edit, expected in (
+        (lambda: None, []),
+        (lambda: workflow.write("data/b.json", "alter\n"), ["b"]),
+        (lambda: workflow.write("b.txt", "b2\n"), ["b"]),
+    ):
+        # Like a fresh clone: Snakemake knows of nothing.
+        subprocess.run(["rm", "-rf", str(ledger)], check=True)
+        edit()
+        assert workflow.snakemake() == expected
+    assert workflow.read("data/b.json") == "a1\nb2\n"
+
+
+def test_contents_are_compared_with_what_dvc_recorded(workflow, monkeypatch):
+    """DVC goes by dates and sizes once it has read a file."""
+    workflow.dvc("commit", "--force", "--quiet")
+    monkeypatch.chdir(workflow.folder)
+    both = [Path("data/a.json"), Path("data/b.json")]
+    assert agreement.recorded_by_dvc(both) == set(both)
+    path = workflow.folder / "data/b.json"
+    before = path.stat()
+    path.write_text(path.read_text().replace("1", "2"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "b.json" not in workflow.dvc("status"), "no date tells DVC"
+    assert agreement.recorded_by_dvc(both) == {Path("data/a.json")}
+
+
+def test_a_stage_that_is_retired_vouches_for_nothing(workflow, monkeypatch):
+    """It stays in the lock file, and no change of it is ever seen."""
+    workflow.dvc("commit", "--force", "--quiet")
+    monkeypatch.chdir(workflow.folder)
+    # The stage is now one for each of two texts, and reads a third.
+    workflow.write("c.txt", "c1\n")
+    templated = STAGES.replace("  b:\n", "  b:\n    foreach: [b]\n    do:\n")
+    before, after = templated.split("    do:\n")
+    after = after.replace("    cmd", "      cmd").replace("    deps", "      deps")
+    after = after.replace("    outs", "      outs").replace("b.txt]", "b.txt, c.txt]")
+    workflow.write("dvc.yaml", f"{before}    do:\n{after}")
+    assert "b@b" in workflow.dvc("status"), "it has never been run"
+    assert agreement.recorded_by_dvc([Path("data/a.json"), Path("data/b.json")]) == {
+        Path("data/a.json")
+    }
+    assert agreement.drop_retired() == ["b"]
+    assert "  b:" not in workflow.read("dvc.lock")
+    lock = workflow.read("dvc.lock")
+    assert agreement.drop_retired() == []
+    assert workflow.read("dvc.lock") == lock
+
+
+def test_stages_of_other_studies_stay_in_the_lock_file(workflow, monkeypatch):
+    """A template has other stages under another study; these are not retired."""
+    monkeypatch.chdir(workflow.folder)
+    workflow.write("dvc.yaml", "stages:\n  a:\n    foreach: [x]\n    do: {cmd: 'true'}\n")
+    workflow.write("dvc.lock", "schema: '2.0'\nstages:\n  a@y: {cmd: x}\n  z@y: {cmd: x}\n")
+    assert agreement.drop_retired() == ["z@y"]
+    assert "a@y" in workflow.read("dvc.lock")
+
+
+def test_a_busy_dvc_is_said_in_one_line(workflow, monkeypatch):
+    workflow.dvc("commit", "--force", "--quiet")
+    monkeypatch.chdir(workflow.folder)
+    held = agreement.hold_dvc_lock()
+    with pytest.raises(agreement.AgreementError, match="lock"):
+        agreement.recorded_by_dvc([Path("data/a.json")])
+    held.unlock()
+
+
+def test_parts_of_a_capture_matter_only_together(tmp_path, monkeypatch):
+    """A capture over four jobs gives the store that one job gives."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("data/store") / agreement.INDEX
+    record = agreement.record_path(path)
+    agreement.write_json(record, {"input": ["c/m.1-of-1.json", "tokens"], "endtime": 5.0})
+    agreement.adopt_parts([path], "c", ["1-of-2", "2-of-2"])
+    written = json.loads(record.read_text())
+    assert written["input"] == ["c/m.1-of-2.json", "c/m.2-of-2.json", "tokens"]
+    for broken in ("", "{}"):
+        record.write_text(broken)
+        agreement.adopt_parts([path], "c", ["1-of-2", "2-of-2"])
+        assert record.read_text() == broken
+
+
+def test_the_date_of_what_is_made_again_is_one_that_snakemake_takes():
+    assert LONG_AGO > 0

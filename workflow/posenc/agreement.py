@@ -72,7 +72,7 @@ def overlap(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
-def remember(outputs: Iterable[Path]) -> None:
+def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
     """Take what Snakemake has finished into the ledger, while its files are as it left them.
 
     To be called before ``data/config`` is written, and when a run ends.
@@ -81,6 +81,8 @@ def remember(outputs: Iterable[Path]) -> None:
     ----------
     outputs
         All outputs of the study's rules.
+    read
+        Gives the record that is to be believed.
     """
     outputs = [path for path in outputs if path.exists()]
     made = set(map(str, outputs))
@@ -89,7 +91,7 @@ def remember(outputs: Iterable[Path]) -> None:
         for path in outputs:
             if ledger.is_as_left(path):
                 continue
-            record = read_record(path)
+            record = read(path)
             if record is None or was_edited_meanwhile(record, made):
                 continue
             if damaged_part(path) is not None:
@@ -148,7 +150,7 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
             mark_for_remaking(path)
     if kept:
         _touch(study, kept)
-        remember(kept)
+        remember(kept, lambda path: json.loads(record_path(path).read_text(encoding="utf-8")))
     if found := recognised + len(unknown):
         again = len(unknown) - len(kept)
         say(

@@ -25,14 +25,18 @@ class DamagedError(ArtifactError):
     Parameters
     ----------
     path
-        The file whose removal makes the workflow make it again.
+        The output that the workflow makes again.
     problem
         What is wrong, with the damaged file's name.
+    part
+        The damaged file, where another one is made with it.
     """
 
-    def __init__(self, path: str | os.PathLike, problem: str) -> None:
+    def __init__(
+        self, path: str | os.PathLike, problem: str, part: str | os.PathLike | None = None
+    ) -> None:
         super().__init__(problem)
-        self.path = Path(path)
+        self.path, self.part = Path(path), Path(part or path)
 
 
 LONG_AGO = 1

@@ -287,15 +287,24 @@ def _marks(path: Path) -> tuple[int, int, str]:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Snakemake's record of the job that made a file just as it is; None where there is none.
 
-    A record is not believed when a file that people edit was saved while the job ran: Snakemake
-    takes checksums when a job ends, and the job may have read what was there before.
+    Snakemake writes the record of a job that failed, too, after it has brought its earlier outputs
+    back under a new date. The benchmark tells: it is the last file that a job's success touches.
     """
-    if record_path(path, INCOMPLETE).exists() or recorded_end(path) != path.stat().st_mtime:
+    made = path.stat().st_mtime
+    if record_path(path, INCOMPLETE).exists() or recorded_end(path) != made:
         return None
     try:
-        return json.loads(record_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = json.loads(record_path(path).read_text(encoding="utf-8"))
+        succeeded = benchmark_of(record).stat().st_mtime
+    except (OSError, ValueError, LookupError):
         return None
+    return record if succeeded >= made else None
+
+
+def benchmark_of(record: Mapping[str, Any]) -> Path:
+    """The benchmark of a job: as its log, in a folder of its own."""
+    log = Path(record["log"][0])
+    return (log.parents[-2] / "benchmarks" / log.relative_to(log.parents[-2])).with_suffix(".tsv")
 
 
 def was_edited_meanwhile(record: Mapping[str, Any], made: set[str]) -> bool:

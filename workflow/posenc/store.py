@@ -82,15 +82,15 @@ def map_shard(path: Path) -> dict[str, np.ndarray]:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
     except FileNotFoundError:
-        raise DamagedError(index, f"{path} is missing") from None
+        raise DamagedError(index, f"{path} is missing", path) from None
     except (json.JSONDecodeError, UnicodeDecodeError, MemoryError, OverflowError) as error:
-        raise DamagedError(index, f"{path} is damaged ({error})") from None
+        raise DamagedError(index, f"{path} is damaged ({error})", path) from None
     header.pop("__metadata__", None)
     arrays = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
         if 8 + length + end > size:
-            raise DamagedError(index, f"{path} is truncated")
+            raise DamagedError(index, f"{path} is truncated", path)
         arrays[name] = np.memmap(
             path,
             dtype=_DTYPES[entry["dtype"]],
@@ -99,7 +99,7 @@ def map_shard(path: Path) -> dict[str, np.ndarray]:
             shape=tuple(entry["shape"]),
         )
         if math.prod(entry["shape"]) * arrays[name].itemsize != end - start:
-            raise DamagedError(index, f"{path}: {name} has a wrong size")
+            raise DamagedError(index, f"{path}: {name} has a wrong size", path)
     return arrays
 
 
@@ -135,11 +135,11 @@ class ActivationStore:
         for entry in self.metadata["files"]:
             path = self.directory / entry["file"]
             if not path.exists():
-                raise DamagedError(index, f"{path} is missing")
+                raise DamagedError(index, f"{path} is missing", path)
             wanted = verify is None or entry["file"] in verify
             if wanted and sha256_file(path) != entry["sha256"]:
                 raise DamagedError(
-                    index, f"{path} does not match its checksum: it was altered or damaged"
+                    index, f"{path} does not match its checksum: it was altered or damaged", path
                 )
 
     @property

@@ -13,7 +13,6 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from ..files import ArtifactError, DamagedError, mark_for_remaking
-from ..ledger import damaged_part
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -35,8 +34,7 @@ def run(function: Callable[..., None]) -> None:
         except KeyboardInterrupt:
             _end("interrupted", 130)
         except DamagedError as error:
-            part = damaged_part(error.path)
-            for path in {error.path, part or error.path}:
+            for path in {error.path, error.part}:
                 mark_for_remaking(path)
             _end(f"{error}; start again, and {error.path} is made again", 1)
         except RuntimeError as error:

@@ -35,17 +35,17 @@ if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
   printf '%s\n' "$want" > $stamp
 fi
 
-install=$(.venv/bin/python -c 'from posenc import latex; print(latex.INSTALL if latex.missing() else "")')
+install=$(.venv/bin/python -c 'from posenc import latex; print(latex.INSTALL if latex.missing() or latex.lacking_fonts() else "")')
 if [ -n "$install" ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo -n"
   if command -v apt-get >/dev/null && $sudo true 2>/dev/null; then
-    say "installing LaTeX: $install"
+    say "installing LaTeX and its fonts: $install"
     { $sudo apt-get update -qq &&
       $sudo env DEBIAN_FRONTEND=noninteractive ${install/apt-get install/apt-get install -y -qq}; } \
       > .venv/latex.log 2>&1 || say "LaTeX could not be installed (see .venv/latex.log)"
   else
-    say "LaTeX is missing and cannot be installed without the right to: $install"
+    say "LaTeX or a font of it is missing and cannot be installed without the right to: $install"
   fi
 fi
 # Tests open the report page in Debian's Chromium, and read the documents' text with pdftotext.

@@ -12,7 +12,7 @@ import pytest
 from posenc import latex as availability
 from posenc.config.params import load
 from posenc.documents import DOCUMENTS, FIGURES
-from posenc.files import DamagedError, read_sealed, write_sealed
+from posenc.files import DamagedError, read_json, read_sealed, write_json, write_sealed
 from posenc.steps import latex, typeset
 
 from . import synthetic
@@ -114,6 +114,34 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
     for document in DOCUMENTS:
         assert "0.4321" not in shown["before", document]
         assert "0.4321" in shown["after", document], document
+
+
+@needs_latex
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_title_may_be_of_any_script(project, tmp_path, document):
+    """With the preambles of the documents; single scripts are in test_characters.py."""
+    if shutil.which("pdftotext") is None:
+        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
+    root = tmp_path / "edited"
+    shutil.copytree(project, root)
+    title = "位置の研究\N{GRINNING FACE} x̌ שלום " + r"\input{/etc/passwd} %$_^~{}&#" + "語" * 200
+    study = read_json(root / "data/config/study.json")
+    study["study"]["title"] = title
+    for kind in ("path", "hub"):
+        name = study["study"]["models"][kind == "hub"]
+        study["models"][name]["source"] = {"kind": kind, "path": "重み", "id": "重み/\\x"}
+    write_json(root / "data/config/study.json", study)
+    inputs = sorted(root.glob("data/measurements/**/*.json"))
+    inputs += sorted(root.glob("data/studies/**/summary.json"))
+    inputs += sorted(root.glob("data/training/**/summary.json"))
+    typeset_again(root, inputs)
+    built = latex.build(root / f"paper/{document}.tex")
+    log = (root / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    assert latex.holes_in(log) == latex.overfull_in(log) == []
+    command = ["pdftotext", "-raw", "-l", "1", built, "-"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
+    text = re.sub(r"[\s\u200e\u200f\u202a-\u202e]", "", text)
+    assert re.sub(r"\s", "", title) in text
 
 
 def typeset_again(root, inputs):

@@ -365,12 +365,14 @@ def test_names_are_escaped(default):
     root, written, inputs, _ = default
     kept = written["study"].read_bytes()
     study = read_json(written["study"])
-    study["study"]["title"] = "<b>x</b> & 'y'"
+    study["study"]["title"] = "<b>x</b> & 'y' 日本語 \N{GRINNING FACE} שלום"
     write_json(written["study"], study)
     text = make(root, written["study"], inputs)
     written["study"].write_bytes(kept)
     assert "<b>x</b>" not in text
     assert "&lt;b&gt;x&lt;/b&gt; &amp;" in text
+    # What runs from right to left does not turn the words after it.
+    assert re.search(r"<bdi>&lt;b&gt;x.* 日本語 \N{GRINNING FACE} שלום</bdi>", text)
 
 
 def test_every_figure_has_words():

@@ -79,12 +79,29 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.datasets", ["sample_review"], r"datasets names 'sample_review', which "
          r"is not defined in datasets; did you mean 'sample_reviews'\?"),
         ("studies.default.conditions", ["zero"], r"conditions must begin with 'intact'"),
+        ("studies.default.title", "one\ntwo", r"^params\.yaml: studies\.default\.title: 'one\\ntwo'"
+         r" contains the control character U\+000A: write it in one line, without this character$"),
+        ("studies.default.title", "\x1b[31m", r"the control character U\+001B"),
+        ("studies.default.title", "a\ud83d", r"the control character U\+D83D"),
+        ("studies.default.title", "a\u202eb", r"the control character U\+202E"),
+        ("studies.default.title", "a\u2028b", r"the control character U\+2028"),
+        ("studies.default.title", "x" * 301, r"title: is 'x+\.\.\.: .*at most 300 characters$"),
+        ("datasets.imdb_local.source.path", "a\0b", r"imdb_local\.source\.path: .*U\+0000"),
+        ("models.bert.source.id", "a\tb", r"models\.bert\.source\.id: .*U\+0009"),
         ("study", "reel", r"study: is 'reel', which is not one of studies; did you mean 'real'"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_explained(raw, key, value, message):
     with pytest.raises(ParamsError, match=message):
         validate(changed(raw, key, value))
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["日本語", "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}", "שלום", "e\u0301", "x" * 300],
+)  # fmt: skip
+def test_a_title_may_be_of_any_script(raw, title):
+    assert validate(changed(raw, "studies.default.title", title)).study.title == title
 
 
 def test_an_unknown_model_and_a_missing_key(raw):

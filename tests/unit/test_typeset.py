@@ -288,6 +288,10 @@ def test_wrong_inputs_are_refused(tmp_path):
     (tmp_path / "published.yaml").write_text(text.replace('"0.7702"', "0.7702"))
     with pytest.raises(ArtifactError, match="quotation marks"):
         step.read_published(tmp_path / "published.yaml")
+    text = text.replace('"0.7702"', r"'\input{/etc/passwd}'")
+    (tmp_path / "published.yaml").write_text(text)
+    with pytest.raises(ArtifactError, match=r"bert\.zero\.cosine\.value is .*: write digits and a"):
+        step.read_published(tmp_path / "published.yaml")
 
 
 def row_of(table, name):

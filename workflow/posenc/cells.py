@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from . import characters
 from .numbers import Number, decimals_of, written
 
 ABSENT = "{--}"
 """A cell without a number; the braces keep siunitx from reading it."""
-SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{character: "\\" + character for character in "&%$#_{}"},
-}  # fmt: skip
 
 
 def escape(text: str) -> str:
     """Text as LaTeX prints it."""
-    return "".join(SPECIAL.get(character, character) for character in str(text))
+    return characters.latex(str(text))
 
 
 def display(name: str) -> str:

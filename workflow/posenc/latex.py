@@ -9,10 +9,14 @@ from pathlib import Path
 PROGRAMS = ("latexmk", "lualatex", "bibtex", "kpsewhich")
 STYLES = ("luatexja-preset.sty", "siunitx.sty", "booktabs.sty", "beamer.cls")
 DOCUMENTS = (Path("paper/paper.pdf"), Path("paper/slides.pdf"))
+FONTS = ("DejaVuSans.ttf", "FreeSerif.otf", "unifont.otf", "unifont_upper.otf")
+FALLBACK = (FONTS[0], r"\japanesefont", *FONTS[1:])
+"""Fonts that are searched, in this order, for a character that a document's own font lacks."""
 INSTALL = (
     "apt-get install --no-install-recommends latexmk texlive-luatex "
     "texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-science "
-    "texlive-pictures texlive-bibtex-extra texlive-lang-japanese lmodern poppler-utils"
+    "texlive-pictures texlive-bibtex-extra texlive-lang-japanese lmodern poppler-utils "
+    "fonts-dejavu-core fonts-freefont-otf fonts-unifont"
 )
 
 
@@ -23,6 +27,17 @@ def missing() -> list[str]:
         return absent
     found = subprocess.run(["kpsewhich", *STYLES], capture_output=True, text=True).stdout
     return [style for style in STYLES if style not in found]
+
+
+def lacking_fonts() -> list[str]:
+    """Fonts for titles of any script that this machine lacks; documents are built without them.
+
+    A character that no font has is printed as its code point.
+    """
+    if shutil.which("kpsewhich") is None:
+        return list(FONTS)
+    found = subprocess.run(["kpsewhich", *FONTS], capture_output=True, text=True).stdout
+    return [font for font in FONTS if f"/{font}\n" not in found]
 
 
 def closing_line() -> str:

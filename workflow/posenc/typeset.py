@@ -15,6 +15,7 @@ from . import evaluation_tables, experiment_tables, position_numbers, position_t
 from . import numbers as keys
 from .cells import column, display, escape, interval, intervals, number, shared_decimals
 from .documents import FIGURES, TABLE_MEASUREMENTS
+from .latex import FALLBACK
 from .numbers import Entry, NotRun, Number
 from .precision import note, precisions
 from .results import Results
@@ -90,6 +91,7 @@ def numbers_tex(results: Results) -> str:
         environment()
         .get_template("numbers.tex.jinja")
         .render(
+            fonts=FALLBACK,
             precision=escape(precision.capitalize()) if precision else None,
             lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
             studied=sorted(studied(results).items()),

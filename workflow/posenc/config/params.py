@@ -21,6 +21,7 @@ from .measurements import Measurements
 from .models import Model, TrainSource
 from .studies import Study
 from .sweeps import Sweep
+from .text import unprintable
 
 
 class ParamsError(ValueError):
@@ -330,6 +331,10 @@ def validate(raw: Mapping[str, Any], source: str = "params.yaml") -> Params:
                 f"{_suggestion(raw['study'], studies)}"
             )
         raw["study"] = studies[raw["study"]]
+    # The active study is an alias of one of the studies.
+    wrong = list(unprintable({key: part for key, part in raw.items() if key != "study"}))
+    if wrong:
+        raise ParamsError("\n".join(f"{source}: {line}" for line in wrong))
     try:
         return Params.model_validate(raw)
     except ValidationError as error:

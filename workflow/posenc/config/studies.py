@@ -30,8 +30,8 @@ class Study(Section):
     """
 
     name: Name
-    title: str
-    """Shown in the paper, the slides and the report."""
+    title: Annotated[str, Field(max_length=300)]
+    """Shown in the paper, the slides and the report; of any script, in one line."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""
     pretrained: list[Name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,7 +113,8 @@ def read_published(path: Path) -> dict[str, Any]:
     Raises
     ------
     ArtifactError
-        If the file is not YAML, or a value is not quoted: YAML would drop its last zeros.
+        If the file is not YAML, or a value is not a number, or not quoted: YAML would drop its last
+        zeros.
     """
     try:
         published = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
@@ -121,6 +123,10 @@ def read_published(path: Path) -> dict[str, Any]:
     for key, value in published["values"].items():
         if not isinstance(value["value"], str):
             raise ArtifactError(f"{path}: values.{key}.value needs quotation marks")
+        if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value["value"]):
+            raise ArtifactError(
+                f"{path}: values.{key}.value is {value['value']!r}: write digits and a point"
+            )
     return published
 
 

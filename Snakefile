@@ -37,7 +37,7 @@ rule all:
         rules.figures.input,
         rules.typeset.output,
         rules.page.output,
-        [rules.paper.output, rules.slides.output] if not LATEX_MISSING else [],
+        [f"paper/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
 
 
 onsuccess:

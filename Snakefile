@@ -41,7 +41,7 @@ rule all:
         rules.figures.input,
         rules.typeset.output,
         rules.page.output,
-        [rules.paper.output, rules.slides.output] if not LATEX_MISSING else [],
+        [f"paper/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
         # What was lost is made again, also where all that was made of it is still there.
         [path for path in GONE if not is_set_aside(path)],
 

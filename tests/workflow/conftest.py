@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from posenc.documents import DOCUMENTS
 from posenc.files import sha256_file
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 1800
+"""Seconds that a command may run: the whole tiny study takes a few hundred."""
 
 
 class Project:
@@ -39,14 +43,25 @@ class Project:
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
         """Run a command; its output is in ``stdout``, errors included."""
-        result = subprocess.run(
+        # In a session of its own, so that its jobs end with it.
+        process = subprocess.Popen(
             command,
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
+        try:
+            output, _ = process.communicate(timeout=LONGEST)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise AssertionError(f"`{' '.join(command)}` ran over {LONGEST} s") from None
+            raise
+        result = subprocess.CompletedProcess(command, process.returncode, output)
         if check:
             assert result.returncode == 0, result.stdout[-6000:]
         return result
@@ -74,17 +89,22 @@ class Project:
         return [stage for stage in stages if stage != "check"]
 
     def edit(self, key: str, value) -> None:
-        """Change one dotted key of params.yaml; the study stays an alias."""
+        """Change one dotted key of params.yaml, or add it; the study stays an alias."""
+        self.edit_all({key: value})
+
+    def edit_all(self, changes: Mapping[str, object]) -> None:
+        """Change dotted keys of params.yaml, which is read and written once."""
         path = self.folder / "params.yaml"
         yaml = YAML(typ="safe")
         raw = yaml.load(path.read_text())
-        *parts, last = key.split(".")
-        node = raw
-        for part in parts:
-            node = node[part]
-        if node[last] == value:
-            raise AssertionError(f"{key} is {value!r} already")
-        node[last] = value
+        for key, value in changes.items():
+            *parts, last = key.split(".")
+            node = raw
+            for part in parts:
+                node = node[part]
+            if node.get(last) == value:
+                raise AssertionError(f"{key} is {value!r} already")
+            node[last] = value
         # Without a point, Snakemake reads 5e-05 as a word.
         yaml.representer.add_representer(
             float,
@@ -123,8 +143,29 @@ def short_document(figures: list[str], tables: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def make_project(folder: Path) -> Project:
-    """Copy the project as git would clone it, and make its default study tiny."""
+CORE = {
+    "models": ["decoder"],
+    "pretrained": [],
+    "schemes": {},
+    "matrices": [],
+    "corpora": [],
+    "experiments": {"superposition": "digits"},
+    "measurements": ["heads"],
+    "figures": ["perplexity", "training_loss", "head_offsets"],
+    "documents": ["paper"],
+    "evaluated": ["zero_log_mask", "zero_slope"],
+    "sweeps": [],
+}
+"""The core study: one of each mechanism of the workflow, and no more."""
+
+
+def make_project(folder: Path, core: bool = False) -> Project:
+    """Copy the project as git would clone it, and make its default study tiny.
+
+    With ``core``, it keeps one of each mechanism: a decoder that is trained, capture and store, a
+    learned mask, measurements with a file a run and bundled ones, an experiment, three figures and
+    the paper.
+    """
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -144,14 +185,13 @@ def make_project(folder: Path) -> Project:
     project = Project(folder)
     (folder / "dvc.lock").unlink(missing_ok=True)
     (folder / "data" / "metrics.json").unlink(missing_ok=True)
-    project.edit(
-        "datasets.sample_reviews.source.documents", {"train": 150, "test": 24, "unsup": 12}
-    )
-    project.edit("datasets.sample_reviews.evaluation.documents", 16)
-    project.edit("datasets.sample_reviews.calibration.documents", 8)
-    project.edit("datasets.sample_questions.source.documents.validation", 30)
-    project.edit("models.minilm.max_tokens", 48)
-    project.edit("models.decoder.max_tokens", 48)
+    changes: dict[str, object] = {}
+    changes["datasets.sample_reviews.source.documents"] = {"train": 150, "test": 24, "unsup": 12}
+    changes["datasets.sample_reviews.evaluation.documents"] = 16
+    changes["datasets.sample_reviews.calibration.documents"] = 8
+    changes["datasets.sample_questions.source.documents.validation"] = 30
+    changes["models.minilm.max_tokens"] = 48
+    changes["models.decoder.max_tokens"] = 48
     for key, value in (
         ("tokenizer.vocabulary_size", 400),
         ("n_layers", 2),
@@ -162,29 +202,31 @@ def make_project(folder: Path) -> Project:
         ("validate_steps", 10),
         ("warmup_steps", 5),
     ):
-        project.edit(f"models.decoder.source.{key}", value)
-    project.edit("measurements.similarity.baseline_pairs", 500)
-    project.edit("measurements.similarity.bootstrap_samples", 200)
-    project.edit("measurements.perplexity.bootstrap_samples", 200)
+        changes[f"models.decoder.source.{key}"] = value
+    changes["measurements.similarity.baseline_pairs"] = 500
+    changes["measurements.similarity.bootstrap_samples"] = 200
+    changes["measurements.perplexity.bootstrap_samples"] = 200
     for measurement in ("conditions", "reference"):
-        project.edit(f"measurements.{measurement}.bootstrap_samples", 200)
-    project.edit("measurements.norms.tokens", 400)
+        changes[f"measurements.{measurement}.bootstrap_samples"] = 200
+    changes["measurements.norms.tokens"] = 400
     # One decoder of a scheme that acts in the attention, and one table that is a file.
-    project.edit("studies.default.schemes", {"scheme_rotary": "sample_reviews"})
-    project.edit("studies.default.matrices", ["gaussian"])
+    changes["studies.default.schemes"] = {"scheme_rotary": "sample_reviews"}
+    changes["studies.default.matrices"] = ["gaussian"]
     table = folder / "table.npy"
     np.save(table, np.random.default_rng(0).normal(size=(34, 16)).astype(np.float32))
-    project.edit(
-        "matrices.gaussian",
-        {"kind": "path", "path": table.name, "sha256": sha256_file(table), "first_row": 2},
-    )
+    changes["matrices.gaussian"] = {
+        "kind": "path",
+        "path": table.name,
+        "sha256": sha256_file(table),
+        "first_row": 2,
+    }
     for key, value in (
         ("tokenizer.vocabulary_size", 400), ("n_layers", 1), ("d_model", 16), ("n_positions", 64),
         ("steps", 10), ("checkpoint_steps", 5), ("validate_steps", 5), ("warmup_steps", 2),
     ):  # fmt: skip
-        project.edit(f"models.scheme_rotary.source.{key}", value)
-    project.edit("models.scheme_rotary.max_tokens", 48)
-    for measurement, changes in {
+        changes[f"models.scheme_rotary.source.{key}"] = value
+    changes["models.scheme_rotary.max_tokens"] = 48
+    for measurement, section in {
         "position_embeddings": {"rows": 32, "repeats": 2, "pairs": 100},
         "readback": {"tokens": 10, "noise": [0.0, 0.5, 1.0]},
         "probes": {"tokens": 200, "pairs": 200, "epochs": 2, "bootstrap_samples": 100},
@@ -196,10 +238,10 @@ def make_project(folder: Path) -> Project:
         "heads": {"bootstrap_samples": 100, "types": 3},
         "lags": {"bootstrap_samples": 100},
     }.items():
-        for key, value in changes.items():
-            project.edit(f"measurements.{measurement}.{key}", value)
+        for key, value in section.items():
+            changes[f"measurements.{measurement}.{key}"] = value
     tiny = {"steps": 4, "batch": 3, "validate_steps": 2, "checkpoint_steps": 2, "warmup_steps": 1}
-    for experiment, (size, changes) in {
+    for experiment, (size, section) in {
         "downstream": (
             "sample",
             {"training_documents": 8, "validation_documents": 4, "test_documents": 8,
@@ -226,38 +268,47 @@ def make_project(folder: Path) -> Project:
         ),
     }.items():  # fmt: skip
         place = f"experiments.{experiment}.{size}"
-        project.edit(f"{place}.seeds", [0, 7])
-        for key, value in changes.items():
+        changes[f"{place}.seeds"] = [0, 7]
+        for key, value in section.items():
             if not isinstance(value, dict):
-                project.edit(f"{place}.{key}", value)
+                changes[f"{place}.{key}"] = value
                 continue
             for inner, number in value.items():
-                project.edit(f"{place}.{key}.{inner}", number)
-    project.edit("datasets.sample_japanese.source.documents", {"train": 12, "test": 8})
-    project.edit("datasets.sample_japanese.evaluation.documents", 8)
-    for measurement, changes in {
+                changes[f"{place}.{key}.{inner}"] = number
+    changes["datasets.sample_japanese.source.documents"] = {"train": 12, "test": 8}
+    changes["datasets.sample_japanese.evaluation.documents"] = 8
+    for measurement, section in {
         "embedding_sums": {"dimensions": [4], "pairs": 20},
         "scaling": {"dimensions": [4], "queries": 100},
         "hard_attention": {"queries": 10, "heads": 2, "repeats": 10},
     }.items():
-        for key, value in changes.items():
-            project.edit(f"measurements.{measurement}.{key}", value)
+        for key, value in section.items():
+            changes[f"measurements.{measurement}.{key}"] = value
     for mask in ("vectors", "fitted"):
-        project.edit(f"masks.{mask}.steps", 2)
-    project.edit("masks.slope_zero.slopes", [0.0, 0.1])
-    project.edit("sweeps.slope.values", [0.1, 0.5])
-    project.edit("activations.shard_tokens", 300)
-    project.edit("studies.default.datasets", ["sample_reviews"])
+        changes[f"masks.{mask}.steps"] = 2
+    changes["masks.slope_zero.slopes"] = [0.0, 0.1]
+    changes["sweeps.slope.values"] = [0.1, 0.5]
+    changes["activations.shard_tokens"] = 300
+    changes["studies.default.datasets"] = ["sample_reviews"]
     # One of each kind: a position, a mask, segments, each way to learn a mask.
-    project.edit(
-        "studies.default.evaluated",
-        ["mean", "zero_log_mask", "single_token", "zero_slope", "zero_distilled", "fitted"],
-    )
-    project.edit("studies.default.sweeps", ["slope"])
-    project.edit(
-        "studies.default.extrapolation",
-        {"tokens": 64, "documents": 20, "bucket": 16, "conditions": ["intact", "zero"]},
-    )
+    changes["studies.default.evaluated"] = [
+        "mean",
+        "zero_log_mask",
+        "single_token",
+        "zero_slope",
+        "zero_distilled",
+        "fitted",
+    ]
+    changes["studies.default.sweeps"] = ["slope"]
+    changes["studies.default.extrapolation"] = {
+        "tokens": 64,
+        "documents": 20,
+        "bucket": 16,
+        "conditions": ["intact", "zero"],
+    }
+    if core:
+        changes |= {f"studies.default.{key}": value for key, value in CORE.items()}
+    project.edit_all(changes)
     # On several threads the last bits of a sum are rarely others; bytes are compared on one.
     project.append(
         "workflow/profiles/default/config.yaml",
@@ -267,28 +318,40 @@ def make_project(folder: Path) -> Project:
         ),
     )
     for document, parts in DOCUMENTS.items():
-        (folder / f"paper/{document}.tex").write_text(short_document(**parts))
+        figures = [name for name in parts["figures"] if not core or name in CORE["figures"]]
+        (folder / f"paper/{document}.tex").write_text(short_document(figures, parts["tables"]))
     project.run("git", "init", "--quiet")
+    if core:
+        project.run("posenc", "stages")
     project.run("git", "add", "--all")
     project.run("git", "commit", "--quiet", "--message", "tiny study")
     return project
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Project:
-    """The tiny study, run by Snakemake and recorded in DVC. Tests undo what they edit.
-
-    It is built once; each worker of pytest-xdist edits a copy of its own.
-    """
-    own = tmp_path_factory.mktemp("finished")
+def built(tmp_path_factory, core: bool) -> Project:
+    """A study, run by Snakemake and recorded in DVC: built once, a copy for each worker."""
+    name = "core" if core else "tiny"
+    own = tmp_path_factory.mktemp(name)
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    built = shared / "finished-study"
-    with FileLock(f"{built}.lock"):
-        if not built.exists():
-            project = make_project(own / "building")
+    whole = shared / f"{name}-study"
+    with FileLock(f"{whole}.lock"):
+        if not whole.exists():
+            project = make_project(own / "building", core=core)
             project.snakemake()
             project.run("posenc", "record")
-            project.folder.rename(built)
-    return Project(built).copy(own / "project")
+            project.folder.rename(whole)
+    return Project(whole).copy(own / "project")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Project:
+    """The tiny study, run by Snakemake and recorded in DVC. Tests undo what they edit."""
+    return built(tmp_path_factory, core=False)
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory) -> Project:
+    """The core study, in the same way."""
+    return built(tmp_path_factory, core=True)

@@ -1,6 +1,6 @@
 """What one front end finds after the other: the table of docs/front-ends.md, row by row.
 
-Each test works in its own copy of the finished tiny study, whose results are committed.
+Each test works in its own copy of the finished core study, whose results are committed.
 """
 
 from __future__ import annotations
@@ -11,26 +11,20 @@ import re
 import pytest
 
 from posenc import latex
-from posenc.config.measurements import BUNDLED
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 
 PAPER = ["paper"] if not latex.missing() else []
-DOCUMENTS = ["paper", "slides"] if PAPER else []
 HEIGHT = "figures.training_loss.height"
 SEED = "measurements.perplexity.seed"
-PERPLEXITY_STAGES = sorted(
-    ["perplexity@minilm", "perplexity@decoder", "figure_perplexity", "typeset", "page", *DOCUMENTS]
-)
-PERPLEXITY_JOBS = {
-    "perplexity": 2, "figure": 1, "typeset": 1, "page": 1, **dict.fromkeys(DOCUMENTS, 1),
-}  # fmt: skip
+PERPLEXITY_STAGES = sorted(["perplexity@decoder", "figure_perplexity", "typeset", "page", *PAPER])
+PERPLEXITY_JOBS = dict.fromkeys(["perplexity", "figure", "typeset", "page", *PAPER], 1)
 
 
 @pytest.fixture
-def project(finished, tmp_path) -> Project:
+def project(core, tmp_path) -> Project:
     """A copy of the finished study with its results committed."""
-    copy = finished.copy(tmp_path / "project")
+    copy = core.copy(tmp_path / "project")
     commit(copy, "results")
     return copy
 
@@ -137,22 +131,16 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert artifacts(clone) == artifacts(project)
     clone.edit("conditions.zero.position", "intact")
     planned = clone.planned()
+    reached = ("capture", "similarity", "perplexity", "evaluate", "conditions", "heads")
     assert planned == {
-        "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, "evaluate": 2,
-        "conditions": 2, **dict.fromkeys(BUNDLED, 2), "layer_norm": 2, "lags": 1, "figure": 17,
-        "typeset": 1, "page": 1,
-        **{document: 1 for document in DOCUMENTS},
+        **dict.fromkeys([*reached, "store", "typeset", "page", *PAPER], 1), "figure": 2,
     }  # fmt: skip
     clone.snakemake()
     measured = "data/studies/default/measurements"
     assert kept(clone) == {
-        name
-        for model in ("minilm", "decoder")
-        for name in (
-            f"{model}/sample_reviews/intact",
-            f"{measured}/perplexity/{model}/sample_reviews/intact.json",
-            f"{measured}/heads/{model}/sample_reviews.json:intact",
-        )
+        "decoder/sample_reviews/intact",
+        f"{measured}/perplexity/decoder/sample_reviews/intact.json",
+        f"{measured}/heads/decoder/sample_reviews.json:intact",
     }
     by_snakemake = artifacts(clone)
     # DVC computes as little, from the same start, and makes the same.
@@ -161,11 +149,8 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert agree(clone)
     clone.edit("conditions.zero.position", "intact")
     stages = clone.reproduced()
-    reached = ("capture", "similarity", "perplexity", "evaluate", "conditions", "layer_norm")
-    assert {stage for stage in stages if "@" in stage} == {
-        f"{name}@{model}" for name in (*reached, *BUNDLED) for model in ("minilm", "decoder")
-    }
-    assert "minilm/sample_reviews/intact" in kept(clone)
+    assert {stage for stage in stages if "@" in stage} == {f"{name}@decoder" for name in reached}
+    assert "decoder/sample_reviews/intact" in kept(clone)
     assert artifacts(clone) == by_snakemake
     assert agree(clone)
 
@@ -209,13 +194,12 @@ def experiments(shown: list) -> list[dict]:
 def test_an_edited_module(project):
     project.append("workflow/posenc/measures/perplexity.py", "\n# edited\n")
     # Other measurements use the module too.
-    assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 2, "reference": 2, "figure": 7}
+    assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 1}
     stages = project.reproduced()
-    # Numbers and figures come out the same, so no document is built.
-    assert {stage.partition("@")[0] for stage in stages if not stage.startswith("figure_")} == {
-        "perplexity", "conditions", "reference", "reference_pretrained", "typeset", "page",
+    # Numbers and figures come out the same, so the paper is not built.
+    assert set(stages) == {
+        "perplexity@decoder", "conditions@decoder", "figure_perplexity", "typeset", "page",
     }  # fmt: skip
-    assert sum(stage.startswith("figure_") for stage in stages) == 7
     assert agree(project)
 
 
@@ -226,12 +210,12 @@ def test_a_removed_run_and_its_return(project):
     project.run("posenc", "record")
     gone = "data/studies/default/activations/decoder/sample_reviews/zero/index.parquet"
     assert gone not in artifacts(project)
-    assert {"minilm/sample_reviews/intact", "decoder/sample_reviews/intact"} <= kept(project)
+    assert "decoder/sample_reviews/intact" in kept(project)
     assert agree(project)
     project.edit("studies.default.conditions", ["intact", "zero"])
     result = project.snakemake()
     assert "brought back" in result.stdout
-    assert {"minilm/sample_reviews/zero", "decoder/sample_reviews/zero"} <= kept(project)
+    assert "decoder/sample_reviews/zero" in kept(project)
     project.run("posenc", "record")
     assert artifacts(project) == before
     assert agree(project)
@@ -260,13 +244,11 @@ OTHER_STUDY = """\
     schemes: {}
     matrices: []
     labelled: sample_reviews
-    corpora: [sample_japanese]
-    experiments:
-      downstream: sample
-      superposition: digits
-      tokenizers: sample
-      pretraining: sample
-      memory_networks: sample
+    corpora: []
+    experiments: {superposition: digits}
+    measurements: [heads]
+    figures: [perplexity, training_loss, head_offsets]
+    documents: [paper]
     datasets: [sample_reviews]
     conditions: [intact]
     calibration: sample_reviews

@@ -35,9 +35,16 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml and show what the active study runs."""
+    from . import stages
     from .plan import materialize, tidy
 
     params = _load()
+    try:
+        stages.check(params)
+    except stages.StagesError as error:
+        if write:
+            _stop(str(error))
+        print(f"for DVC: {error}")
     if write:
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
@@ -59,6 +66,18 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
     except StudyError as error:
         _stop(str(error))
     check()
+
+
+@app.command()
+def stages() -> None:
+    """Take the stages out of dvc.yaml that the active study does not have; git has them."""
+    from .files import write_text
+    from .stages import FILE, needed
+
+    params = _load()
+    text = FILE.read_text(encoding="utf-8")
+    write_text(FILE, needed(text, params))
+    print(f"{FILE} has the stages of study {params.study.name!r}")
 
 
 @app.command()

@@ -38,6 +38,12 @@ FIGURES = {
 }
 """By name: the question, as the report groups them, and the measurements that are drawn."""
 
+
+def drawable(measured: list[str]) -> list[str]:
+    """Names of the figures that can be drawn of these measurements, in order."""
+    return [name for name, (_, kinds) in FIGURES.items() if set(kinds) <= set(measured)]
+
+
 TABLE_MEASUREMENTS = {
     "models": ["similarity"],
     "datasets": ["similarity"],

@@ -272,6 +272,7 @@ def collect(
         Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
         that the study should have and that is not there leaves no key.
     """
+    measured = study["measured"]
     numbers: dict[str, Entry] = {"constant.zero": Number(0), "constant.one": Number(1)}
     numbers |= _of_runs(study, measurements)
     numbers |= _of_conditions(study, measurements)
@@ -285,8 +286,8 @@ def collect(
         models=_places(study, "models"),
         datasets=_places(study, "datasets"),
         conditions=list(dict.fromkeys([*study["study"]["conditions"], *HEADLINE_CONDITIONS])),
-        of_runs={**position_numbers.OF_RUNS, **experiment_numbers.OF_RUNS},
-        of_models={**position_numbers.OF_MODELS, **experiment_numbers.OF_MODELS},
+        of_runs=_only(measured, {**position_numbers.OF_RUNS, **experiment_numbers.OF_RUNS}),
+        of_models=_only(measured, {**position_numbers.OF_MODELS, **experiment_numbers.OF_MODELS}),
     )
     reviews = dataset_roles(study)["reviews"]
     numbers |= experiment_numbers.collect(study, measurements, reviews)
@@ -301,6 +302,11 @@ def collect(
                 entry = NotRun(f"{model} is not trained here")
             numbers[f"{model_key}.training.{key}"] = entry
     return numbers
+
+
+def _only(measured: Sequence[str], of: Mapping[str, Any]) -> dict[str, Any]:
+    """What a study measures of all that could be measured."""
+    return {kind: value for kind, value in of.items() if kind in measured}
 
 
 def _cells(study: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None, str | None]]:
@@ -387,7 +393,8 @@ def _over_decoders(study: Mapping[str, Any], numbers: Mapping[str, Entry]) -> di
 
 def _of_datasets(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
     """Numbers that belong to no condition: of norms, and of reference levels."""
-    kinds = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
+    all_kinds = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
+    kinds = _only(study["measured"], all_kinds)
     by_cell = {
         (one["measurement"], one["run"]["model"], one["run"]["dataset"]): one
         for one in measurements

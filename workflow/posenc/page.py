@@ -111,6 +111,8 @@ def headlines(results: Results, rows: Iterable[Row]) -> list[dict[str, Any]]:
             return row.entry, row.sources
         if place[2] and place[2] not in study["conditions"]:
             return NotRun(f"no condition {place[2]} in this study"), ()
+        if place[3] not in study["measured"]:
+            return NotRun(f"{display(place[3])} is not part of this study"), ()
         raise MissingError(f"the page has no number {key}")
 
     def inline(key: str) -> str:

@@ -27,7 +27,7 @@ EXPECTED = {
     "embedding_sums": MODEL, "superposition": STUDY, "tokenizers": STUDY, "scaling": STUDY,
     "pretraining": STUDY, "memory_networks": STUDY,
 }  # fmt: skip
-"""What a study always measures, by how many of model, data set and condition it is of."""
+"""What a study measures when it has it, by how many of model, data set and condition it is of."""
 NAMES = ("name", "variant", "condition", "level", "task", "scheme", "tokenizer", "label")
 """What an item of a list is called by, where it has a name."""
 ASIDE = ("provenance", "run", "spec", "parameters", "training", "sha256")
@@ -365,6 +365,8 @@ def expected(study: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Model, data set, condition and measurement of all that a study measures."""
     of = study["study"]
     for kind, parts in EXPECTED.items():
+        if kind not in study["measured"]:
+            continue
         if parts == STUDY:
             yield "", "", "", kind
         for model in of["models"] if parts > STUDY else ():
@@ -378,5 +380,5 @@ def expected(study: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         yield name, "", "", "position_embeddings"
     for model in of["models"]:
         yield model, LONG, "", "extrapolation"
-    for model in of["pretrained"]:
+    for model in of["pretrained"] if "downstream" in study["measured"] else ():
         yield model, "", "", "downstream"

@@ -16,10 +16,11 @@ from typing import Any
 from . import code
 from .config.conditions import Condition, dumped
 from .config.datasets import Evaluation
-from .config.experiments import EXPERIMENTS, Trials
+from .config.experiments import Trials
 from .config.measurements import BUNDLED, RUNS
 from .config.models import Reading, TrainSource
 from .config.params import Params
+from .documents import drawable
 from .files import holds_json, sha256_json, write_json_if_changed
 
 CONFIG = Path("data/config")
@@ -30,7 +31,8 @@ APART = Path("data/texts")
 SET_ASIDE = Path("data/set_aside")
 TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
-DATASETS = ("conditions", "norms", "reference", "layer_norm", "scheme_probes", *BUNDLED)
+OF_TEXTS = ("norms", "reference", "layer_norm")
+DATASETS = ("conditions", *OF_TEXTS, "scheme_probes", *BUNDLED)
 """Measurements with one file for a model and a data set."""
 WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
 """Measurements of a model's weights alone, with one file for a model (or a matrix)."""
@@ -65,10 +67,11 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
             },
         )
     yield from _experiment_jobs(params)
-    for measurement in STUDY_WIDE:
+    for measurement in chosen(params, STUDY_WIDE):
         parameters = getattr(params.measurements, measurement).model_dump()
         yield CONFIG / f"{measurement}.json", {"parameters": parameters}
-    for name, part in params.figures:
+    for name in ["style", *figures(params)]:
+        part = getattr(params.figures, name)
         yield CONFIG / "figures" / f"{name}.json", part.model_dump()
     runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
     yield CONFIG / "runs.json", runs
@@ -92,7 +95,7 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
         },
     )
-    for measurement in (*RUNS, *BUNDLED):
+    for measurement in chosen(params, (*RUNS, *BUNDLED)):
         yield (
             CONFIG / measurement / f"{name}.json",
             {
@@ -101,7 +104,7 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
                 "conditions": study.conditions,
             },
         )
-    for measurement in WEIGHTS:
+    for measurement in chosen(params, WEIGHTS):
         job = {
             "parameters": getattr(params.measurements, measurement).model_dump(),
             "reading": reading,
@@ -109,7 +112,7 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         if measurement == "position_embeddings":
             job["matrix"] = None
         yield CONFIG / measurement / f"{name}.json", job
-    for measurement in ("norms", "reference", "layer_norm"):
+    for measurement in chosen(params, OF_TEXTS):
         yield (
             CONFIG / measurement / f"{name}.json",
             {
@@ -147,7 +150,7 @@ def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
 
 def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
     """What the trials of the study's experiments read, and their measurements."""
-    for kind in EXPERIMENTS:
+    for kind in params.study.experiments.kinds:
         section = experiment(params, kind)
         apart = set(Trials.model_fields)
         # A further seed leaves the trials of the others as they are.
@@ -176,6 +179,17 @@ def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for model in params.study.pretrained:
         yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
+
+
+def chosen(params: Params, measurements: Iterable[str]) -> list[str]:
+    """Those of some measurements that the active study has."""
+    return [one for one in measurements if one in params.study.measured]
+
+
+def figures(params: Params) -> list[str]:
+    """The figures of the active study, in order."""
+    possible, named = drawable(params.study.measured), params.study.figures
+    return [name for name in possible if named is None or name in named]
 
 
 def experiment(params: Params, kind: str) -> Any:
@@ -310,7 +324,11 @@ def is_edited(params: Params) -> bool:
 
 def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
-    for name in ("training", "measurements/scheme_probes", "measurements/downstream"):
+    for name in (
+        "training",
+        "measurements/scheme_probes",
+        *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
+    ):
         (folder(params) / name).mkdir(parents=True, exist_ok=True)
 
 
@@ -324,7 +342,8 @@ def _leaves(params: Params, root: Path) -> set[Path]:
     measured = root / "measurements"
     paths = {root / "training" / model for model in study.trained}
     paths |= {measured / "position_embeddings" / f"{one}.json" for one in study.matrices}
-    for kind in EXPERIMENTS:
+    paths |= {measured / f"{one}.json" for one in chosen(params, STUDY_WIDE)}
+    for kind in study.experiments.kinds:
         paths |= {root / f"{one}.json" for one in trials(params, kind)}
         paths |= {root / one for one in experiment_measurements(params, kind)}
     for model in study.schemes:
@@ -334,12 +353,12 @@ def _leaves(params: Params, root: Path) -> set[Path]:
     for model in study.models:
         paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
         paths |= {root / "masks" / model, root / "evaluations" / model}
-        paths |= {measured / one / f"{model}.json" for one in WEIGHTS}
+        paths |= {measured / one / f"{model}.json" for one in chosen(params, WEIGHTS)}
         for dataset in [*study.datasets, "long"]:
             paths.add(root / "measurements" / "conditions" / model / f"{dataset}.json")
         for dataset in study.datasets:
             paths.add(root / "tokens" / model / f"{dataset}.parquet")
-            for measurement in ("norms", "reference", "layer_norm", *BUNDLED):
+            for measurement in chosen(params, (*OF_TEXTS, *BUNDLED)):
                 paths.add(root / "measurements" / measurement / model / f"{dataset}.json")
             for condition in study.conditions:
                 paths.add(root / "activations" / model / dataset / condition)
@@ -371,6 +390,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
         *(f"measurements/{one}/*/*/*" for one in RUNS),
         *(f"measurements/{one}/*/*" for one in DATASETS),
         *(f"measurements/{one}/*" for one in (*WEIGHTS, *OF_MODELS)), "trials/*/*/*",
+        "measurements/*.json",
     ]  # fmt: skip
     _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
     # No study can have this name.
@@ -425,7 +445,7 @@ def facts(params: Params) -> dict[str, Any]:
     found = _facts(params)
     # Whatever a measurement of the study depends on: documents carry it.
     more = [params.activations, params.measurements]
-    more += [experiment(params, kind) for kind in EXPERIMENTS]
+    more += [experiment(params, kind) for kind in params.study.experiments.kinds]
     digest = sha256_json([found, *(section.model_dump() for section in more)])
     return {**found, "parameters": digest}
 
@@ -433,7 +453,10 @@ def facts(params: Params) -> dict[str, Any]:
 def _facts(params: Params) -> dict[str, Any]:
     active = params.study
     return {
-        "study": active.model_dump(),
+        # What it chose is below, in full.
+        "study": active.model_dump(exclude={"measurements", "figures", "documents"}),
+        "measured": active.measured,
+        "figures": figures(params),
         "models": {
             name: {
                 "family": model.family,

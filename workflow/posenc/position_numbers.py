@@ -293,11 +293,12 @@ def collect(
 
     joined = by_run.get(("lags", None, None, None))
     for cell, model, dataset, reason in cells:
-        if reason is not None or joined is not None:
+        if (reason is not None and "lags" in study["measured"]) or joined is not None:
             found = compared(joined, [model], dataset, reason)
             numbers |= {f"{cell}.lags.{key}": entry for key, entry in found.items()}
-        put(f"{cell}.layer_norm", reason, ("layer_norm", model, dataset, None), layer_norm,
-            LAYER_NORM)  # fmt: skip
+        if "layer_norm" in study["measured"]:
+            key = ("layer_norm", model, dataset, None)
+            put(f"{cell}.layer_norm", reason, key, layer_norm, LAYER_NORM)
         for condition in conditions:
             lacking = condition not in study["study"]["conditions"]
             why = reason or (f"no condition {condition} in this study" if lacking else None)
@@ -309,7 +310,8 @@ def collect(
         for kind, (prefix, read, names) in of_models.items():
             put(f"{model_key}.{prefix}", why, (kind, model, None, None), read, names)
     tables = {one["run"]["matrix"]: one for one in measurements if "matrix" in one["run"]}
-    for name in dict.fromkeys([*study["matrices"], "sinusoid", "gaussian"]):
+    spoken = ["sinusoid", "gaussian"] if "position_embeddings" in study["measured"] else []
+    for name in dict.fromkeys([*study["matrices"], *spoken]):
         why = None if name in study["matrices"] else f"no matrix {name} in this study"
         entries = {} if name not in tables else facts_of(tables[name], positions, POSITIONS)
         if why:

@@ -79,6 +79,13 @@ def source_of(study: Mapping[str, Any], key: str) -> Source | None:
     return None if None in run else _source(study, kind, run)
 
 
+def measurement_of(study: Mapping[str, Any], key: str) -> str | None:
+    """The measurement that a key belongs to; None where there is none of this kind."""
+    roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
+    found = _place(study, [roles.get(part, part) for part in key.split(".")])
+    return None if found is None else found[0]
+
+
 def file_of(study: Mapping[str, Any], measurement: Mapping[str, Any]) -> Source:
     """The file that holds a measurement.
 

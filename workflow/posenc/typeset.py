@@ -104,10 +104,12 @@ def numbers_tex(results: Results) -> str:
             tables=[
                 (name, [_below(one.path) for one in sources.sources_of_table(results, name)])
                 for name in TABLE_MEASUREMENTS
+                if not lacking(results, name)
             ],
             figures=[
                 (name, escape(question), ", ".join(map(_folder, kinds)))
                 for name, (question, kinds) in FIGURES.items()
+                if name in results.study["figures"]
             ],
         )
     )
@@ -230,6 +232,11 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
             empty = ["--"] * 3
             rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
         for ours in value["ours"]:
+            if sources.measurement_of(results.study, ours) not in results.study["measured"]:
+                remark = r"\word{not part of this study}"
+                rows.append([*theirs, *["--"] * 3, r"\notrunmark", remark])
+                theirs = [""] * 4
+                continue
             model, *others = _whose(ours, roles)
             if isinstance(numbers[ours], NotRun):
                 comparison = escape(numbers[ours].reason)
@@ -314,8 +321,16 @@ TABLES = {
 }
 
 
+def lacking(results: Results, table: str) -> list[str]:
+    """Measurements of a table that the study does not have."""
+    kinds = TABLE_MEASUREMENTS.get(table, [])
+    return [kind for kind in kinds if kind not in results.study["measured"]]
+
+
 def table_tex(results: Results, name: str) -> str:
-    """The text of paper/generated/tables/NAME.tex."""
+    """The text of paper/generated/tables/NAME.tex; it says so when it is not part of the study."""
+    if absent := lacking(results, name):
+        return rf"\notrunreason{{{escape(', '.join(absent))}: not part of this study}}%" + "\n"
     content = TABLES[name](results)
     return environment().get_template(f"{content.get('template', name)}.tex.jinja").render(content)
 

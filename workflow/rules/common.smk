@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from posenc import agreement, latex, plan, recovery
 from posenc.config import params as schema
+from posenc.config.measurements import OPTIONAL
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
 
 try:
@@ -109,13 +110,16 @@ def outputs():
     values = {
         "model": [*STUDY.models, *STUDY.schemes],
         "dataset": STUDY.all_datasets,
-        "figure": list(FIGURES),
+        "figure": plan.figures(PARAMS),
         "text": list(plan.TEXTS),
         "subject": [*STUDY.models, *STUDY.matrices],
     }
     raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))
     paths = {*raw, *(f"{path}.json" for path in raw)}
     for rule in workflow.rules:
+        # A measurement's rule has its name, a document's too.
+        if rule.name in {*OPTIONAL, *DOCUMENTS} - {*STUDY.measured, *STUDY.documents}:
+            continue
         for pattern in rule.output:
             plain = strip_wildcard_constraints(str(pattern))
             names = get_wildcard_names(plain)
@@ -125,7 +129,7 @@ def outputs():
                 paths.update(f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora)
                 continue
             if rule.name.endswith("trials"):
-                for kind in plan.EXPERIMENTS:
+                for kind in STUDY.experiments.kinds:
                     paths.update(f"{RUNS}/{path}.json" for path in plan.trials(PARAMS, kind))
                 continue
             if rule.name.startswith("experiment"):

@@ -1,18 +1,18 @@
 # what is trained to answer a question: trials, a job a seed -> measurements over all seeds
-STUDY_EXPERIMENTS = [kind for kind in plan.EXPERIMENTS if kind not in plan.OF_MODELS]
+STUDY_EXPERIMENTS = [kind for kind in STUDY.experiments.kinds if kind not in plan.OF_MODELS]
 EXPERIMENT_MEASUREMENTS = [
     f"{RUNS}/{path}"
-    for kind in plan.EXPERIMENTS
+    for kind in STUDY.experiments.kinds
     for path in plan.experiment_measurements(PARAMS, kind)
 ]
 # What fine-tunes a pretrained model; the networks of the others are too small to gain by more than a
 # thread, and their seeds run beside each other.
 ON_GPU = ["downstream"]
-SMALL = [kind for kind in plan.EXPERIMENTS if kind not in ON_GPU]
+SMALL = [kind for kind in STUDY.experiments.kinds if kind not in ON_GPU]
 
 
 wildcard_constraints:
-    experiment=plan.alternatives(plan.EXPERIMENTS),
+    experiment=plan.alternatives(STUDY.experiments.kinds),
     seed=r"\d+",
 
 

@@ -26,12 +26,13 @@ def measured(name):
 DRAWN = {
     name: [path for kind in kinds for path in measured(kind)]
     for name, (_, kinds) in FIGURES.items()
+    if name in plan.figures(PARAMS)
 }
 
 
 rule figures:
     input:
-        expand("data/figures/{figure}.{form}", figure=FIGURES, form=["pdf", "png", "json"]),
+        expand("data/figures/{figure}.{form}", figure=DRAWN, form=["pdf", "png", "json"]),
 
 
 rule figure:
@@ -55,7 +56,7 @@ rule figure:
     benchmark:
         "logs/benchmarks/figure/{figure}.tsv"
     wildcard_constraints:
-        figure=plan.alternatives(FIGURES),
+        figure=plan.alternatives(DRAWN),
     shell:
         "python -m posenc.figures.{wildcards.figure} --config {input.config}"
         " --style {input.style} --output {output.pdf} --output {output.png} {input.measurements}"

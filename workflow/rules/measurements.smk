@@ -1,7 +1,7 @@
 # activations -> measurements. One job a model; a run whose measurement is current is kept.
 TEXT_MEASUREMENTS = expand(
     f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
-    measurement=["norms", "reference"],
+    measurement=plan.chosen(PARAMS, ["norms", "reference"]),
     model=STUDY.models,
     dataset=STUDY.datasets,
 )

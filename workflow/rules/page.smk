@@ -5,8 +5,8 @@ PAGE = ["page.html.jinja", "page.css", "page.js"]
 rule page:
     input:
         measurements=[rules.measurements.input, measured("training")],
-        figures=expand("data/figures/{figure}.png", figure=FIGURES),
-        checksums=expand("data/figures/{figure}.json", figure=FIGURES),
+        figures=expand("data/figures/{figure}.png", figure=DRAWN),
+        checksums=expand("data/figures/{figure}.json", figure=DRAWN),
         captions="workflow/captions/figure.rst",
         templates=[f"workflow/posenc/templates/{name}" for name in PAGE],
         study=section("study"),

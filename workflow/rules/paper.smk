@@ -31,15 +31,16 @@ rule typeset:
 def shown(document):
     """What a document is made of: its text, and the figures and tables that it shows."""
     parts = DOCUMENTS[document]
+    figures = [figure for figure in parts["figures"] if figure in DRAWN]
     return {
         "text": f"paper/{document}.tex",
         "references": "paper/references.bib",
         "numbers": rules.typeset.output.numbers,
         "tables": [f"paper/generated/tables/{table}.tex" for table in parts["tables"]],
-        "figures": [f"data/figures/{figure}.pdf" for figure in parts["figures"]],
+        "figures": [f"data/figures/{figure}.pdf" for figure in figures],
         "checksums": [
             *rules.typeset.output.checksums,
-            *(f"data/figures/{figure}.json" for figure in parts["figures"]),
+            *(f"data/figures/{figure}.json" for figure in figures),
         ],
         "code": section("code/posenc.steps.latex"),
     }

@@ -1,22 +1,20 @@
 # weights and activations -> what position embeddings are (B), and relative attention (C)
 BUNDLED_MEASUREMENTS = expand(
     f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
-    measurement=plan.BUNDLED,
+    measurement=plan.chosen(PARAMS, plan.BUNDLED),
     model=STUDY.models,
     dataset=STUDY.datasets,
 )
 POSITION_MEASUREMENTS = [
     *expand(
-        f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
-        subject=[*STUDY.models, *STUDY.matrices],
-    ),
-    *expand(
         f"{RUNS}/measurements/{{measurement}}/{{model}}.json",
-        measurement=["readback", "relative_attention", "embedding_sums"],
+        measurement=plan.chosen(PARAMS, plan.WEIGHTS),
         model=STUDY.models,
     ),
+    *expand(f"{RUNS}/measurements/position_embeddings/{{matrix}}.json", matrix=STUDY.matrices),
     *expand(
-        f"{RUNS}/measurements/layer_norm/{{model}}/{{dataset}}.json",
+        f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
+        measurement=plan.chosen(PARAMS, ["layer_norm"]),
         model=STUDY.models,
         dataset=STUDY.datasets,
     ),
@@ -25,7 +23,10 @@ POSITION_MEASUREMENTS = [
         model=STUDY.schemes,
         dataset=STUDY.datasets,
     ),
-    *expand(f"{RUNS}/measurements/{{measurement}}.json", measurement=plan.STUDY_WIDE),
+    *expand(
+        f"{RUNS}/measurements/{{measurement}}.json",
+        measurement=plan.chosen(PARAMS, plan.STUDY_WIDE),
+    ),
 ]
 
 

@@ -162,7 +162,7 @@ class MemoryNetworks(MemoryNetworksTraining, Trials):
 
 
 class Experiments(Section):
-    """One entry a kind of experiment, each with named sizes; a study takes one of each."""
+    """One entry a kind of experiment, each with named sizes; a study takes at most one of each."""
 
     downstream: dict[Name, Downstream]
     superposition: dict[Name, Superposition]
@@ -172,13 +172,18 @@ class Experiments(Section):
 
 
 class Chosen(Section):
-    """Which size of each kind of experiment a study has."""
+    """Which size of each kind of experiment a study has; a kind that is left out is not run."""
 
-    downstream: Name
-    superposition: Name
-    tokenizers: Name
-    pretraining: Name
-    memory_networks: Name
+    downstream: Name | None = None
+    superposition: Name | None = None
+    tokenizers: Name | None = None
+    pretraining: Name | None = None
+    memory_networks: Name | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """Those that the study has."""
+        return [kind for kind in EXPERIMENTS if getattr(self, kind) is not None]
 
 
 EXPERIMENTS = tuple(Chosen.model_fields)

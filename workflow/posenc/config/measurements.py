@@ -292,3 +292,9 @@ class Measurements(Section):
     embedding_sums: EmbeddingSums
     scaling: Scaling
     hard_attention: HardAttention
+
+
+ALWAYS = (*RUNS, "conditions")
+"""Measurements that every study has."""
+OPTIONAL = tuple(name for name in Measurements.model_fields if name not in ALWAYS)
+"""The others, of which a study may choose."""

@@ -9,15 +9,16 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from ..documents import FIGURES
 from .activations import Activations
 from .base import Name, Section
 from .conditions import Condition
 from .datasets import Dataset
-from .experiments import EXPERIMENTS, Experiments
+from .experiments import Experiments
 from .figures import Figures
 from .masks import LearnedMaskSource
 from .matrices import Matrix
-from .measurements import Measurements
+from .measurements import OPTIONAL, Measurements
 from .models import Model, TrainSource
 from .studies import Study
 from .sweeps import Sweep
@@ -67,8 +68,9 @@ class Params(Section):
                 raise ValueError(
                     f"{where}.labelled is {study.labelled!r}, which must be one of its datasets"
                 )
-            for kind in EXPERIMENTS:
+            for kind in study.experiments.kinds:
                 self._check_experiment(where, study, kind)
+            _check_choices(where, study)
             for name in study.schemes:
                 if not isinstance(self.models[name].source, TrainSource):
                     raise ValueError(
@@ -204,6 +206,21 @@ def _check_scheme(where: str, name: str, model: Model) -> None:
             f"{where}.models names {name!r}, whose source.positions is {positions!r}: conditions "
             f"edit learned positions; list it under {where}.schemes"
         )
+
+
+def _check_choices(where: str, study: Study) -> None:
+    """The measurements and figures that a study names are there, and the figures can be drawn."""
+    known = dict.fromkeys(OPTIONAL)
+    _check_known(f"{where}.measurements", study.measurements or [], "measurements", known)
+    _check_known(f"{where}.figures", study.figures or [], "figures", FIGURES)
+    for name in study.figures or []:
+        for kind in FIGURES[name][1]:
+            if kind not in study.measured:
+                part = "measurements" if kind in OPTIONAL else "experiments"
+                raise ValueError(
+                    f"{where}.figures names {name!r}, which shows {kind!r}: "
+                    f"add {kind} to {where}.{part}"
+                )
 
 
 def _check_known(where: str, names, kind: str, known: Mapping) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from .base import Name, Section
 from .experiments import Chosen
+from .measurements import ALWAYS, OPTIONAL
 
 
 class Extrapolation(Section):
@@ -51,6 +52,13 @@ class Study(Section):
     """Data sets beside it that tokenizers alone are compared on (D3)."""
     experiments: Chosen
     """The size of each kind of experiment."""
+    measurements: list[Name] | None = None
+    """Those that are made beside `similarity`, `perplexity` and `conditions`; all when it is left
+    out."""
+    figures: list[Name] | None = None
+    """Those that are drawn; when it is left out, all whose measurements the study has."""
+    documents: list[Literal["paper", "slides"]] = Field(default=["paper", "slides"])
+    """Those that are built; `[]` needs no LaTeX."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
     evaluated: Annotated[list[Name], Field(default_factory=list)]
@@ -66,6 +74,14 @@ class Study(Section):
         return [*self.conditions, *self.evaluated]
 
     @property
+    def measured(self) -> list[str]:
+        """All measurements of the study; those of experiments and schemes, and trainings, too."""
+        chosen = OPTIONAL if self.measurements is None else self.measurements
+        return [
+            *ALWAYS, "extrapolation", *chosen, "scheme_probes", "training", *self.experiments.kinds,
+        ]  # fmt: skip
+
+    @property
     def all_datasets(self) -> list[str]:
         """Those that models are evaluated on, learn from, or whose masks are learned from."""
         learned_from = [*self.trained.values(), *self.schemes.values()]
@@ -73,9 +89,12 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
-        named = ("models", "pretrained", "matrices", "datasets", "all_conditions", "sweeps")
+        named = (
+            "models", "pretrained", "matrices", "datasets", "all_conditions", "sweeps",
+            "measurements", "figures", "documents",
+        )  # fmt: skip
         for key in named:
-            values = getattr(self, key)
+            values = getattr(self, key) or []
             key = "conditions and evaluated" if key == "all_conditions" else key
             for value in values:
                 if values.count(value) > 1:
@@ -97,6 +116,23 @@ class Study(Section):
         for name in self.matrices:
             if name in self.models:
                 raise ValueError(f"matrices names {name!r}, which is a model: give it another name")
+        self._check_choices()
         if self.conditions[0] != "intact":
             raise ValueError("conditions must begin with 'intact'")
         return self
+
+    def _check_choices(self) -> None:
+        """Nothing is listed that only something reads which the study does not have."""
+        if self.corpora and self.experiments.tokenizers is None:
+            raise ValueError(
+                f"corpora names {self.corpora[0]!r}, which experiments.tokenizers alone reads: "
+                f"choose a size of it, or leave corpora empty"
+            )
+        if self.matrices and "position_embeddings" not in self.measured:
+            raise ValueError(
+                f"matrices names {self.matrices[0]!r}, which position_embeddings alone reads: "
+                f"add it to measurements, or leave matrices empty"
+            )
+        for name in ("relative_attention", "heads"):
+            if "lags" in self.measured and name not in self.measured:
+                raise ValueError(f"measurements names 'lags', which reads {name!r}: add it too")

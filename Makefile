@@ -3,7 +3,7 @@ STUDY_CORES ?= 8
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: study setup test
+.PHONY: study setup test test-all
 
 # Set up everything, run the active study, record it in DVC, write the report.
 study: setup
@@ -19,3 +19,7 @@ test: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify
 	$(BIN)/snakefmt --check Snakefile workflow/rules && $(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# The same with ten times as many random histories of both front ends (hours).
+test-all: export POSENC_HISTORIES ?= 200
+test-all: test

@@ -1,0 +1,233 @@
+"""Whatever happened before, one plain run ends with what a fresh clone would make.
+
+Random histories of edits, runs, kills, full disks, damage and undoing, on the core study. The seed
+of a history is in the name of its test; ``POSENC_HISTORIES=200`` runs more of them than the few
+that `make test` does, and ``python -m pytest "tests/workflow/test_histories.py" -k "[17]"`` runs
+one again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from posenc.ledger import PLACE, Ledger, parts_of
+from tests.faults.kills import VICTIMS, kill, start
+from tests.workflow.conftest import Project
+from tests.workflow.test_front_ends import artifacts
+
+HISTORIES = int(os.environ.get("POSENC_HISTORIES", "20"))
+SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
+VARIANTS: dict[str, dict[str, object]] = {
+    "base": {},
+    # A measurement with a file a run, one with a file for all, a figure.
+    "shallow": {
+        "measurements.perplexity.seed": 5,
+        "measurements.heads.bootstrap_samples": 90,
+        "figures.training_loss.height": 3.1,
+    },
+    # Tokens, and all that is made of them.
+    "deep": {"models.decoder.max_tokens": 40},
+}
+
+
+@pytest.fixture(scope="session")
+def fresh(core, tmp_path_factory) -> dict[str, tuple[bytes, dict[str, str]]]:
+    """The parameters of each variant, and what a clone without results makes of them."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    made = {}
+    for variant, edits in VARIANTS.items():
+        whole = shared / f"fresh-{variant}"
+        with FileLock(f"{whole}.lock"):
+            if not whole.exists():
+                clone = Project(tmp_path_factory.mktemp(variant) / "clone")
+                core.run("git", "clone", "--quiet", str(core.folder), str(clone.folder))
+                clone.edit_all(edits)
+                if edits:
+                    clone.snakemake()
+                else:
+                    clone = core.copy(clone.folder.with_name("base"))
+                clone.folder.rename(whole)
+        made[variant] = ((whole / "params.yaml").read_bytes(), artifacts(Project(whole)))
+    return made
+
+
+class History:
+    """A project, and what is done to it."""
+
+    def __init__(self, project: Project, chance: random.Random, params: dict[str, bytes]) -> None:
+        self.project, self.chance, self.params = project, chance, params
+        self.variant, self.told = "base", []
+        self.disk_is_small = False
+
+    def tell(self, what: str) -> None:
+        """Note what is done, for the message of a failure."""
+        self.told.append(what)
+
+    def run(self, *command: str) -> None:
+        """Run a command, which may fail: what it leaves behind is what is tested."""
+        result = self.project.run(*command, check=False)
+        self.tell(f"{' '.join(command)} -> {result.returncode}")
+        assert "Traceback" not in result.stdout or "dvc" in command[0], result.stdout[-4000:]
+
+    def edit(self) -> None:
+        """Change the parameters, or take them back."""
+        self.variant = self.chance.choice([name for name in VARIANTS if name != self.variant])
+        (self.project.folder / "params.yaml").write_bytes(self.params[self.variant])
+        self.tell(f"edit: {self.variant}")
+
+    def targets(self) -> list[str]:
+        """Some outputs."""
+        with Ledger(self.project.folder / PLACE) as ledger:
+            outputs = [str(path) for path in ledger.outputs()]
+        return self.chance.sample(outputs, self.chance.randint(1, 2)) if outputs else []
+
+    def run_targets(self) -> None:
+        """Run some targets and no more."""
+        self.run(*SNAKEMAKE, "--", *self.targets())
+
+    def run_snakemake(self) -> None:
+        """A plain run."""
+        self.run(*SNAKEMAKE, *self.chance.choice([(), ("--keep-going",)]))
+
+    def run_dvc(self) -> None:
+        """A plain run by DVC."""
+        self.run("dvc", "repro", *self.chance.choice([(), ("--keep-going",)]))
+
+    def kill(self) -> None:
+        """Kill a run, or a job of it as the out-of-memory killer would, or interrupt it."""
+        command = self.chance.choice([SNAKEMAKE, (*SNAKEMAKE, "--keep-going"), ("dvc", "repro")])
+        victim, seconds = self.chance.choice(VICTIMS), self.chance.uniform(0.5, 9)
+        self.tell(f"{' '.join(command)}, after {seconds:.1f} s kill: {victim}")
+        run = start(self.project, *command)
+        end = time.monotonic() + seconds
+        while run.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        kill(self.project, run, victim)
+
+    def fill_disk(self) -> None:
+        """Run on a disk that has hardly any room."""
+        if not self.disk_is_small:
+            self.tell("a full disk: not possible here")
+            return
+        data = self.project.folder / "data"
+        usage = os.statvfs(data)
+        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        free = self.chance.randrange(4096, 400_000)
+        remount(data, used + free)
+        self.tell(f"{free} bytes free:")
+        self.run(*SNAKEMAKE)
+        remount(data, 1 << 30)
+
+    def victim(self) -> Path | None:
+        """A file that a job made, or one that such a file stands for."""
+        with Ledger(self.project.folder / PLACE) as ledger:
+            outputs = [p for p in ledger.outputs() if (self.project.folder / p).exists()]
+        if not outputs:
+            return None
+        path = self.project.folder / self.chance.choice(outputs)
+        try:
+            beside = sorted(parts_of(path)) if path.name in ("index.parquet", "masks.json") else []
+        except Exception:  # it is damaged already
+            beside = []
+        path = path.with_name(self.chance.choice([path.name, *beside]))
+        return path if path.exists() else None
+
+    def damage(self) -> None:
+        """Flip a byte, cut, empty or delete a file, by an ordinary write."""
+        if (path := self.victim()) is None:
+            return
+        how = self.chance.choice(["flip", "cut", "empty", "delete"])
+        self.tell(f"{how} {path.relative_to(self.project.folder)}")
+        content = bytearray(path.read_bytes())
+        if how == "delete":
+            path.unlink()
+        elif how == "empty":
+            path.write_bytes(b"")
+        elif how == "cut":
+            path.write_bytes(content[: len(content) // 2])
+        elif content:
+            content[self.chance.randrange(len(content))] ^= 1 << self.chance.randrange(8)
+            path.write_bytes(content)
+
+    def rot(self) -> None:
+        """Flip a byte and keep the date, as a disk does that forgets, then look for it."""
+        path = self.victim()
+        if path is None or not path.stat().st_size:
+            return
+        self.tell(f"rot {path.relative_to(self.project.folder)}")
+        before, content = path.stat(), bytearray(path.read_bytes())
+        content[self.chance.randrange(len(content))] ^= 1
+        with path.open("r+b") as file:
+            file.write(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.run("posenc", "verify")
+
+    def check_out(self) -> None:
+        """Take back what DVC last recorded."""
+        self.run("dvc", "checkout", "--force")
+
+    def record(self) -> None:
+        """Record, which refuses what is incomplete."""
+        self.run("posenc", "record")
+
+    def actions(self) -> list[Callable[[], None]]:
+        """What may happen, the more frequent more than once."""
+        return [
+            self.edit, self.edit, self.edit, self.run_targets, self.run_snakemake, self.run_dvc,
+            self.kill, self.kill, self.kill, self.fill_disk, self.damage, self.rot,
+            self.check_out, self.record,
+        ]  # fmt: skip
+
+
+def remount(folder: Path, size: int) -> None:
+    """Change the size of a small disk."""
+    command = ["mount", "-o", f"remount,size={size}", str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def history(request, core, fresh, tmp_path) -> History:
+    """A copy of the recorded core study, on a small disk where one can be had."""
+    chance = random.Random(request.node.callspec.params["seed"])
+    project = core.copy(tmp_path / "project")
+    history = History(project, chance, {name: params for name, (params, _) in fresh.items()})
+    data, kept = project.folder / "data", project.folder / "kept"
+    data.rename(kept)
+    data.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1G", "tmpfs", str(data)]
+    history.disk_is_small = not subprocess.run(mount, capture_output=True, timeout=60).returncode
+    shutil.copytree(kept, data, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(kept)
+    yield history
+    if history.disk_is_small:
+        subprocess.run(["umount", "--lazy", str(data)], check=True, timeout=60)
+    shutil.rmtree(project.folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_one_plain_run_ends_with_what_a_fresh_clone_makes(history, fresh, seed):
+    chance, project = history.chance, history.project
+    for _ in range(chance.randint(2, 5)):
+        chance.choice(history.actions())()
+    front_end = chance.choice([SNAKEMAKE, ("dvc", "repro")])
+    result = project.run(*front_end, check=False)
+    story = "\n".join([f"seed {seed}:", *history.told, " ".join(front_end)])
+    assert result.returncode == 0, f"{story}\n{result.stdout[-4000:]}"
+    found, (_, expected) = artifacts(project), fresh[history.variant]
+    stale = {name for name in expected if found.get(name) != expected[name]}
+    assert stale == set() and found.keys() == expected.keys(), (
+        f"{story}\n{sorted(stale)}\nmore: {sorted(found.keys() - expected.keys())}\n"
+        f"{result.stdout[-3000:]}"
+    )
+    assert project.planned() == {}, story

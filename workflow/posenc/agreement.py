@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from . import place
 from .files import write_json
 
 RECORDS = Path(".snakemake/metadata")
@@ -183,7 +184,8 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> None:
     foreign = [path for path in outputs if is_foreign(path)]
     if not foreign:
         return
-    stages = locked()
+    # What DVC cannot vouch for is made again.
+    stages = {} if place.without_dvc(Path.cwd()) else locked()
     made = {name: stage["outs"] for name, stage in stages.items()}
     known = [p for p in foreign if any(overlap(str(p), o) for outs in made.values() for o in outs)]
     current = current_stages(stages, status()) if known else set()

@@ -9,7 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc import agreement, latex, plan, recovery
+from posenc import agreement, latex, place, plan, recovery
 from posenc.config import params as schema
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
 
@@ -28,6 +28,10 @@ def say(line):
 STANDS_ALONE = (
     workflow.is_main_process and "DVC_STAGE" not in os.environ and agreement.MARK not in os.environ
 )
+try:
+    place.refuse_read_only(Path.cwd())
+except place.ReadOnlyError as error:
+    raise WorkflowError(str(error))
 if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os.environ:
     try:
         recovery.recover(Path.cwd(), say)
@@ -48,7 +52,11 @@ CONDITION_MEASUREMENTS = expand(
     dataset=EVALUATED_TEXTS,
 )
 if workflow.is_main_process:
-    plan.materialize(PARAMS)
+    try:
+        with place.writing(Path.cwd()):
+            plan.materialize(PARAMS)
+    except place.ReadOnlyError as error:
+        raise WorkflowError(str(error))
     if not workflow.dryrun and not recovery.is_running(Path.cwd()):
         plan.tidy(PARAMS, say)
 

@@ -8,7 +8,7 @@ BIN := .venv/bin
 # Set up everything, run the active study, record it in DVC, write the report.
 study: setup
 	$(BIN)/snakemake --cores $(STUDY_CORES) --resources gpu=1
-	$(BIN)/posenc record
+	$(BIN)/posenc record --optional
 	$(BIN)/posenc report
 	@$(BIN)/posenc summary
 

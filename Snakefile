@@ -24,13 +24,16 @@ OUTPUTS = outputs()
 GONE = []
 
 if STANDS_ALONE and not recovery.is_running(Path.cwd()):
+    if reason := place.without_dvc(Path.cwd()):
+        say(f"DVC has no part in this run: {reason}")
     try:
-        agreement.adopt_parts(OUTPUTS, f"{RUNS}/captures", gather.capture("{scatteritem}"))
-        agreement.remember(OUTPUTS)
-        GONE = agreement.agree(OUTPUTS, STUDY.name, say)
+        with place.writing(Path.cwd()):
+            agreement.adopt_parts(OUTPUTS, f"{RUNS}/captures", gather.capture("{scatteritem}"))
+            agreement.remember(OUTPUTS)
+            GONE = agreement.agree(OUTPUTS, STUDY.name, say)
         if not workflow.dryrun:
             DVC_LOCK = agreement.hold_dvc_lock()
-    except (agreement.AgreementError, recovery.BusyError) as error:
+    except (agreement.AgreementError, place.ReadOnlyError, recovery.BusyError) as error:
         raise WorkflowError(str(error))
 
 

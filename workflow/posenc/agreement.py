@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from . import place
 from .files import mark_for_remaking, write_json
 from .ledger import (
     INDEX,
@@ -143,7 +144,7 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
             # Snakemake compares the checksums of newer inputs, and of no others.
             if changed and not any(os.stat(name).st_mtime_ns > job.mtime for name in changed):
                 mark_for_remaking(path)
-    kept = recorded_by_dvc(unknown) if unknown and LOCK.exists() else []
+    kept = recorded_by_dvc(unknown) if unknown else set()
     for path in unknown:
         record_path(path).unlink(missing_ok=True)
         if path not in kept:
@@ -170,6 +171,9 @@ def recorded_by_dvc(paths: list[Path]) -> set[Path]:
     AgreementError
         If DVC fails, for example because another DVC command is at work.
     """
+    # What DVC cannot vouch for is made again.
+    if not LOCK.exists() or place.without_dvc(Path.cwd()):
+        return set()
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 

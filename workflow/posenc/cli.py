@@ -58,12 +58,14 @@ def check(
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from . import place
     from .studies import StudyError, activate
 
     _load()
     try:
-        activate(PARAMS, name)
-    except StudyError as error:
+        with place.writing(Path()):
+            activate(PARAMS, name)
+    except (StudyError, place.ReadOnlyError) as error:
         _stop(str(error))
     check()
 
@@ -109,11 +111,23 @@ def _nothing_to_do() -> bool:
 
 
 @app.command()
-def record() -> None:
+def record(
+    optional: Annotated[bool, typer.Option(help="where DVC cannot work, say so and go on")] = False,
+) -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
-    from . import latex
+    from . import latex, place
     from .agreement import drop_retired
 
+    try:
+        place.refuse_read_only(Path())
+    except place.ReadOnlyError as error:
+        _stop(str(error))
+    reason = place.without_dvc(Path())
+    if reason is not None:
+        if optional:
+            print(f"not recorded in DVC: {reason}")
+            return
+        _stop(f"nothing is recorded: {reason}")
     if not _nothing_to_do():
         _stop("the study is not complete or not current: run `snakemake` first")
     targets = []

@@ -9,7 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc import agreement, latex, plan, recovery
+from posenc import agreement, latex, place, plan, recovery
 from posenc.config import params as schema
 from posenc.config.measurements import OPTIONAL
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
@@ -29,6 +29,10 @@ def say(line):
 STANDS_ALONE = (
     workflow.is_main_process and "DVC_STAGE" not in os.environ and agreement.MARK not in os.environ
 )
+try:
+    place.refuse_read_only(Path.cwd())
+except place.ReadOnlyError as error:
+    raise WorkflowError(str(error))
 if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os.environ:
     try:
         recovery.recover(Path.cwd(), say)
@@ -50,7 +54,11 @@ CONDITION_MEASUREMENTS = expand(
 )
 if workflow.is_main_process:
     if not recovery.is_running(Path.cwd()):
-        plan.materialize(PARAMS)
+        try:
+            with place.writing(Path.cwd()):
+                plan.materialize(PARAMS)
+        except place.ReadOnlyError as error:
+            raise WorkflowError(str(error))
         if not workflow.dryrun:
             plan.tidy(PARAMS, say)
     elif plan.is_edited(PARAMS):
@@ -63,11 +71,8 @@ if workflow.is_main_process:
 
 def is_set_aside(path):
     """Whether a file is kept apart because the study does not have it now."""
-    return (
-        (plan.SET_ASIDE / STUDY.name / path.relative_to(RUNS)).exists()
-        if (path.is_relative_to(RUNS))
-        else False
-    )
+    aside = plan.SET_ASIDE / STUDY.name
+    return path.is_relative_to(RUNS) and (aside / path.relative_to(RUNS)).exists()
 
 
 # Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a

@@ -1,0 +1,174 @@
+"""Copies of the project without git, and copies that cannot be written, plan and say what is so."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from .conftest import Project, make_project
+
+SECONDS = 180
+"""No command below takes longer: what hangs is a failure too."""
+READ_ONLY = (
+    "unshare", "--mount", "--map-root-user", "bash", "-c",
+    'mount --bind "$PWD" "$PWD" && mount -o remount,bind,ro "$PWD" && cd "$PWD" && exec "$@"', "_",
+)  # fmt: skip
+"""Runs a command in a view of the current folder that refuses every write, root's too."""
+needs_mounts = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or bool(subprocess.run([*READ_ONLY, "true"], capture_output=True, timeout=60).returncode),
+    reason="this machine does not let a test mount a folder read-only",
+)
+
+
+class Copy(Project):
+    """A copy whose commands have a time limit."""
+
+    def run(self, *command, check=True):
+        return super().run("timeout", str(SECONDS), *command, check=check)
+
+    def read_only(self, *command):
+        """Run a command that cannot write; no traceback is ever an answer."""
+        result = self.run(*READ_ONLY, *command, check=False)
+        assert "Traceback" not in result.stdout
+        return result
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The tiny study, in which nothing was run."""
+    return make_project(tmp_path_factory.mktemp("tiny") / "project")
+
+
+@pytest.fixture
+def exported(tiny, tmp_path):
+    """What `git archive` leaves: no history, and the dates of the commit."""
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    archive = tiny.run("git", "archive", "--output", str(tmp_path / "a.tar"), "HEAD")
+    assert archive.returncode == 0
+    shutil.unpack_archive(tmp_path / "a.tar", folder)
+    return Copy(folder)
+
+
+def planned(output):
+    """Jobs by rule, of a dry run's words."""
+    table = output.split("Job stats:")[1].split("total")[0]
+    return dict(re.findall(r"(?m)^(\w+) +(\d+)$", table))
+
+
+def lines_with(output, word):
+    return [line for line in output.splitlines() if word in line]
+
+
+LOCK = """schema: '2.0'
+stages:
+  typeset:
+    cmd: python -m posenc.steps.typeset
+    outs:
+    - path: data/metrics.json
+      hash: md5
+      md5: 99914b932bd37a50b983c5e7c90ae93b
+      size: 2
+"""
+"""DVC's record of a file that git keeps: every clone and every export has it."""
+
+
+def test_without_git_it_plans_and_runs(tiny, exported):
+    (exported.folder / "data/metrics.json").write_text("{}")
+    (exported.folder / "dvc.lock").write_text(LOCK)
+    plan = exported.snakemake("--dry-run").stdout
+    assert len(lines_with(plan, "DVC has no part in this run: this copy has no git")) == 1
+    assert planned(plan) == planned(tiny.snakemake("--dry-run").stdout)
+    assert "params.yaml is valid" in exported.run("posenc", "check").stdout
+    made = "data/documents/sample_reviews.parquet"
+    ran = exported.snakemake("--", made).stdout
+    assert len(lines_with(ran, "DVC has no part")) == 1
+    assert (exported.folder / made).exists()
+    assert "Nothing to be done" in exported.snakemake("--dry-run", "--", made).stdout
+
+
+def test_with_git_nothing_is_said_of_it(tiny):
+    assert "DVC has no part" not in tiny.snakemake("--dry-run").stdout
+
+
+def test_without_git_recording_says_what_is_missing(exported):
+    refused = exported.run("posenc", "record", check=False)
+    assert refused.returncode == 1
+    (line,) = refused.stdout.splitlines()
+    assert line.startswith(
+        "error: nothing is recorded: this copy has no git repository; `dvc config"
+    )
+    # `make study` goes on to its report.
+    (line,) = exported.run("posenc", "record", "--optional").stdout.splitlines()
+    assert line.startswith("not recorded in DVC: this copy has no git repository")
+
+
+def test_what_it_names_lets_dvc_work_without_git(exported):
+    (command,) = re.findall(r"`(dvc [^`]+)`", exported.run("posenc", "record", "--optional").stdout)
+    exported.run(*command.split())
+    assert "DVC has no part" not in exported.snakemake("--dry-run").stdout
+    exported.run("dvc", "status", "documents@sample_reviews")
+
+
+def test_a_pointer_to_a_checkout_elsewhere_is_no_repository(exported):
+    """As in a copy of a worktree whose repository stayed where it was."""
+    (exported.folder / ".git").write_text("gitdir: /nowhere/.git/worktrees/copy\n")
+    assert "DVC has no part" in exported.snakemake("--dry-run").stdout
+
+
+@needs_mounts
+@pytest.mark.parametrize("has_worked", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("snakemake", "--cores", "2", "--dry-run"),
+        ("snakemake", "--cores", "2"),
+        ("posenc", "record"),
+        ("posenc", "record", "--optional"),
+        ("posenc", "study", "real"),
+    ],
+    ids=" ".join,
+)
+def test_in_a_read_only_copy_one_line_says_what_to_do(exported, command, has_worked):
+    """Snakemake itself stops with a traceback there, with -n too: it saves what it found."""
+    if has_worked:
+        exported.snakemake("--dry-run")
+    result = exported.read_only(*command)
+    assert result.returncode == 1
+    (line,) = lines_with(result.stdout, "cannot be written")
+    assert f"{exported.folder} cannot be written" in line
+    assert "work in a copy of the project that is yours (cp -a, or git clone)" in line
+
+
+@needs_mounts
+def test_a_read_only_copy_can_be_checked(exported):
+    result = exported.read_only("posenc", "check")
+    assert result.returncode == 0
+    assert "params.yaml is valid" in result.stdout
+
+
+@needs_mounts
+def test_a_read_only_part_of_a_copy_is_named(exported):
+    (exported.folder / "data/config").mkdir(parents=True)
+    inner = (
+        READ_ONLY[-2]
+        .replace('"$PWD"', '"$PWD/data/config"')
+        .replace('cd "$PWD/data/config"', 'cd "$PWD"')
+    )
+    command = (*READ_ONLY[:-2], inner, "_", "snakemake", "--cores", "2", "--dry-run")
+    result = exported.run(*command, check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stdout
+    (line,) = lines_with(result.stdout, "cannot be written")
+    assert f"{exported.folder}/data/config" in line
+
+
+def test_a_finished_study_without_git_is_finished(finished, tmp_path):
+    copy = Copy(finished.copy(tmp_path / "copy").folder)
+    shutil.rmtree(copy.folder / ".git")
+    assert "Nothing to be done" in copy.snakemake("--dry-run").stdout
+    assert copy.run("posenc", "record", "--optional").stdout.count("not recorded in DVC") == 1

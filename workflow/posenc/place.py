@@ -1,0 +1,81 @@
+"""What the project's folder allows: DVC needs git, and Snakemake needs to write."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class ReadOnlyError(RuntimeError):
+    """Something has to be written in a folder that cannot be."""
+
+
+def without_dvc(root: Path) -> str | None:
+    """Why DVC has no part in a copy of the project; None where it has.
+
+    Parameters
+    ----------
+    root
+        The project's folder.
+    """
+    if not (root / ".dvc").is_dir():
+        return "there is no folder .dvc here: copy the whole project"
+    if any(_is_checkout(folder) for folder in (root.resolve(), *root.resolve().parents)):
+        return None
+    from dvc.config import Config
+
+    if Config(str(root / ".dvc"))["core"].get("no_scm"):
+        return None
+    way_out = "`dvc config --local core.no_scm true` lets DVC work without one"
+    return f"this copy has no git repository; {way_out}"
+
+
+def _is_checkout(folder: Path) -> bool:
+    git = folder / ".git"
+    if git.is_file():  # of a worktree: it names a folder, which a copy may not have
+        named = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
+        return (folder / named).is_dir()
+    return git.is_dir()
+
+
+def refuse_read_only(root: Path) -> None:
+    """Stop where nothing can be written: Snakemake keeps records also of a dry run.
+
+    Raises
+    ------
+    ReadOnlyError
+        With the folder, and the way out.
+    """
+    for folder in (root, root / ".snakemake"):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            raise _refusal(folder)
+
+
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Say in one line which folder cannot be written, where a write is refused.
+
+    Raises
+    ------
+    ReadOnlyError
+        With the folder, and the way out.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        # The file itself may be a temporary one.
+        raise _refusal(root / os.path.dirname(error.filename or "")) from None
+
+
+def _refusal(folder: Path) -> ReadOnlyError:
+    return ReadOnlyError(
+        f"{folder.resolve()} cannot be written, and planning writes as running does: "
+        f"work in a copy of the project that is yours (cp -a, or git clone)"
+    )

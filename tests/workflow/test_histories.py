@@ -31,7 +31,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     # A measurement with a file a run, one with a file for all, a figure.
     "shallow": {
         "measurements.perplexity.seed": 5,
-        "measurements.heads.bootstrap_samples": 90,
+        "measurements.heads.bootstrap_samples": 110,
         "figures.training_loss.height": 3.1,
     },
     # Tokens, and all that is made of them.

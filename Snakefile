@@ -42,5 +42,5 @@ rule all:
 
 onsuccess:
     # DVC runs Snakemake once a stage and has its own last line.
-    if "DVC_STAGE" not in os.environ:
+    if "DVC_STAGE" not in os.environ and STUDY.documents:
         print(latex.closing_line())

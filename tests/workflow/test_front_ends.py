@@ -15,6 +15,7 @@ from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
 DOCUMENTS = {"paper": 1, "slides": 1} if HAVE_LATEX else {}
+PAPER = {"paper": 1} if HAVE_LATEX else {}
 
 
 def artifacts(project) -> dict[str, str]:
@@ -240,6 +241,19 @@ def test_wrong_parameters_stop_both_front_ends_at_once(core, key, value, message
         assert artifacts(core) == before
     finally:
         path.write_bytes(original)
+
+
+def test_a_study_without_its_stages_stops_dvc_before_it_removes_anything(core):
+    before = artifacts(core)
+    with edited(core, "studies.default.measurements", ["heads", "scaling"]):
+        assert core.planned() == {"scaling": 1, "typeset": 1, "page": 1, **PAPER}
+        for command in (["dvc", "repro"], ["posenc", "record"]):
+            result = core.run(*command, check=False)
+            assert result.returncode != 0
+            assert "dvc.yaml has no stage of measurements/scaling" in result.stdout
+            assert "Traceback" not in result.stdout
+    assert artifacts(core) == before
+    assert core.planned() == {}
 
 
 def sha256(path) -> str:

@@ -53,7 +53,8 @@ rule all:
 onsuccess:
     if STANDS_ALONE:
         agreement.remember(OUTPUTS)
-        print(latex.closing_line())
+        if STUDY.documents:
+            print(latex.closing_line())
 
 
 onerror:

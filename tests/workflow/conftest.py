@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from filelock import FileLock
 from ruamel.yaml import YAML
@@ -43,7 +43,6 @@ class Project:
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
         """Run a command; its output is in ``stdout``, errors included."""
-        # In a session of its own, so that its jobs end with it.
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -51,16 +50,16 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,
         )
         try:
             output, _ = process.communicate(timeout=LONGEST)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise AssertionError(f"`{' '.join(command)}` ran over {LONGEST} s") from None
-            raise
+        except subprocess.TimeoutExpired:
+            # Its jobs hold the pipe open.
+            for job in [*psutil.Process(process.pid).children(recursive=True), process]:
+                job.kill()
+            output, _ = process.communicate()
+            line = f"`{' '.join(command)}` ran for more than {LONGEST} s"
+            raise AssertionError(f"{line}\n{output[-6000:]}") from None
         result = subprocess.CompletedProcess(command, process.returncode, output)
         if check:
             assert result.returncode == 0, result.stdout[-6000:]

@@ -35,15 +35,22 @@ RECEIPT = f"{STUDY}/captures/minilm/*/shard-00000.safetensors.json"
 
 
 @pytest.fixture
-def project(finished, tmp_path) -> Project:
-    """A copy of the finished study, dates included: whatever happens to it, others keep theirs."""
-    return finished.copy(tmp_path / "project")
+def study(request) -> Project:
+    """The finished core study; the slow tests take the tiny one, for they need several models."""
+    slow = request.node.get_closest_marker("slow")
+    return request.getfixturevalue("finished" if slow else "core")
 
 
 @pytest.fixture
-def expected(finished) -> State:
+def project(study, tmp_path) -> Project:
+    """A copy of the finished study, dates included: whatever happens to it, others keep theirs."""
+    return study.copy(tmp_path / "project")
+
+
+@pytest.fixture
+def expected(study) -> State:
     """What the study consists of when nothing disturbs it."""
-    return State.of(finished)
+    return State.of(study)
 
 
 def errors(output: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tiny study through Snakemake and DVC: what runs, what does not, and the same bytes."""
+"""The tiny study, or the core of it, through Snakemake and DVC: what runs, and the same bytes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
 DOCUMENTS = {"paper": 1, "slides": 1} if HAVE_LATEX else {}
+PAPER = {"paper": 1} if HAVE_LATEX else {}
 
 
 def artifacts(project) -> dict[str, str]:
@@ -175,14 +176,14 @@ def test_an_edited_module_reruns_its_step(finished):
     assert finished.planned() == {}
 
 
-def test_dvc_reproduces_an_edit_and_restores_it(finished):
-    before = artifacts(finished)
-    with edited(finished, "figures.training_loss.height", 3.3):
-        assert sorted(finished.reproduced()) == sorted(
+def test_dvc_reproduces_an_edit_and_restores_it(core):
+    before = artifacts(core)
+    with edited(core, "figures.training_loss.height", 3.3):
+        assert sorted(core.reproduced()) == sorted(
             ["figure_training_loss", "page", *(["paper"] if DOCUMENTS else [])]
         )
-        assert finished.planned() == {}
-        changed = {name for name, digest in artifacts(finished).items() if before[name] != digest}
+        assert core.planned() == {}
+        changed = {name for name, digest in artifacts(core).items() if before[name] != digest}
         assert changed == {
             "data/figures/training_loss.pdf",
             "data/figures/training_loss.png",
@@ -190,17 +191,17 @@ def test_dvc_reproduces_an_edit_and_restores_it(finished):
             "report/index.html",
             *(["paper/paper.pdf"] if DOCUMENTS else []),
         }
-    assert finished.reproduced() == [], "DVC restores from its cache"
-    assert artifacts(finished) == before
-    assert finished.planned() == {}
+    assert core.reproduced() == [], "DVC restores from its cache"
+    assert artifacts(core) == before
+    assert core.planned() == {}
 
 
-def test_record_refuses_what_is_not_current(finished):
-    with edited(finished, "measurements.similarity.seed", 6):
-        result = finished.run("posenc", "record", check=False)
+def test_record_refuses_what_is_not_current(core):
+    with edited(core, "measurements.similarity.seed", 6):
+        result = core.run("posenc", "record", check=False)
         assert result.returncode == 1
         assert "not complete or not current" in result.stdout
-    finished.planned()
+    core.planned()
 
 
 @pytest.mark.slow
@@ -223,23 +224,36 @@ def test_dvc_alone_makes_the_same_bytes(finished, tmp_path):
         ("studies.default.models", ["minilm", "gpt5"], "'gpt5'"),
     ],
 )
-def test_wrong_parameters_stop_both_front_ends_at_once(finished, key, value, message):
-    before = artifacts(finished)
-    path = finished.folder / "params.yaml"
+def test_wrong_parameters_stop_both_front_ends_at_once(core, key, value, message):
+    before = artifacts(core)
+    path = core.folder / "params.yaml"
     original = path.read_bytes()
     try:
         if key.endswith("batch_token"):
             path.write_bytes(original.replace(b"batch_tokens:", b"batch_token:"))
         else:
-            finished.edit(key, value)
+            core.edit(key, value)
         for command in (["snakemake", "--cores", "2"], ["dvc", "repro"], ["posenc", "check"]):
-            result = finished.run(*command, check=False)
+            result = core.run(*command, check=False)
             assert result.returncode != 0
             assert message in result.stdout
             assert "Traceback" not in result.stdout
-        assert artifacts(finished) == before
+        assert artifacts(core) == before
     finally:
         path.write_bytes(original)
+
+
+def test_a_study_without_its_stages_stops_dvc_before_it_removes_anything(core):
+    before = artifacts(core)
+    with edited(core, "studies.default.measurements", ["heads", "scaling"]):
+        assert core.planned() == {"scaling": 1, "typeset": 1, "page": 1, **PAPER}
+        for command in (["dvc", "repro"], ["posenc", "record"]):
+            result = core.run(*command, check=False)
+            assert result.returncode != 0
+            assert "dvc.yaml has no stage of measurements/scaling" in result.stdout
+            assert "Traceback" not in result.stdout
+    assert artifacts(core) == before
+    assert core.planned() == {}
 
 
 def sha256(path) -> str:

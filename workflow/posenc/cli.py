@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -30,21 +31,24 @@ def _load(path: Path = PARAMS):
         _stop(str(error))
 
 
+def _check_stages(params, say: Callable[[str], None]) -> None:
+    from . import stages
+
+    try:
+        stages.check(params)
+    except stages.StagesError as error:
+        say(str(error))
+
+
 @app.command()
 def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml and show what the active study runs."""
-    from . import stages
     from .plan import materialize, tidy
 
     params = _load()
-    try:
-        stages.check(params)
-    except stages.StagesError as error:
-        if write:
-            _stop(str(error))
-        print(f"for DVC: {error}")
+    _check_stages(params, _stop if write else lambda error: print(f"for DVC: {error}"))
     if write:
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
@@ -128,6 +132,7 @@ def record(
             print(f"not recorded in DVC: {reason}")
             return
         _stop(f"nothing is recorded: {reason}")
+    _check_stages(_load(), _stop)
     if not _nothing_to_do():
         _stop("the study is not complete or not current: run `snakemake` first")
     targets = []

@@ -1,0 +1,191 @@
+"""A study may choose its experiments, measurements, figures and documents."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+from ruamel.yaml import YAML
+
+from posenc import plan, stages
+from posenc.config.params import Params, ParamsError, validate
+from posenc.files import write_json
+from posenc.steps import page, typeset
+
+from . import synthetic
+from .synthetic import PROJECT
+
+STAGES = (PROJECT / "dvc.yaml").read_text(encoding="utf-8")
+CHOSEN = {
+    "corpora": [],
+    "matrices": [],
+    "experiments": {"superposition": "digits"},
+    "measurements": ["heads", "embedding_sums"],
+    "figures": ["perplexity", "superposition"],
+    "documents": ["paper"],
+}
+
+
+def study_with(**chosen) -> Params:
+    """The project's parameters with choices of the default study."""
+    raw = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    raw = copy.deepcopy(raw)
+    raw["study"] = raw["studies"]["default"] = {**raw["studies"]["default"], **chosen}
+    return validate(raw)
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Params:
+    return study_with(**CHOSEN)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"figures": ["spectra"]}, r"studies\.default\.figures names 'spectra', which shows "
+         r"'spectra': add spectra to studies\.default\.measurements"),
+        ({"figures": ["tokenizers"]}, r"figures names 'tokenizers', which shows 'tokenizers': add "
+         r"tokenizers to studies\.default\.experiments"),
+        ({"figures": ["spectrum"]}, r"figures names 'spectrum', which is not .*mean 'spectra'\?"),
+        ({"measurements": ["head"]}, r"measurements names 'head', .*did you mean 'heads'\?"),
+        ({"measurements": ["similarity"]}, r"measurements names 'similarity', which is not"),
+        ({"measurements": ["heads", "lags"]}, r"names 'lags', which reads 'relative_attention'"),
+        ({"corpora": ["sample_japanese"]}, r"'sample_japanese', which experiments\.tokenizers"),
+        ({"matrices": ["sinusoid"]}, r"'sinusoid', which position_embeddings alone reads"),
+        ({"documents": ["poster"]}, r"documents\.0: is 'poster'"),
+        ({"figures": ["perplexity", "perplexity"]}, r"figures names 'perplexity' twice"),
+    ],
+)  # fmt: skip
+def test_a_wrong_choice_is_one_line_that_names_it(change, message):
+    with pytest.raises(ParamsError, match=message) as raised:
+        study_with(**{**CHOSEN, **change})
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_what_is_left_out_is_all(chosen):
+    whole = study_with()
+    assert set(plan.figures(whole)) == set(whole.figures.model_dump()) - {"style"}
+    assert set(whole.study.measured) > set(whole.measurements.model_dump())
+    without = study_with(**{k: v for k, v in CHOSEN.items() if k != "figures"})
+    assert {"head_offsets", "superposition", "training_loss"} < set(plan.figures(without))
+    assert not {"spectra", "slope_sweep", "lags", "tokenizers"} & set(plan.figures(without))
+
+
+def test_a_study_has_no_job_of_what_it_leaves_out(chosen):
+    files = {str(path.relative_to(plan.CONFIG)) for path, _ in plan.sections(chosen)}
+    jobs = {name.split("/")[0].removesuffix(".json") for name in files}
+    assert {"heads", "embedding_sums", "superposition_trials", "superposition"} <= jobs
+    assert not {"spectra", "readback", "lags", "scaling", "norms", "downstream_trials"} & jobs
+    drawn = {name for name in files if name.startswith("figures/")}
+    assert drawn == {"figures/perplexity.json", "figures/style.json", "figures/superposition.json"}
+
+
+def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    measured = plan.folder(chosen) / "measurements"
+    gone = [measured / "scaling.json", measured / "readback/decoder.json",
+            measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
+    kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
+    for path in (*gone, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    plan.tidy(chosen, print)
+    assert not any(path.exists() for path in gone) and all(path.exists() for path in kept)
+    plan.tidy(study_with(), print)
+    assert all(path.exists() for path in (*gone, *kept))
+
+
+def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
+    assert stages.needed(STAGES, study_with()) == STAGES
+    left = stages.needed(STAGES, chosen)
+    assert stages.needed(left, chosen) == left
+    yaml = YAML(typ="safe")
+    before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
+    assert {"heads", "embedding_sums", "superposition", "figure_superposition"} <= set(after)
+    assert set(before) - set(after) == {
+        "norms", "reference", "reference_pretrained", "position_embeddings", "position_matrices",
+        "readback", "relative_attention", "probes", "spectra", "components", "hard_attention",
+        "layer_norm", "random_causal", "lags", "scaling", "downstream", "tokenizers",
+        "pretraining", "memory_networks", "slides",
+        *(name for name in before if name.startswith("figure_")
+          and name not in ("figure_perplexity", "figure_superposition")),
+    }  # fmt: skip
+    shown = {dep for dep in after["page"]["deps"] if dep.startswith("data/figures/")}
+    assert shown == {
+        f"data/figures/{n}.{form}" for n in CHOSEN["figures"] for form in ("png", "json")
+    }
+
+
+def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stages.FILE.write_text(STAGES)
+    stages.check(study_with())
+    with pytest.raises(stages.StagesError, match=r"study 'default' does not have: run `posenc st"):
+        stages.check(chosen)
+    stages.FILE.write_text(stages.needed(STAGES, chosen))
+    stages.check(chosen)
+    for change, lacking in (
+        ({"measurements": ["heads", "embedding_sums", "scaling"]}, "measurements/scaling"),
+        ({"figures": ["perplexity", "superposition", "head_offsets"]}, "data/figures/head_offsets"),
+        ({"documents": ["paper", "slides"]}, "paper/slides"),
+    ):
+        with pytest.raises(stages.StagesError, match=f"no stage of {lacking}, which study"):
+            stages.check(study_with(**{**CHOSEN, **change}))
+
+
+@pytest.fixture(scope="module")
+def written(chosen, tmp_path_factory) -> dict:
+    """Files of the measurements that the study has."""
+    made = synthetic.write_inputs(tmp_path_factory.mktemp("chosen"))
+    write_json(made["study"], plan.facts(chosen))
+    kinds = [kind for kind in made if kind in chosen.study.measured]
+    return {"study": made["study"], "inputs": [path for kind in kinds for path in made[kind]]}
+
+
+ARGUMENTS = {
+    "published": PROJECT / "paper/published.yaml",
+    "versions": PROJECT / "docs/mask-versions.json",
+}
+
+
+def test_documents_have_its_numbers_and_no_others(written, tmp_path):
+    typeset.main(
+        study=written["study"], **ARGUMENTS, output_numbers=tmp_path / "numbers.tex",
+        output_tables=tmp_path / "tables", metrics=tmp_path / "metrics.json",
+        plots=tmp_path / "plots", inputs=written["inputs"],
+    )  # fmt: skip
+    numbers = (tmp_path / "numbers.tex").read_text()
+    keys = set(re.findall(r"\\posenc(?:value|estimate|notrun)\{([^}]+)\}", numbers))
+    parts = {part for key in keys for part in key.split(".")}
+    assert {"superposition", "embedding_sums", "heads", "perplexity", "conditions"} <= parts
+    absent = ("readback", "probes", "norms", "reference", "layer_norm", "lags", "positions",
+              "downstream", "tokenizers", "scaling", "random_causal", "matrix")  # fmt: skip
+    assert not parts & set(absent)
+    assert "posencfigure{superposition}" in numbers and "posencfigure{lags}" not in numbers
+    tables = tmp_path / "tables"
+    for table, measurement in {"readback": "readback", "probes": "probes", "norms": "norms",
+                               "heads": "lags", "tokenizers": "tokenizers"}.items():  # fmt: skip
+        text = (tables / f"{table}.tex").read_text()
+        assert f"{measurement}: not part of this study" in text and "toprule" not in text
+    assert "toprule" in (tables / "perplexity.tex").read_text()
+    assert "not part of this study" in (tables / "published_experiments.tex").read_text()
+
+
+def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):
+    page.main(
+        study=written["study"], **ARGUMENTS, captions=PROJECT / "workflow/captions/figure.rst",
+        output=tmp_path / "index.html", inputs=written["inputs"],
+    )  # fmt: skip
+    text = (tmp_path / "index.html").read_text()
+    assert "probes is not part of this study" in text
+    assert "heads" in text
+
+
+def test_a_measurement_that_the_study_has_must_be_there(written, tmp_path):
+    without = [path for path in written["inputs"] if "/heads/" not in str(path)]
+    with pytest.raises(Exception, match="heads: there is no such measurement"):
+        page.main(
+            study=written["study"], **ARGUMENTS, captions=PROJECT / "workflow/captions/figure.rst",
+            output=tmp_path / "index.html", inputs=without,
+        )  # fmt: skip

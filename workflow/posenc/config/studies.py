@@ -6,18 +6,18 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from .base import Name, Section
+from .base import Documents, Length, Line, Name, Section
 from .experiments import Chosen
 
 
 class Extrapolation(Section):
     """Documents longer than a decoder was trained for (A5)."""
 
-    tokens: Annotated[int, Field(ge=8)]
+    tokens: Annotated[Length, Field(ge=8)]
     """Length that documents are cut to; those that do not reach it are left out."""
-    documents: Annotated[int, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)]
     """How many of the calibration data set's evaluation documents are looked through."""
-    bucket: Annotated[int, Field(ge=1)]
+    bucket: Length
     """Losses are averaged over so many positions."""
     conditions: Annotated[list[Name], Field(min_length=1)]
 
@@ -30,7 +30,7 @@ class Study(Section):
     """
 
     name: Name
-    title: str
+    title: Line
     """Shown in the paper, the slides and the report."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""

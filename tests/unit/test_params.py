@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from posenc import plan
 from posenc.config.base import Section
 from posenc.config.measurements import BUNDLED
+from posenc.config.names import RESERVED
 from posenc.config.params import ParamsError, json_schema, load, validate
 from posenc.studies import StudyError, activate
 
@@ -163,6 +164,39 @@ def test_a_section_takes_no_number_that_is_infinite_or_none():
     for value in (math.inf, -math.inf, math.nan):
         with pytest.raises(ValidationError, match="finite"):
             Free(number=value)
+
+
+def test_names_that_the_workflow_uses_are_refused(raw):
+    for kind, names in RESERVED.items():
+        for name in names:
+            wrong = copy.deepcopy(raw)
+            wrong[kind][name] = next(iter(wrong[kind].values()))
+            with pytest.raises(ParamsError, match=rf"{kind}\.{name}: .*: choose another"):
+                validate(wrong)
+
+
+def test_every_name_in_a_folder_of_names_is_reserved(raw):
+    """Where a file or folder is called after a data set, a model or a condition, others are not."""
+    params = validate(raw)
+    study = params.study
+    chosen = {
+        "datasets": {*study.all_datasets, *study.corpora},
+        "models": {*study.models, *study.schemes},
+        "conditions": set(study.conditions),
+    }
+    paths = [path.with_suffix("") for path, _ in plan.sections(params)]
+    paths += [path.with_suffix("") for path in plan._leaves(params, plan.folder(params))]
+    places = {(path.parent, path.name) for one in paths for path in (one, *one.parents)}
+    others = {
+        (kind, name)
+        for kind, names in chosen.items()
+        for folder in {folder for folder, name in places if name in names}
+        for parent, name in places
+        if parent == folder and name not in {*getattr(params, kind), *params.matrices}
+    }
+    assert ("datasets", "long") in others
+    for kind, name in others:
+        assert name in RESERVED[kind], (kind, name)
 
 
 def test_a_name_fits_a_file_name(raw):

@@ -19,6 +19,7 @@ from .masks import LearnedMaskSource
 from .matrices import Matrix
 from .measurements import Measurements
 from .models import Model, TrainSource
+from .names import RESERVED, check_names
 from .studies import Study
 from .sweeps import Sweep
 
@@ -46,6 +47,8 @@ class Params(Section):
     @model_validator(mode="after")
     def _check_references(self) -> Params:
         """Every name that a study uses is defined; the rest of a study fits what it names."""
+        for kind in RESERVED:
+            check_names(kind, getattr(self, kind))
         if self.conditions.get("intact") != Condition():
             raise ValueError("conditions.intact must be there, with position: intact")
         self._check_conditions()

@@ -4,9 +4,6 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "params.yaml"
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/models.smk"

@@ -1,13 +1,17 @@
 """params.yaml: what is wrong is named with its key, its value and what would be right."""
 
 import copy
+import math
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from posenc import plan
+from posenc.config.base import Section
 from posenc.config.measurements import BUNDLED
+from posenc.config.names import RESERVED
 from posenc.config.params import ParamsError, json_schema, load, validate
 from posenc.studies import StudyError, activate
 
@@ -88,6 +92,15 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.title", "x" * 301, r"title: is 'x+\.\.\.: .*at most 300 characters$"),
         ("datasets.imdb_local.source.path", "a\0b", r"imdb_local\.source\.path: .*U\+0000"),
         ("models.bert.source.id", "a\tb", r"models\.bert\.source\.id: .*U\+0009"),
+        # What would be a traceback in a job.
+        ("experiments.tokenizers.sample.n_heads", 3, r"d_model 64 is not a multiple of n_heads 3"),
+        ("experiments.pretraining.sample.n_heads", 3, r"d_model 64 is not a multiple of n_heads"),
+        ("measurements.random_causal.n_heads", 3, r"d_model 256 is not a multiple of n_heads 3"),
+        ("sweeps.length.values", [16.5, 32], r"sweeps\.length: tokens cannot be 16\.5: it should"),
+        ("sweeps.length.values", [-1, 32], r"sweeps\.length: tokens cannot be -1: it should"),
+        ("datasets.imdb.source.url", "https://a b", r"datasets\.imdb\.source\.url: is 'https"),
+        ("datasets.imdb.source", {"seed": 1}, r"datasets\.imdb\.source: kind is missing"),
+        ("datasets.imdb.source", 3, r"datasets\.imdb\.source: is 3: should be a mapping"),
         ("study", "reel", r"study: is 'reel', which is not one of studies; did you mean 'real'"),
     ],
 )  # fmt: skip
@@ -121,6 +134,123 @@ def test_several_mistakes_are_listed_together(raw):
     with pytest.raises(ParamsError) as caught:
         validate(wrong)
     assert len(str(caught.value).splitlines()) == 2
+
+
+def numbers(node, path=()):
+    """Containers and keys of all numbers, each once however many aliases it has."""
+    seen = set()
+
+    def walk(node, path):
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(value, dict | list):
+                yield from walk(value, (*path, key))
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                yield node, key, (*path, key)
+
+    return list(walk(node, path))
+
+
+@pytest.mark.parametrize(
+    "value", [math.inf, -math.inf, math.nan, 10**12, 1e12, 10**400], ids=lambda v: str(v)[:8]
+)
+def test_no_number_is_infinite_or_absurd(raw, value):
+    """Every number of the shipped file has bounds, and its name is in the refusal."""
+    found = numbers(raw)
+    assert len(found) > 600
+    for node, key, path in found:
+        before, node[key] = node[key], value
+        with pytest.raises(ParamsError) as caught:
+            validate(raw)
+        node[key] = before
+        named = path[-1] if isinstance(path[-1], str) else path[-2]
+        said = str(caught.value)
+        assert named in said or (path[0] == "sweeps" and said.startswith(f"params.yaml: {path[0]}"))
+        assert all(len(line) < 400 for line in said.splitlines())
+    validate(raw)
+
+
+def test_a_section_takes_no_number_that_is_infinite_or_none():
+    class Free(Section):
+        number: float
+
+    assert Free(number=1e300).number == 1e300
+    for value in (math.inf, -math.inf, math.nan):
+        with pytest.raises(ValidationError, match="finite"):
+            Free(number=value)
+
+
+def test_names_that_the_workflow_uses_are_refused(raw):
+    for kind, names in RESERVED.items():
+        for name in names:
+            wrong = copy.deepcopy(raw)
+            wrong[kind][name] = next(iter(wrong[kind].values()))
+            with pytest.raises(ParamsError, match=rf"{kind}\.{name}: .*: choose another"):
+                validate(wrong)
+
+
+def test_every_name_in_a_folder_of_names_is_reserved(raw):
+    """Where a file or folder is called after a data set, a model or a condition, others are not."""
+    params = validate(raw)
+    study = params.study
+    chosen = {
+        "datasets": {*study.all_datasets, *study.corpora},
+        "models": {*study.models, *study.schemes},
+        "conditions": set(study.conditions),
+    }
+    paths = [path.with_suffix("") for path, _ in plan.sections(params)]
+    paths += [path.with_suffix("") for path in plan._leaves(params, plan.folder(params))]
+    places = {(path.parent, path.name) for one in paths for path in (one, *one.parents)}
+    others = {
+        (kind, name)
+        for kind, names in chosen.items()
+        for folder in {folder for folder, name in places if name in names}
+        for parent, name in places
+        if parent == folder and name not in {*getattr(params, kind), *params.matrices}
+    }
+    assert ("datasets", "long") in others
+    for kind, name in others:
+        assert name in RESERVED[kind], (kind, name)
+
+
+def test_a_name_fits_a_file_name(raw):
+    raw["datasets"]["d" * 65] = raw["datasets"]["imdb"]
+    with pytest.raises(ParamsError, match=r"datasets\.ddd.*at most 64 characters"):
+        validate(raw)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        # Merged into five models, an alias of ten conditions, items of an aliased list.
+        ("scheme_learned: &scheme\n    family: gpt2", "scheme_learned: &scheme\n    family: gpt3",
+         "models.scheme_learned.family"),
+        ("profile: &linear {kind: linear, floor: 0.1}", "profile: &linear {kind: linear, floor: 7}",
+         "conditions.zero_hf_le420.mask.profile.floor"),
+        ("slopes: &slopes [0.0,", "slopes: &slopes [-1.0,", "masks.slope_zero.slopes.0"),
+        # The active study is an alias; a misspelt key is not missing as well.
+        ("    labelled: sample_reviews", "    labeled: sample_reviews", "studies.default.labeled"),
+        ("    labelled: sample_reviews", "    labelled: 3", "studies.default.labelled"),
+        ("    calibration: sample_reviews", "    calibration: x", "studies.default.calibration"),
+        # One value, several alternatives.
+        ("embeddings: unit_norm", "embeddings: unit", "conditions.unit_norm.embeddings"),
+        ("values: [16, 32,", "values: [x, 32,", "sweeps.length.values.0"),
+        ("zero: {position: zero}", "zero: {position: {kind: shuffle}}", "conditions.zero.position"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_reported_once_with_its_line(tmp_path, before, after, key):
+    text = (ROOT / "params.yaml").read_text()
+    assert before in text
+    path = tmp_path / "params.yaml"
+    path.write_text(text.replace(before, after, 1))
+    with pytest.raises(ParamsError) as caught:
+        load(path)
+    (said,) = str(caught.value).splitlines()
+    start = text.index(before)
+    line = text[: start + len(before)].count("\n") + 1
+    assert said.startswith(f"{path}:{line}: {key}")
 
 
 def test_switching_the_study_changes_one_line(tmp_path):

@@ -104,13 +104,6 @@ class Project:
             if node.get(last) == value:
                 raise AssertionError(f"{key} is {value!r} already")
             node[last] = value
-        # Without a point, Snakemake reads 5e-05 as a word.
-        yaml.representer.add_representer(
-            float,
-            lambda representer, number: representer.represent_scalar(
-                "tag:yaml.org,2002:float", np.format_float_positional(number, trim="0")
-            ),
-        )
         with path.open("w") as file:
             yaml.dump(raw, file)
 

@@ -19,6 +19,7 @@ from .config.datasets import Evaluation
 from .config.experiments import Trials
 from .config.measurements import BUNDLED, RUNS
 from .config.models import Reading, TrainSource
+from .config.names import NO_MODEL, TEXTS
 from .config.params import Params
 from .documents import drawable
 from .files import holds_json, sha256_json, write_json_if_changed
@@ -29,8 +30,6 @@ DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
 SET_ASIDE = Path("data/set_aside")
-TEXTS = ("calibration", "long")
-"""Texts of a study that are not its evaluation's: masks are learned from one."""
 OF_TEXTS = ("norms", "reference", "layer_norm")
 DATASETS = ("conditions", *OF_TEXTS, "scheme_probes", *BUNDLED)
 """Measurements with one file for a model and a data set."""
@@ -175,7 +174,7 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
 def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Files of what an experiment's trials read, and what is a model's own in them."""
     if kind not in OF_MODELS:
-        yield "study.json", {}
+        yield f"{NO_MODEL}.json", {}
         return
     for model in params.study.pretrained:
         yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
@@ -200,7 +199,7 @@ def experiment(params: Params, kind: str) -> Any:
 def trials(params: Params, kind: str) -> list[str]:
     """Paths of the trials of an experiment, below the study's folder, without ``.json``."""
     seeds = experiment(params, kind).seeds
-    subjects = params.study.pretrained if kind in OF_MODELS else ["study"]
+    subjects = params.study.pretrained if kind in OF_MODELS else [NO_MODEL]
     return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from .config.base import Seed
+from .config.base import MAX_LENGTH, Seed
 from .registry import Registry
 
 Embeddings = NDArray[np.floating]
@@ -61,7 +61,14 @@ def shuffle(embeddings: Embeddings, *, seed: Seed) -> Embeddings:
 def shift(
     embeddings: Embeddings,
     *,
-    by: Annotated[int, Field(description="Positions; the table's end goes on at its beginning.")],
+    by: Annotated[
+        int,
+        Field(
+            ge=-MAX_LENGTH,
+            le=MAX_LENGTH,
+            description="Positions; the table's end goes on at its beginning.",
+        ),
+    ],
 ) -> Embeddings:
     """Position p gets the vector of position p + by, round the end of the table."""
     return np.roll(embeddings, -by, axis=0)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from .config.base import Name
+from .config.base import Factor, Name
+from .config.base import Slope as BoundedSlope
 from .registry import Registry
 
+Slope = Annotated[BoundedSlope, Field(description="Nats a token of distance.")]
 Floor = Annotated[float, Field(ge=0, le=1, description="Factor of the first key; the last has 1.")]
-Slope = Annotated[float, Field(ge=0, description="Nats a token of distance.")]
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,7 @@ def exponential(document: Document, *, floor: Floor) -> NDArray[np.float64]:
 
 
 @factor
-def power(
-    document: Document, *, floor: Floor, exponent: Annotated[float, Field(gt=0)]
-) -> NDArray[np.float64]:
+def power(document: Document, *, floor: Floor, exponent: Factor) -> NDArray[np.float64]:
     """From the floor to 1 as a power of the key's place."""
     return floor + (1 - floor) * document.fraction**exponent
 
@@ -115,7 +114,7 @@ def alibi(at: Places, *, slope: Slope) -> NDArray[np.float64]:
 
 
 @bias
-def alibi_geometric(at: Places, *, scale: Annotated[float, Field(gt=0)] = 1.0) -> NDArray:
+def alibi_geometric(at: Places, *, scale: Factor = 1.0) -> NDArray:
     """Falling with the distance, with slopes 2^(-8/H), 2^(-16/H), ... (Press et al., 2022)."""
     heads = np.arange(1, at.n_heads + 1)  # [n_heads]
     return -scale * 2.0 ** (-8 * heads / at.n_heads)[:, None, None] * at.distance

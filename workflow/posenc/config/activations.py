@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Section
+from .base import Draws, Section
 
 
 class Activations(Section):
@@ -20,7 +20,7 @@ class Activations(Section):
     float32 is measured on the first documents of each run and written into its index."""
     device: Literal["auto", "cpu", "cuda"]
     """``auto`` takes a GPU where there is one."""
-    batch_tokens: Annotated[int, Field(ge=1)]
+    batch_tokens: Draws
     """Tokens of one forward pass; documents are packed into it, one after the other."""
-    shard_tokens: Annotated[int, Field(ge=1)]
+    shard_tokens: Draws
     """Tokens of one shard; shards hold whole documents."""

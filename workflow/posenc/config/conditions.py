@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .. import positions, profiles
 from .. import semantics as rows
-from .base import Name, Section
+from .base import Factor, Index, Length, Name, Section
 
 
 class LearnedPosition(Section):
@@ -22,7 +22,7 @@ class Scale(Section):
     """The sum of all embeddings times a constant, before anything else."""
 
     kind: Literal["scale"]
-    by: Annotated[float, Field(gt=0)]
+    by: Factor
 
 
 _plain = tuple(positions.position.plain())
@@ -50,9 +50,9 @@ class Mask(Section):
     """A number for each query and key (``posenc.profiles``)."""
     span: Literal["sequence", "query"] = "sequence"
     """A factor's profile runs over the document, or anew over the keys that each query sees."""
-    layers: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
+    layers: Annotated[list[Index], Field(min_length=1)] | None = None
     """Layers, from 0, that it acts on; null for all."""
-    heads: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
+    heads: Annotated[list[Index], Field(min_length=1)] | None = None
     """Heads, from 0, that it acts on; null for all."""
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class Condition(Section):
     """What becomes of the sum of a token's embeddings, before a LayerNorm of the embeddings."""
     mask: Mask | None = None
     """What is done to attention."""
-    segments: Annotated[int, Field(ge=1)] | None = None
+    segments: Length | None = None
     """Documents are cut into so many tokens, each cut run on its own; 1: every token alone."""
     beyond: Literal["clamp", "wrap"] = "clamp"
     """What positions after the last trained one get, where a document is longer."""

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .base import Revision, Section, Seed, Sha256
+from .base import MAX_DOCUMENTS, Documents, Line, Revision, Section, Seed, Sha256
 
 
 class UrlSource(Section):
     """A file on the web, downloaded once, resumed when interrupted, verified before use."""
 
     kind: Literal["url"]
-    url: Annotated[str, Field(pattern=r"^https?://")]
+    url: Annotated[str, Field(pattern=r"^https?://[^\x00-\x20]+$", max_length=1000)]
     sha256: Sha256
 
 
@@ -21,7 +21,7 @@ class PathSource(Section):
     """A file on this machine, copied into ``data/raw`` and verified before use."""
 
     kind: Literal["path"]
-    path: str
+    path: Line
     """Path from the project's root."""
     sha256: Sha256
 
@@ -30,9 +30,9 @@ class HubSource(Section):
     """A data set of the Hugging Face hub at a pinned commit."""
 
     kind: Literal["hub"]
-    id: str
+    id: Line
     revision: Revision
-    configuration: str | None = None
+    configuration: Line | None = None
     """Name of the data set's configuration, where it has several."""
 
 
@@ -41,7 +41,9 @@ class SampleSource(Section):
 
     kind: Literal["sample"]
     seed: Seed
-    documents: Annotated[dict[str, Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    documents: Annotated[
+        dict[str, Annotated[int, Field(ge=0, le=MAX_DOCUMENTS)]], Field(min_length=1)
+    ]
     """Number of documents by split (IMDB: train, test, unsup; TruthfulQA: validation)."""
     language: Literal["en", "ja"] = "en"
     """Of the reviews; Japanese ones have full-width and half-width forms."""
@@ -62,8 +64,8 @@ class Text(Section):
 class Evaluation(Section):
     """The documents that the study measures on."""
 
-    split: str
-    documents: Annotated[int, Field(ge=2)] | None
+    split: Line
+    documents: Annotated[Documents, Field(ge=2)] | None
     """How many documents, drawn at random without replacement; null for all."""
     seed: Seed
 

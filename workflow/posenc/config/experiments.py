@@ -6,10 +6,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .base import Name, Section, Seed
+from .base import (
+    Documents,
+    Draws,
+    Factor,
+    FirstSteps,
+    HeadCount,
+    Layers,
+    Length,
+    Line,
+    Name,
+    Section,
+    Seed,
+    Vocabulary,
+    Width,
+    check_heads,
+)
 from .optimization import Optimization
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Trials(Section):
@@ -31,20 +44,20 @@ class DownstreamTraining(Section):
     """Classifiers on encoders with and without position embeddings (A6)."""
 
     dataset: Name
-    training_documents: Annotated[int, Field(ge=8)]
-    validation_documents: Annotated[int, Field(ge=4)]
+    training_documents: Annotated[Documents, Field(ge=8)]
+    validation_documents: Annotated[Documents, Field(ge=4)]
     """Drawn from the training split too."""
-    test_documents: Annotated[int, Field(ge=4)]
+    test_documents: Annotated[Documents, Field(ge=4)]
     """Drawn from the data set's evaluation split."""
-    max_tokens: Annotated[int, Field(ge=8)]
+    max_tokens: Annotated[Length, Field(ge=8)]
     """Documents are cut to so many, special tokens included."""
     excerpt: Literal["beginning", "end"]
     """Which part of a longer document is kept; at the end a review gives its verdict."""
     tasks: Annotated[list[Literal["sentiment", "word_swap"]], Field(min_length=1)]
     """The label of the data set; whether neighbouring words were exchanged."""
-    swaps: Count
+    swaps: Length
     """Pairs of neighbouring words that are exchanged in a document of the task word_swap."""
-    trained_layers: Count | None
+    trained_layers: Layers | None
     """The last layers that fine-tuning changes; null for all, embeddings included."""
     optimization: Optimization
 
@@ -56,20 +69,20 @@ class Downstream(DownstreamTraining, Trials):
 class SuperpositionTraining(Section):
     """Sums of two images before a classifier (B5)."""
 
-    width: Count
+    width: Width
     """Channels of the residual network's first stage."""
-    blocks: Count
+    blocks: Layers
     """Residual blocks of a stage; there are two stages."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)]
     """Of the images; every choice is made on them."""
     test_share: Annotated[float, Field(gt=0, lt=0.5)]
-    pairs: Annotated[int, Field(ge=10)]
+    pairs: Annotated[Draws, Field(ge=10)]
     """Pairs of test images of different classes."""
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
-    pretrained: str | None
+    pretrained: Line | None
     """Folder of resnet-50 in the hub's format; null where it is not at hand."""
-    images: list[str]
+    images: list[Line]
     """Two images of one's own for it."""
     optimization: Optimization
 
@@ -88,25 +101,30 @@ class TokenizersTraining(Section):
     """Tokenizers compared by bits a byte, with the same model budget (D3)."""
 
     datasets: Annotated[list[Name], Field(min_length=1)]
-    training_documents: Annotated[int, Field(ge=8)]
+    training_documents: Annotated[Documents, Field(ge=8)]
     """Of each data set; tokenizers and models learn from them."""
-    validation_documents: Annotated[int, Field(ge=4)]
+    validation_documents: Annotated[Documents, Field(ge=4)]
     """Drawn from the training split too."""
-    test_documents: Annotated[int, Field(ge=4)]
+    test_documents: Annotated[Documents, Field(ge=4)]
     """Drawn from the data set's evaluation split."""
     kinds: Annotated[
         list[Literal["whitespace", "character", "bpe", "unigram"]], Field(min_length=1)
     ]
-    vocabulary_size: Annotated[int, Field(ge=300)]
+    vocabulary_size: Annotated[Vocabulary, Field(ge=300)]
     """At most, special tokens included; of characters there may be fewer."""
     normalizations: Annotated[list[Literal["none", "NFKC"]], Field(min_length=1)]
-    n_layers: Count
-    d_model: Count
-    n_heads: Count
-    context_bytes: Annotated[int, Field(ge=16)]
+    n_layers: Layers
+    d_model: Width
+    n_heads: HeadCount
+    context_bytes: Annotated[Length, Field(ge=16)]
     """Texts are cut every so many bytes, so that a sequence has about as many, whatever the
     tokenizer."""
     optimization: Optimization
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> TokenizersTraining:
+        check_heads(self.d_model, self.n_heads)
+        return self
 
 
 class Tokenizers(TokenizersTraining, Trials):
@@ -117,22 +135,27 @@ class PretrainingTraining(Section):
     """GPT-1's ablation: pre-training, auxiliary objective, Transformer or LSTM (D5)."""
 
     dataset: Name
-    pretraining_documents: Annotated[int, Field(ge=8)]
+    pretraining_documents: Annotated[Documents, Field(ge=8)]
     """Without labels, of the training split; none of them is in another part."""
-    training_documents: Annotated[int, Field(ge=8)]
+    training_documents: Annotated[Documents, Field(ge=8)]
     """With labels, of the training split."""
-    validation_documents: Annotated[int, Field(ge=4)]
-    test_documents: Annotated[int, Field(ge=4)]
-    vocabulary_size: Annotated[int, Field(ge=300)]
-    tokens: Annotated[int, Field(ge=8)]
+    validation_documents: Annotated[Documents, Field(ge=4)]
+    test_documents: Annotated[Documents, Field(ge=4)]
+    vocabulary_size: Annotated[Vocabulary, Field(ge=300)]
+    tokens: Annotated[Length, Field(ge=8)]
     """Of a sequence. Classifiers read the end of a document, where a review has its verdict."""
-    n_layers: Count
-    d_model: Count
-    n_heads: Count
-    auxiliary_weight: Annotated[float, Field(gt=0)]
+    n_layers: Layers
+    d_model: Width
+    n_heads: HeadCount
+    auxiliary_weight: Factor
     """Lambda of Radford et al. (2018), equation 5, beside 0."""
     pretraining: Optimization
     finetuning: Optimization
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> PretrainingTraining:
+        check_heads(self.d_model, self.n_heads)
+        return self
 
 
 class Pretraining(PretrainingTraining, Trials):
@@ -146,10 +169,10 @@ class MemoryNetworksTraining(Section):
     training_stories: Annotated[int, Field(ge=10, le=50_000)]
     validation_stories: Annotated[int, Field(ge=10, le=10_000)]
     test_stories: Annotated[int, Field(ge=10, le=10_000)]
-    d_model: Count
+    d_model: Width
     hops: Annotated[list[Annotated[int, Field(ge=1, le=3)]], Field(min_length=1)]
     """Of the end-to-end memory network."""
-    linear_steps: Annotated[int, Field(ge=0)]
+    linear_steps: FirstSteps
     """First steps in which the end-to-end memory network has no softmax (linear start)."""
     optimization: Optimization
     """Of all networks but the dynamic memory network."""

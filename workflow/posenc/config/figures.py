@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Section, Seed
+from .base import Section, Seed, Slope
 
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", description="#RRGGBB.")]
 Inches = Annotated[float, Field(gt=0.5, le=20, description="Length in inches.")]
@@ -44,7 +44,7 @@ class MaskSemantics(Figure):
     """Of the document that is shown."""
     floor: Annotated[float, Field(ge=0.01, le=1)]
     """Of the linear profile."""
-    slope: Annotated[float, Field(ge=0)]
+    slope: Slope
     """Of ALiBi, which is shown beside it."""
     seed: Seed
     """Of the random scores."""

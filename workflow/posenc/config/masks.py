@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Section, Seed
+from .base import Batch, Length, Rate, Section, Seed, Slope, Steps
 
 Start = Literal["intact", "zero", "mean", "keep_first", "keep_first_mean"]
 
@@ -17,7 +17,7 @@ class SlopeMask(Section):
     method: Literal["slope"]
     position: Start
     """What the position embeddings become beside the mask."""
-    slopes: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)]
+    slopes: Annotated[list[Slope], Field(min_length=2)]
 
 
 class DistilledMask(Section):
@@ -48,14 +48,14 @@ class FittedMask(Section):
     terms: list[Literal["slope", "logarithm", "near", "first"]]
     """Of each head's bias: distance, log of 1 + distance, the nearest distances each by itself,
     and the first key."""
-    near: Annotated[int, Field(ge=1)] = 4
+    near: Length = 4
     """How many distances, from 0, have a bias of their own under ``near``."""
-    steps: Annotated[int, Field(ge=1)]
-    batch_documents: Annotated[int, Field(ge=1)]
-    learning_rate: Annotated[float, Field(gt=0)]
+    steps: Steps
+    batch_documents: Batch
+    learning_rate: Rate
     precision: Literal["float32", "bfloat16"]
     """bfloat16 computes the forward pass under autocast."""
-    validate_steps: Annotated[int, Field(ge=1)]
+    validate_steps: Steps
     """The parameters that are kept are the best of those tried every so many steps."""
     seed: Seed
 

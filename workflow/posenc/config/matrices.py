@@ -6,23 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from .base import Section, Seed, Sha256
-from .models import PositiveInt
+from .base import MAX_LENGTH, Deviation, Length, Line, Section, Seed, Sha256, Width
 
-Rows = Annotated[int, Field(ge=16, description="Positions.")]
+Rows = Annotated[Length, Field(ge=16, description="Positions.")]
 
 
 class PathMatrix(Section):
     """A matrix of a file on this machine, [positions, d_model]."""
 
     kind: Literal["path"]
-    path: str
+    path: Line
     """A ``.safetensors`` or ``.npy`` file."""
     sha256: Sha256
     """Checksum of the file: what results depend on, wherever it lies."""
-    tensor: str | None = None
+    tensor: Line | None = None
     """Name of the tensor, where a ``.safetensors`` file has more than one with two dimensions."""
-    first_row: Annotated[int, Field(ge=0)] = 0
+    first_row: Annotated[int, Field(ge=0, le=MAX_LENGTH)] = 0
     """Row of the first position; those before it are for padding, as RoBERTa's first two."""
 
     @field_validator("path")
@@ -38,7 +37,7 @@ class SinusoidMatrix(Section):
 
     kind: Literal["sinusoid"]
     rows: Rows
-    d_model: Annotated[int, Field(ge=2, multiple_of=2)]
+    d_model: Annotated[Width, Field(ge=2, multiple_of=2)]
 
 
 class RandomMatrix(Section):
@@ -46,8 +45,8 @@ class RandomMatrix(Section):
 
     kind: Literal["random"]
     rows: Rows
-    d_model: PositiveInt
-    deviation: Annotated[float, Field(gt=0)]
+    d_model: Width
+    deviation: Deviation
     """Standard deviation of the entries."""
     seed: Seed
 

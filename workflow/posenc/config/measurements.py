@@ -6,7 +6,22 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from .base import Section, Seed
+from .base import (
+    Clusters,
+    Count,
+    Deviation,
+    Documents,
+    Draws,
+    Folds,
+    HeadCount,
+    Layers,
+    Length,
+    Samples,
+    Section,
+    Seed,
+    Width,
+    check_heads,
+)
 
 
 class Similarity(Section):
@@ -14,13 +29,13 @@ class Similarity(Section):
 
     special_tokens: bool
     """Whether [CLS], [SEP] and the like count as tokens."""
-    baseline_pairs: Annotated[int, Field(ge=100)]
+    baseline_pairs: Annotated[Draws, Field(ge=100)]
     """Random token pairs of the intact model, for the anisotropy baseline of each layer."""
-    histogram_bins: Annotated[int, Field(ge=10)]
+    histogram_bins: Annotated[Count, Field(ge=10)]
     """Bins of the histograms over [-1, 1]."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
-    sample_tokens: Annotated[int, Field(ge=100)]
+    sample_tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens for what compares tokens with each other: centred and standardised cosine,
     linear CKA, retrieval."""
     seed: Seed
@@ -29,7 +44,7 @@ class Similarity(Section):
 class Perplexity(Section):
     """Corpus perplexity, and its change under a condition, paired by document (D1)."""
 
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -37,15 +52,15 @@ class Perplexity(Section):
 class Conditions(Section):
     """All conditions of a study on its first documents (A1, A3, A4, A5)."""
 
-    documents: Annotated[int, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None
     """How many of the evaluation documents; null for all."""
     special_tokens: bool
     """Whether [CLS], [SEP] and the like count as tokens."""
-    batch_tokens: Annotated[int, Field(ge=1)]
+    batch_tokens: Draws
     """Tokens of one forward pass, those of all conditions that share it included."""
     calibration_share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -53,8 +68,8 @@ class Conditions(Section):
 class Norms(Section):
     """How much of a token's position its embeddings' norms tell (A3)."""
 
-    folds: Annotated[int, Field(ge=2)]
-    tokens: Annotated[int, Field(ge=100)]
+    folds: Folds
+    tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens of the evaluation documents."""
     seed: Seed
 
@@ -63,7 +78,7 @@ class Reference(Section):
     """Perplexity of models without a network: uniform, unigram, Kneser-Ney (D2)."""
 
     orders: list[Annotated[int, Field(ge=2, le=3)]]
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -71,13 +86,13 @@ class Reference(Section):
 class PositionEmbeddings(Section):
     """What position embeddings are: their geometry, and what can be read off them (B1, B3, C1)."""
 
-    rows: Annotated[int, Field(ge=16)]
+    rows: Annotated[Length, Field(ge=16)]
     """How many of the first positions are taken in."""
-    folds: Annotated[int, Field(ge=2)]
+    folds: Folds
     """Of the cross-validation, over shuffled positions or pairs."""
-    repeats: Annotated[int, Field(ge=2)]
+    repeats: Annotated[Count, Field(ge=2)]
     """Cross-validations with other seeds; results are their mean and standard deviation."""
-    pairs: Annotated[int, Field(ge=100)]
+    pairs: Annotated[Draws, Field(ge=100)]
     """Random pairs of positions, of which the regression tells which comes later."""
     seed: Seed
 
@@ -85,9 +100,9 @@ class PositionEmbeddings(Section):
 class Readback(Section):
     """Whether token and position can be read back from their sum (B2)."""
 
-    tokens: Annotated[int, Field(ge=10)]
+    tokens: Annotated[Draws, Field(ge=10)]
     """Random (token, position) pairs that are decoded, against all pairs there are."""
-    noise: list[Annotated[float, Field(ge=0)]]
+    noise: list[Annotated[float, Field(ge=0, le=1000)]]
     """Standard deviations of the added noise, in units of the root mean square of the vectors'
     entries."""
     variance: Annotated[float, Field(gt=0, lt=1)]
@@ -99,9 +114,9 @@ class Readback(Section):
 class RelativeAttention(Section):
     """What the weights of a head say about offsets: SVD of W^Q W^K^T (C3)."""
 
-    offsets: Annotated[int, Field(ge=2)]
+    offsets: Annotated[Length, Field(ge=2)]
     """Scores by offset, key minus query, are kept for -offsets to +offsets."""
-    rows: Annotated[int, Field(ge=16)]
+    rows: Annotated[Length, Field(ge=16)]
     """How many of the first positions are taken in."""
     seed: Seed
     """Of the random rotations that the null space is turned by."""
@@ -110,13 +125,13 @@ class RelativeAttention(Section):
 class Heads(Section):
     """Where heads look: attention mass by offset, and types of heads (C6)."""
 
-    documents: Annotated[int, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None
     """How many of the evaluation documents; null for all."""
-    offsets: Annotated[int, Field(ge=2)]
+    offsets: Annotated[Length, Field(ge=2)]
     """Mass is kept for key minus query from -offsets to +offsets, and of all beyond."""
-    types: Annotated[int, Field(ge=2)]
+    types: Clusters
     """Clusters of k-means over the profiles of all heads of a model."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -124,7 +139,7 @@ class Heads(Section):
 class Lags(Section):
     """Offsets that weights predict against offsets where the attention is (C3, C6)."""
 
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -132,13 +147,13 @@ class Lags(Section):
 class Spectra(Section):
     """Hidden states, queries and keys as signals along the sequence (C1, C2)."""
 
-    documents: Annotated[int, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None
     """How many of the evaluation documents; null for all."""
-    window: Annotated[int, Field(ge=8)]
+    window: Annotated[Length, Field(ge=8)]
     """Tokens of a window; what is left over at the end of a document is not taken in."""
     bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
     """Limits between the bands, in cycles a token, rising."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -152,13 +167,13 @@ class Spectra(Section):
 class Components(Section):
     """Principal and independent components of hidden states, and their position (C4)."""
 
-    tokens: Annotated[int, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens of the evaluation documents."""
-    components: Annotated[int, Field(ge=2)]
+    components: Annotated[Width, Field(ge=2)]
     """How many leading ones."""
-    harmonics: Annotated[int, Field(ge=1)]
+    harmonics: Length
     """Cosines and sines of position that the components are correlated with."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -166,7 +181,7 @@ class Components(Section):
 class LayerNorm(Section):
     """What layer normalisation does to the position that was added (C5)."""
 
-    tokens: Annotated[int, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)]
     """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
@@ -175,17 +190,17 @@ class LayerNorm(Section):
 class Probes(Section):
     """Position read from hidden states: ridge and a two-layer ReLU probe by layer (B4)."""
 
-    tokens: Annotated[int, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens of the evaluation documents."""
-    pairs: Annotated[int, Field(ge=100)]
+    pairs: Annotated[Draws, Field(ge=100)]
     """Random pairs of tokens of one document, of which a probe tells which comes later."""
-    folds: Annotated[int, Field(ge=2)]
+    folds: Folds
     """Of the cross-validation; all tokens of a document are in one fold."""
-    hidden: Annotated[int, Field(ge=2)]
+    hidden: Annotated[Width, Field(ge=2)]
     """Units of the ReLU probe."""
-    epochs: Annotated[int, Field(ge=1)]
+    epochs: Count
     """Of the ReLU probe's training."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -193,25 +208,30 @@ class Probes(Section):
 class RandomCausal(Section):
     """Variance by position in frozen random causal models without positions (B4)."""
 
-    n_layers: Annotated[int, Field(ge=1)]
-    d_model: Annotated[int, Field(ge=8)]
-    n_heads: Annotated[int, Field(ge=1)]
-    tokens: Annotated[int, Field(ge=16)]
+    n_layers: Layers
+    d_model: Annotated[Width, Field(ge=8)]
+    n_heads: HeadCount
+    tokens: Annotated[Length, Field(ge=16)]
     """Length of the random sequences."""
-    sequences: Annotated[int, Field(ge=2)]
-    models: Annotated[int, Field(ge=2)]
+    sequences: Annotated[Count, Field(ge=2)]
+    models: Annotated[Count, Field(ge=2)]
     """Random models; results are their mean and standard deviation."""
-    deviation: Annotated[float, Field(gt=0)]
+    deviation: Deviation
     """Standard deviation of the initial weights."""
     seed: Seed
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> RandomCausal:
+        check_heads(self.d_model, self.n_heads)
+        return self
 
 
 class EmbeddingSums(Section):
     """Which two token embeddings a sum consists of, by the number of dimensions (B5)."""
 
-    dimensions: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    dimensions: Annotated[list[Annotated[Width, Field(ge=2)]], Field(min_length=1)]
     """Of random projections of the table, rising; the table's own width comes beside them."""
-    pairs: Annotated[int, Field(ge=10)]
+    pairs: Annotated[Draws, Field(ge=10)]
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
@@ -227,11 +247,11 @@ class EmbeddingSums(Section):
 class Scaling(Section):
     """Attention scores with and without the division by the square root of d_k (D4)."""
 
-    dimensions: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    dimensions: Annotated[list[Width], Field(min_length=1)]
     """Values of d_k."""
-    keys: Annotated[int, Field(ge=2)]
+    keys: Annotated[Length, Field(ge=2)]
     """Keys that a query attends to."""
-    queries: Annotated[int, Field(ge=100)]
+    queries: Annotated[Draws, Field(ge=100)]
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 
@@ -245,15 +265,15 @@ class Scaling(Section):
 class HardAttention(Section):
     """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
 
-    queries: Annotated[int, Field(ge=10)]
+    queries: Annotated[Draws, Field(ge=10)]
     """Random tokens that see two keys at least, the same for all heads and conditions."""
-    heads: Annotated[int, Field(ge=1)]
+    heads: Draws
     """Random heads of a model, as even over its layers as can be."""
-    samples: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    samples: Annotated[list[Count], Field(min_length=1)]
     """Numbers of samples of the gradient's estimate, rising."""
-    repeats: Annotated[int, Field(ge=10)]
+    repeats: Annotated[Count, Field(ge=10)]
     """Estimates of a gradient, of which the variance is taken."""
-    bootstrap_samples: Annotated[int, Field(ge=100)]
+    bootstrap_samples: Samples
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     seed: Seed
 

@@ -6,9 +6,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .base import Revision, Section, Seed, Sha256
+from .base import (
+    Batch,
+    Decay,
+    Documents,
+    FirstSteps,
+    HeadCount,
+    Layers,
+    Length,
+    Line,
+    Rate,
+    Revision,
+    Section,
+    Seed,
+    Sha256,
+    Steps,
+    Vocabulary,
+    Width,
+    check_heads,
+)
 
-PositiveInt = Annotated[int, Field(ge=1)]
 TokenizerFile = Literal["tokenizer.json", "vocab.json", "merges.txt"]
 OtherFile = Literal["config.json", "tokenizer.json", "vocab.json", "merges.txt"]
 
@@ -17,7 +34,7 @@ class PackageSource(Section):
     """Weights carried by an installed Python package."""
 
     kind: Literal["package"]
-    package: str
+    package: Line
     """Import name of the package; its ``get_model_path()`` gives the folder."""
     sha256: Sha256
     """Checksum of ``model.safetensors``."""
@@ -29,7 +46,7 @@ class HubSource(Section):
     """A model of the Hugging Face hub at a pinned commit."""
 
     kind: Literal["hub"]
-    id: str
+    id: Line
     revision: Revision
 
 
@@ -37,7 +54,7 @@ class PathSource(Section):
     """A folder on this machine in the hub's format."""
 
     kind: Literal["path"]
-    path: str
+    path: Line
     sha256: Sha256
     """Checksum of ``model.safetensors``."""
     files: dict[OtherFile, Sha256]
@@ -48,7 +65,7 @@ class TrainedTokenizer(Section):
     """A byte-level byte-pair encoding learned from the training documents."""
 
     kind: Literal["bpe"]
-    vocabulary_size: Annotated[int, Field(ge=257)]
+    vocabulary_size: Annotated[Vocabulary, Field(ge=257)]
     """Number of tokens: 256 bytes, the end-of-text token, and the merges."""
 
 
@@ -56,7 +73,7 @@ class PathTokenizer(Section):
     """A folder on this machine with ``vocab.json`` and ``merges.txt`` or ``tokenizer.json``."""
 
     kind: Literal["path"]
-    path: str
+    path: Line
     files: dict[TokenizerFile, Sha256]
     """Checksums of the files that are read."""
 
@@ -65,9 +82,9 @@ class Corpus(Section):
     """What a trained model's tokenizer and training tokens depend on."""
 
     tokenizer: Annotated[TrainedTokenizer | PathTokenizer, Field(discriminator="kind")]
-    split: str
+    split: Line
     """Split of the training data set that is learned from."""
-    documents: PositiveInt | None
+    documents: Documents | None
     """How many documents of the split, drawn at random; null for all."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)]
     """Share of those documents held out for the validation loss."""
@@ -79,29 +96,28 @@ class TrainSource(Corpus):
     """A GPT-2-architecture decoder trained by the workflow (``studies.*.trained`` says on what)."""
 
     kind: Literal["train"]
-    n_layers: PositiveInt
-    d_model: PositiveInt
-    n_heads: PositiveInt
-    n_positions: Annotated[int, Field(ge=8)]
+    n_layers: Layers
+    d_model: Width
+    n_heads: HeadCount
+    n_positions: Annotated[Length, Field(ge=8)]
     """Length of the table of position embeddings, and of the training sequences."""
     positions: Literal["learned", "sinusoidal", "alibi", "rotary", "none"] = "learned"
     """How positions come in (posenc.schemes). Conditions edit the table of a learned one; the
     others are for ``studies.*.schemes``."""
-    steps: PositiveInt
-    batch_sequences: PositiveInt
-    learning_rate: Annotated[float, Field(gt=0)]
-    warmup_steps: Annotated[int, Field(ge=0)]
-    weight_decay: Annotated[float, Field(ge=0)]
+    steps: Steps
+    batch_sequences: Batch
+    learning_rate: Rate
+    warmup_steps: FirstSteps
+    weight_decay: Decay
     precision: Literal["float32", "bfloat16"]
     """bfloat16 computes the forward pass under autocast; the weights stay float32."""
-    checkpoint_steps: PositiveInt
+    checkpoint_steps: Steps
     """A killed training goes on from its last checkpoint, written every so many steps."""
-    validate_steps: PositiveInt
+    validate_steps: Steps
 
     @model_validator(mode="after")
     def _check_heads(self) -> TrainSource:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"d_model {self.d_model} is not a multiple of n_heads {self.n_heads}")
+        check_heads(self.d_model, self.n_heads)
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
             raise ValueError(
                 f"positions 'rotary' turns pairs of features: d_model / n_heads is "
@@ -121,7 +137,7 @@ class Reading(Section):
     """How a model reads text: what tokens and captures depend on, beside the model's files."""
 
     family: Literal["bert", "roberta", "gpt2"]
-    max_tokens: Annotated[int, Field(ge=4)]
+    max_tokens: Annotated[Length, Field(ge=4)]
     """Documents are truncated to this many tokens, special tokens included."""
 
     @property

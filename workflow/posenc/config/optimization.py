@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from .base import Section
+from .base import Batch, Count, Decay, FirstSteps, Rate, Section, Steps
 
 
 class Optimization(Section):
     """AdamW with a linear warm-up and a cosine to a tenth, stopped early on validation."""
 
-    steps: Annotated[int, Field(ge=1)]
+    steps: Steps
     """At most."""
-    batch: Annotated[int, Field(ge=1)]
+    batch: Batch
     """Examples of a step."""
-    learning_rate: Annotated[float, Field(gt=0)]
-    warmup_steps: Annotated[int, Field(ge=0)]
-    weight_decay: Annotated[float, Field(ge=0)]
+    learning_rate: Rate
+    warmup_steps: FirstSteps
+    weight_decay: Decay
     precision: Literal["float32", "bfloat16"]
     """Of matrix products; weights and losses are float32."""
-    validate_steps: Annotated[int, Field(ge=1)]
+    validate_steps: Steps
     """The loss on validation examples is computed every so many steps."""
-    patience: Annotated[int, Field(ge=1)] | None
+    patience: Count | None
     """Training stops after so many validations without a lower loss; null never does. The weights
     of the lowest loss are kept."""
-    checkpoint_steps: Annotated[int, Field(ge=1)]
+    checkpoint_steps: Steps
 
     @model_validator(mode="after")
     def _check_steps(self) -> Optimization:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,13 @@ from .base import Name, Section
 from .conditions import Condition
 from .datasets import Dataset
 from .experiments import Experiments
+from .explain import Place, explain, shown, suggestion
 from .figures import Figures
 from .masks import LearnedMaskSource
 from .matrices import Matrix
 from .measurements import OPTIONAL, Measurements
 from .models import Model, TrainSource
+from .names import RESERVED, check_names
 from .studies import Study
 from .sweeps import Sweep
 from .text import unprintable
@@ -48,12 +49,14 @@ class Params(Section):
     @model_validator(mode="after")
     def _check_references(self) -> Params:
         """Every name that a study uses is defined; the rest of a study fits what it names."""
+        for kind in RESERVED:
+            check_names(kind, getattr(self, kind))
         if self.conditions.get("intact") != Condition():
             raise ValueError("conditions.intact must be there, with position: intact")
         self._check_conditions()
-        for key, study in {**self.studies, "study": self.study}.items():
-            where = "study" if key == "study" else f"studies.{key}"
-            if key != "study" and study.name != key:
+        for key, study in self.studies.items():
+            where = f"studies.{key}"
+            if study.name != key:
                 raise ValueError(f"{where}.name is {study.name!r}; it must be {key!r}, its key")
             for kind in ("models", "matrices", "datasets", "conditions", "sweeps"):
                 _check_known(f"{where}.{kind}", getattr(study, kind), kind, getattr(self, kind))
@@ -112,6 +115,9 @@ class Params(Section):
                 )
         if self.study.name not in self.studies:
             raise ValueError(f"study.name {self.study.name!r} is not one of studies")
+        if self.study != self.studies[self.study.name]:
+            name = self.study.name
+            raise ValueError(f"study differs from studies.{name}: write `study: *{name}`")
         return self
 
     def _check_conditions(self) -> None:
@@ -139,7 +145,8 @@ class Params(Section):
             except ValidationError as error:
                 problem = error.errors()[0]
                 raise ValueError(
-                    f"sweeps.{name}: {sweep.key} cannot be {problem['input']!r}: {problem['msg']}"
+                    f"sweeps.{name}: {sweep.key} cannot be {shown(problem['input'])}: "
+                    f"{problem['msg'].replace('Input should', 'it should')}"
                 ) from None
             except ValueError as error:
                 raise ValueError(f"sweeps.{name}: {error}") from None
@@ -227,127 +234,39 @@ def _check_known(where: str, names, kind: str, known: Mapping) -> None:
     for name in names:
         if name not in known:
             raise ValueError(
-                f"{where} names {name!r}, which is not defined in {kind}{_suggestion(name, known)}"
+                f"{where} names {name!r}, which is not defined in {kind}{suggestion(name, known)}"
             )
 
 
-def _suggestion(word: str, known) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
-
-
-def _fields_at(location: tuple) -> list[str]:
-    """Names that are allowed in the mapping that holds the last part of an error's location."""
-    schema = Params.model_json_schema()
-    definitions = schema["$defs"]
-
-    def resolve(node: Any) -> Any:
-        while isinstance(node, dict) and "$ref" in node:
-            node = definitions[node["$ref"].rsplit("/", 1)[1]]
-        return node
-
-    node = resolve(schema)
-    for part in location[:-1]:
-        if part in node.get("properties", {}):
-            node = resolve(node["properties"][part])
-        elif "discriminator" in node and part in node["discriminator"]["mapping"]:
-            node = resolve({"$ref": node["discriminator"]["mapping"][part]})
-        elif isinstance(node.get("additionalProperties"), dict):
-            node = resolve(node["additionalProperties"])
-        elif "patternProperties" in node:  # a mapping of names
-            (inner,) = node["patternProperties"].values()
-            node = resolve(inner)
-        elif "anyOf" in node:
-            node = resolve(node["anyOf"][0])
-        else:
-            return []
-    return list(node.get("properties", {}))
-
-
-def _key(location: tuple, raw: Any) -> str:
-    """A dotted key as the user wrote it: tags of unions, which are not keys, are left out."""
-    parts, node = [], raw
-    location = tuple(part for part in location if not _is_tag(part))
-    for index, part in enumerate(location):
-        child = None
-        if isinstance(node, Mapping):
-            child = node.get(part)
-            # `source: {kind: url, url: ...}`: the tag may also be the name of a key.
-            if index < len(location) - 1 and not isinstance(child, Mapping | list):
-                continue
-        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-            child = node[part]
-        parts.append(str(part))
-        node = child
-    return ".".join(parts)
-
-
-def _is_tag(part: Any) -> bool:
-    """Whether a part of a location names an alternative of a union, such as ``literal['zero']``."""
-    return isinstance(part, str) and part.endswith("]") and "[" in part[1:]
-
-
-def _alternatives_left_out(problems: list[dict]) -> list[dict]:
-    """Without what a plain word does wrong as a mapping, and a mapping as a plain word."""
-    kept = []
-    for problem in problems:
-        tags = [part for part in problem["loc"] if _is_tag(part)]
-        is_word = not isinstance(problem["input"], Mapping)
-        is_of_words = problem["type"] == "literal_error" or any(t.startswith("lit") for t in tags)
-        if not tags or is_word == is_of_words or len(problem["loc"]) > 1 + problem["loc"].index(
-            tags[-1]
-        ):  # fmt: skip
-            kept.append(problem)
-    return kept or problems
-
-
-def explain(error: ValidationError, raw: Any, source: str = "params.yaml") -> str:
-    """Render a validation error: one line for each key, its value, and what would be right."""
-    lines, seen = [], set()
-    for problem in _alternatives_left_out(error.errors()):
-        location, kind = problem["loc"], problem["type"]
-        if location and location[-1] == "[key]":
-            location = (*location[:-2], location[-2])
-        key = _key(location, raw)
-        # The active study is an alias: the same mistake is shown once, under studies.
-        if location[:1] == ("study",) and any(line.startswith("studies") for line in seen):
-            continue
-        if kind == "extra_forbidden":
-            allowed = _fields_at(location)
-            text = f"unknown key {str(location[-1])!r}{_suggestion(str(location[-1]), allowed)}"
-        elif kind == "missing":
-            text = "is missing; it is required"
-        elif kind == "value_error":
-            text = problem["msg"].removeprefix("Value error, ")
-        else:
-            value = repr(problem["input"])
-            value = value if len(value) <= 80 else value[:77] + "..."
-            message = problem["msg"].replace("Input should", "should")
-            text = f"is {value}: {message}"
-        seen.add(key)
-        lines.append(f"{source}: {key + ': ' if key else ''}{text}")
-    return "\n".join(dict.fromkeys(lines))
-
-
-def validate(raw: Mapping[str, Any], source: str = "params.yaml") -> Params:
+def validate(
+    raw: Mapping[str, Any], source: str = "params.yaml", place: Place | None = None
+) -> Params:
     """Validate a parsed ``params.yaml``.
 
-    ``study`` may also be the name of a study (``--config study=real``).
+    Parameters
+    ----------
+    raw
+        Its content; ``study`` may also be the name of a study.
+    source
+        Its name, for messages.
+    place
+        Gives the line of a key, where it is known.
 
     Raises
     ------
     ParamsError
-        With one line for each wrong key.
+        With one line for each mistake.
     """
     raw = dict(raw)
     if isinstance(raw.get("study"), str):
-        studies = raw.get("studies") or {}
-        if raw["study"] not in studies:
-            raise ParamsError(
-                f"{source}: study: is {raw['study']!r}, which is not one of studies"
-                f"{_suggestion(raw['study'], studies)}"
-            )
-        raw["study"] = studies[raw["study"]]
+        studies = raw.get("studies")
+        if isinstance(studies, Mapping):
+            if raw["study"] not in studies:
+                raise ParamsError(
+                    f"{source}: study: is {raw['study']!r}, which is not one of studies"
+                    f"{suggestion(raw['study'], studies)}"
+                )
+            raw["study"] = studies[raw["study"]]
     # The active study is an alias of one of the studies.
     wrong = list(unprintable({key: part for key, part in raw.items() if key != "study"}))
     if wrong:
@@ -355,28 +274,46 @@ def validate(raw: Mapping[str, Any], source: str = "params.yaml") -> Params:
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
-        raise ParamsError(explain(error, raw, source)) from None
+        lines = explain(error, raw, Params.model_json_schema, source, place)
+        raise ParamsError("\n".join(lines)) from None
 
 
-def load(path: str | Path = "params.yaml") -> Params:
-    """Read and validate ``params.yaml``.
+def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = None) -> Params:
+    """Read and validate ``params.yaml``: the one reader of ``posenc``, Snakemake and DVC's stages.
+
+    Parameters
+    ----------
+    path
+        The file.
+    config
+        What Snakemake was given as ``--config``: nothing, or ``study``, the name of a study.
 
     Raises
     ------
     ParamsError
-        If the file is absent, not YAML, or wrong.
+        If the file is absent, has two meanings, or is wrong; each line names a place and a way out.
     """
-    from ruamel.yaml import YAML, YAMLError
+    from .yaml_file import YamlError, YamlFile
 
+    for key in config or {}:
+        if key != "study":
+            raise ParamsError(f"--config: {key}: only study=NAME is taken; edit {path} instead")
     try:
-        raw = YAML(typ="safe").load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ParamsError(f"{path}: no such file; run from the project's root") from None
-    except YAMLError as error:
-        raise ParamsError(f"{path}: not valid YAML: {error}") from None
+        file = YamlFile(Path(path))
+    except YamlError as error:
+        raise ParamsError(str(error)) from None
+    raw = file.value
     if not isinstance(raw, dict):
         raise ParamsError(f"{path}: must be a mapping of sections")
-    return validate(raw, str(path))
+    if config:
+        raw = {**raw, "study": str(config["study"])}
+    elif "study" in raw and not isinstance(raw["study"], dict):
+        line, _ = file.place(("study",))
+        raise ParamsError(
+            f"{path}:{line}: study: is {shown(raw['study'])}, which DVC cannot follow: write an "
+            f"alias, as in `study: *{next(iter(raw.get('studies') or ['NAME']))}`"
+        )
+    return validate(raw, str(path), file.place)
 
 
 def json_schema() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .base import Name, Section
+from .base import Documents, Length, Line, Name, Section
 from .experiments import Chosen
 from .measurements import ALWAYS, OPTIONAL
 
@@ -14,11 +14,11 @@ from .measurements import ALWAYS, OPTIONAL
 class Extrapolation(Section):
     """Documents longer than a decoder was trained for (A5)."""
 
-    tokens: Annotated[int, Field(ge=8)]
+    tokens: Annotated[Length, Field(ge=8)]
     """Length that documents are cut to; those that do not reach it are left out."""
-    documents: Annotated[int, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)]
     """How many of the calibration data set's evaluation documents are looked through."""
-    bucket: Annotated[int, Field(ge=1)]
+    bucket: Length
     """Losses are averaged over so many positions."""
     conditions: Annotated[list[Name], Field(min_length=1)]
 
@@ -31,7 +31,7 @@ class Study(Section):
     """
 
     name: Name
-    title: Annotated[str, Field(max_length=300)]
+    title: Annotated[Line, Field(max_length=300)]
     """Shown in the paper, the slides and the report; of any script, in one line."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""

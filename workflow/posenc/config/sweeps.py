@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from .base import Name, Section
+from .base import Length, Line, Name, Section
 from .conditions import Condition
+
+_Tokens: TypeAdapter[int] = TypeAdapter(Annotated[Length, Field(ge=4, strict=True)])
 
 
 class Sweep(Section):
     """Conditions, each under every value of a parameter."""
 
     conditions: Annotated[list[Name], Field(min_length=1)]
-    key: str
+    key: Line
     """What is varied: a dotted key of the conditions such as ``mask.profile.slope``, or ``tokens``,
     the length that documents are cut to."""
     values: Annotated[list[float | int], Field(min_length=2)]
@@ -28,12 +30,12 @@ class Sweep(Section):
         Raises
         ------
         ValueError
-            If a condition does not have the key.
+            If a condition does not have the key, or cannot have the value.
         """
         for name in self.conditions:
             for value in self.values:
                 if self.key == "tokens":
-                    yield name, value, conditions[name], int(value)
+                    yield name, value, conditions[name], _Tokens.validate_python(value)
                 else:
                     yield name, value, _varied(name, conditions[name], self.key, value), None
 

@@ -1,0 +1,101 @@
+"""All three commands read params.yaml alike, and refuse it before any job starts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import ROOT, Project
+
+COMMANDS = {
+    "check": ("posenc", "check"),
+    "snakemake": ("snakemake", "--cores", "1", "--", "data/documents/sample_reviews.parquet"),
+    "dvc": ("dvc", "repro", "documents@sample_reviews"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    """The project without data, in a repository of DVC alone."""
+    folder = tmp_path_factory.mktemp("project")
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--",
+         "Snakefile", "params.yaml", "dvc.yaml", "profiles", "workflow"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in listing.splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    project = Project(folder)
+    project.run("dvc", "init", "--no-scm", "--quiet")
+    return project
+
+
+def write(project: Project, before: str, after: str) -> int:
+    """Write params.yaml with one edit, and return the line of it."""
+    text = (ROOT / "params.yaml").read_text()
+    assert before in text
+    (project.folder / "params.yaml").write_text(text.replace(before, after, 1))
+    return text[: text.index(before)].count("\n") + 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("sample_tokens: 4096", "sample_tokens: 020000", "'020000' without quotes is 20000"),
+        ("sample_tokens: 4096", "sample_tokens: 1:40:00", "'1:40:00' without quotes is"),
+        ("special_tokens: true", "special_tokens: yes", "'yes' without quotes is"),
+        ("learning_rate: 2.0e-3", "learning_rate: .inf", "learning_rate: is inf: should be a fin"),
+        ("sample_questions:", "long:", "'long' names a file of the workflow"),
+    ],
+    ids=["octal", "sexagesimal", "yes", "infinite", "reserved"],
+)
+def test_each_command_refuses_it_with_the_line(project, command, before, after, said):
+    line = write(project, before, after)
+    result = project.run(*COMMANDS[command], check=False)
+    assert result.returncode
+    assert f"params.yaml:{line}: " in result.stdout and said in result.stdout
+    assert result.stdout.count(said) == 1 and "Traceback" not in result.stdout
+    assert not Path(project.folder, "data/raw").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("study: *default", "study: default"), ("  dtype: float16\n", "  dtype: float16\n" * 2)],
+    ids=["a plain name", "a key twice"],
+)
+def test_what_dvc_itself_cannot_read_starts_no_job(project, command, before, after):
+    line = write(project, before, after)
+    result = project.run(*COMMANDS[command], check=False)
+    assert result.returncode and "Traceback" not in result.stdout
+    assert not Path(project.folder, "data/raw").exists()
+    if command != "dvc":  # it says so in its own words
+        assert f"params.yaml:{line + after.count('dtype') // 2}: " in result.stdout
+
+
+def test_numbers_in_scientific_notation_are_numbers_to_all(project):
+    """`dvc exp run -S` writes them so."""
+    write(project, "learning_rate: 2.0e-3", "learning_rate: 5e-05")
+    planned = project.run("snakemake", "--cores", "1", "--dry-run", *COMMANDS["snakemake"][3:])
+    assert "documents" in planned.stdout
+    for command in (COMMANDS["check"], ("posenc", "check", "--write")):
+        project.run(*command)
+    written = (project.folder / "data/config/models/decoder/train.json").read_text()
+    assert '"learning_rate": 5e-05' in written
+
+
+def test_config_chooses_the_study_of_one_call(project):
+    write(project, "study: *default", "study: *default")
+    for study, dataset in (("real", "imdb"), ("default", "sample_reviews")):
+        arguments = ("--cores", "1", "--dry-run", "--config", f"study={study}")
+        planned = project.run("snakemake", *arguments, "--", f"data/documents/{dataset}.parquet")
+        assert "documents" in planned.stdout
+    result = project.run(
+        "snakemake", "--cores", "1", "--dry-run", "--config", "seed=3", check=False
+    )
+    assert "--config: seed: only study=NAME is taken" in result.stdout and result.returncode

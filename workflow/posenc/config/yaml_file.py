@@ -1,0 +1,246 @@
+"""``params.yaml`` as text: one reader for all commands, and the line of each key.
+
+DVC reads the file as YAML 1.2 (ruamel.yaml); PyYAML and many editors still read YAML 1.1, where
+``020000`` is 8192, ``1:40:00`` is 6000 and ``yes`` is true. Here it is YAML 1.2, and what the two
+libraries do not read alike is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+MAX_DEPTH = 20
+"""Of mappings and lists within each other; sections need eight, and Python's stack ends at about
+two hundred."""
+MAX_VALUES = 100_000
+"""Once all aliases are followed; the shipped file has about 3,000."""
+KINDS = ("str", "int", "float", "bool", "null")
+"""What a value can be; the schema has no use for dates, sets or objects."""
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} deep: close a bracket, or indent less"
+_DIFFERENT = "YAML 1.1 and 1.2 read this differently: put texts in quotes"
+_NUMBER = re.compile(
+    r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+"""YAML 1.2.2, section 10.3.2; ruamel.yaml also reads 1_000 and 0b11."""
+_TAG = "tag:yaml.org,2002:"
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class YamlError(ValueError):
+    """The text cannot be read, or has two meanings; each line of the message names its place."""
+
+
+class YamlFile:
+    """A file, read.
+
+    Attributes
+    ----------
+    value
+        Its content, as YAML 1.2.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        text = _text(path)
+        reader = YAML(typ="safe", pure=True)
+        try:
+            _check_depth(path, text)
+            other = yaml.compose(text, _Loader)
+            self._root = reader.compose(text)
+            self.value: Any = None
+            if self._root is None:
+                return
+            problems = list(_Comparison(reader).problems(self._root, other))
+            if problems:
+                raise YamlError("\n".join(f"{path}:{problem}" for problem in problems))
+            self.value = reader.constructor.construct_document(self._root)
+        except (YAMLError, yaml.YAMLError) as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f"{mark.line + 1}:" if mark else ""
+            said = [getattr(error, part, None) for part in ("context", "problem")]
+            what = ": ".join(filter(None, said)) or str(error).splitlines()[0]
+            raise YamlError(f"{path}:{line} not valid YAML: {what}") from None
+
+    def place(self, location: tuple) -> tuple[int, int]:
+        """Where a key or an item is, or the innermost mapping that should have it.
+
+        Parameters
+        ----------
+        location
+            Keys and indices, from the outside.
+
+        Returns
+        -------
+        tuple of int
+            Its line, from 1, and a number that is the same for all aliases of one value.
+        """
+        node, line = self._root, 1
+        for part in location:
+            found = None
+            if isinstance(node, MappingNode):  # merged keys come first, so the last one holds
+                found = next((pair for pair in reversed(node.value) if pair[0].value == part), None)
+            elif isinstance(node, SequenceNode) and isinstance(part, int):
+                found = (node.value[part],) * 2 if part < len(node.value) else None
+            if found is None:
+                break
+            node, line = found[1], found[0].start_mark.line + 1
+        return line, id(node)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise YamlError(f"{path}: no such file; run from the project's root") from None
+    except OSError as error:
+        raise YamlError(f"{path}: {error.strerror}") from None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise YamlError(
+            f"{path}:{line}: byte {error.start} ({data[error.start]:#04x}) is not UTF-8: save the "
+            f"file as UTF-8"
+        ) from None
+
+
+def _check_depth(path: Path, text: str) -> None:
+    """Refuse what would exhaust the stack of either library; events need none."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise YamlError(f"{path}:{event.start_mark.line + 1}: {_TOO_DEEP}")
+
+
+class _Comparison:
+    """What YAML 1.1 and 1.2 make of the same text, node by node."""
+
+    def __init__(self, reader: YAML) -> None:
+        self._now, self._then = reader.constructor, yaml.SafeLoader("")
+        self._seen: set[tuple[int, int]] = set()
+        self._open: set[int] = set()
+        self._extent: dict[int, tuple[int, int]] = {}  # depth, and values with all aliases followed
+        self._too_large = False
+
+    def problems(self, node: Any, other: Any, key: str = "") -> Iterator[str]:
+        """What differs or is not allowed: a line number, the key, and the way out.
+
+        Parameters
+        ----------
+        node, other
+            What YAML 1.2 and YAML 1.1 make of it.
+        key
+            Where it is.
+        """
+        at = _at(node, key)
+        if id(node) in self._open:
+            yield f"{at}is an alias of what it stands in: name another anchor"
+        elif (id(node), id(other)) in self._seen:
+            return
+        elif type(node).__name__ != type(other).__name__:
+            yield f"{at}{_DIFFERENT}"
+        elif isinstance(node, ScalarNode):
+            yield from self._of_scalar(node, other, at)
+        elif node.tag not in (f"{_TAG}map", f"{_TAG}seq"):
+            yield f"{at}has the tag {node.tag}: leave it out"
+        elif len(node.value) != len(other.value):
+            yield f"{at}{_DIFFERENT}"
+        else:
+            self._open.add(id(node))
+            if isinstance(node, MappingNode):
+                yield from self._of_keys(node, other, key)
+            parts = _parts(node)
+            for (name, part), (_, part_then) in zip(parts, _parts(other), strict=True):
+                yield from self.problems(part, part_then, f"{key}.{name}".lstrip("."))
+            self._open.remove(id(node))
+            yield from self._of_extent(node, [part for _, part in parts], at)
+        self._seen.add((id(node), id(other)))
+
+    def _of_extent(self, node: Any, parts: list[Any], at: str) -> Iterator[str]:
+        depths, sizes = zip((0, 0), *(self._extent.get(id(p), (0, 1)) for p in parts), strict=True)
+        depth, size = 1 + max(depths), 1 + sum(sizes)
+        self._extent[id(node)] = depth, size
+        if self._too_large:  # as is all that holds it
+            return
+        self._too_large = depth > MAX_DEPTH or size > MAX_VALUES
+        if depth > MAX_DEPTH:
+            yield f"{at}{_TOO_DEEP}"
+        elif size > MAX_VALUES:
+            yield f"{at}has more than {MAX_VALUES:,} values with its aliases: use fewer"
+
+    def _of_keys(self, node: Any, other: Any, key: str) -> Iterator[str]:
+        seen: dict[str, int] = {}
+        for (name, value), (name_then, _) in zip(node.value, other.value, strict=True):
+            at, tags = _at(name, key), {name.tag, name_then.tag}
+            if not isinstance(name, ScalarNode) or name.value != name_then.value:
+                yield f"{at}a key must be a word that every reader reads alike"
+                continue
+            if name.value in seen:
+                first = seen[name.value]
+                yield f"{at}the key {_shown(name.value)} is there twice, first in line {first}"
+            elif tags == {f"{_TAG}merge"}:
+                merged = value.value if isinstance(value, SequenceNode) else [value]
+                if not all(isinstance(one, MappingNode) for one in merged):
+                    yield f"{at}<< takes the alias of a mapping, as in <<: *name"
+            elif tags != {f"{_TAG}str"}:
+                yield f"{at}the key {name.value} is not a word to every reader: put it in quotes"
+            seen[name.value] = name.start_mark.line + 1
+
+    def _of_scalar(self, node: Any, other: Any, at: str) -> Iterator[str]:
+        kind, shown = node.tag.removeprefix(_TAG), _shown(node.value)
+        if node.tag == other.tag == f"{_TAG}str" and node.value == other.value:
+            return
+        if kind in ("int", "float") and len(node.value) > 100:
+            yield f"{at}{shown} is too long for a number: put it in quotes if it is text"
+        elif kind not in KINDS:
+            yield f"{at}{shown} is read as {kind}: put it in quotes if it is text"
+        else:
+            yield from self._of_value(kind, node, other, f"{at}{shown}")
+
+    def _of_value(self, kind: str, node: Any, other: Any, at: str) -> Iterator[str]:
+        try:
+            now, then = self._now.construct_object(node), self._then.construct_object(other)
+        except (ValueError, KeyError, AttributeError, YAMLError, yaml.YAMLError):
+            yield f"{at} cannot be read as {kind}: put it in quotes if it is text"
+            return
+        if kind in ("int", "float") and not _NUMBER.fullmatch(node.value):
+            yield f"{at} is a number to some readers of YAML only: write {_shown(now)}"
+            return
+        alike = type(now) is type(then) and (now == then or now != now)
+        # DVC writes 5e-05, and every command here reads the number. YAML 1.1 sees a word, which no
+        # field of numbers takes.
+        if not alike and not (kind == "float" and isinstance(then, str)):
+            yield (
+                f"{at} without quotes is {_shown(now)} in YAML 1.2 and {_shown(then)} in "
+                f"YAML 1.1: write the one that you mean"
+            )
+
+
+def _parts(node: Any) -> list[tuple[Any, Any]]:
+    """Keys, or indices, and nodes of a mapping or a list."""
+    if isinstance(node, MappingNode | yaml.MappingNode):
+        return [(name.value, value) for name, value in node.value]
+    return list(enumerate(node.value))
+
+
+def _at(node: Any, key: str) -> str:
+    return f"{node.start_mark.line + 1}: {key}: " if key else f"{node.start_mark.line + 1}: "
+
+
+def _shown(value: Any) -> str:
+    """A value as YAML, on one line; the beginning of a long one."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from posenc import agreement
+from posenc import agreement, recovery
 from posenc.files import LONG_AGO
+from posenc.verification import verify_files
 
 
 @pytest.mark.parametrize(
@@ -84,8 +86,10 @@ stages:
 class Workflow:
     """Two jobs: data/a.json is a.txt, data/b.json is both."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, made: bool = False) -> None:
         self.folder = folder
+        if made:
+            return
         (folder / "Snakefile").write_text(SNAKEFILE)
         (folder / "dvc.yaml").write_text(STAGES)
         (folder / "a.txt").write_text("a1\n")
@@ -123,12 +127,19 @@ class Workflow:
         return (self.folder / name).read_text()
 
 
-@pytest.fixture
-def workflow(tmp_path) -> Workflow:
-    made = Workflow(tmp_path)
+@pytest.fixture(scope="module")
+def finished_workflow(tmp_path_factory) -> Path:
+    made = Workflow(tmp_path_factory.mktemp("workflow"))
     assert made.snakemake() == ["a", "b"]
     assert made.snakemake() == []
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def workflow(finished_workflow, tmp_path) -> Workflow:
+    """A copy of the finished one, dates included."""
+    shutil.copytree(finished_workflow, tmp_path / "workflow")
+    return Workflow(tmp_path / "workflow", made=True)
 
 
 def test_after_a_failed_job_the_earlier_result_is_not_current(workflow):
@@ -200,7 +211,8 @@ def test_an_input_that_is_saved_while_the_job_runs_is_read_again(workflow):
         [str(Path(sys.executable).with_name("snakemake")), "--cores", "1"],
         cwd=workflow.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    while workflow.read("data/b.json") != "a1\nb2\n":
+    made = workflow.folder / "data/b.json"
+    while not made.exists() or made.read_text() != "a1\nb2\n":
         assert run.poll() is None
     workflow.write("b.txt", "b3\n")
     assert run.wait(timeout=60) == 0
@@ -294,3 +306,56 @@ def test_parts_of_a_capture_matter_only_together(tmp_path, monkeypatch):
 
 def test_the_date_of_what_is_made_again_is_one_that_snakemake_takes():
     assert LONG_AGO > 0
+
+
+@pytest.mark.parametrize("name", ["data/a.json", "data/b.json"])
+def test_bit_rot_is_found_by_reading_and_mended_by_either_front_end(workflow, monkeypatch, name):
+    workflow.dvc("commit", "--force", "--quiet")
+    assert workflow.snakemake() == [], "what DVC linked again is known"
+    monkeypatch.chdir(workflow.folder)
+    assert verify_files() == ([], 2, len("a1\n") + len("a1\nb1\n"))
+    path = workflow.folder / name
+    whole = path.read_text()
+    for mend in (lambda: workflow.snakemake(), lambda: workflow.dvc("repro")):
+        before = path.stat()
+        path.write_text(whole.replace("a", "A"))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert workflow.snakemake("-n") == [], "no date tells"
+        assert verify_files()[0] == [Path(name)]
+        mend()
+        assert path.read_text() == whole
+        assert workflow.snakemake() == []
+        assert verify_files()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "removed"),
+    [
+        ("", True),
+        ('{"write": {}, "read', True),
+        ("[]", True),
+        ('{"write": {}, "read": {}}', False),
+        (None, False),
+    ],
+)
+def test_a_list_of_paths_in_use_that_was_cut_is_removed(tmp_path, content, removed):
+    """DVC writes it in place, and no DVC starts while it is cut."""
+    path = tmp_path / ".dvc/tmp/rwlock"
+    path.parent.mkdir(parents=True)
+    if content is not None:
+        path.write_text(content)
+    said = []
+    recovery.recover(tmp_path, said.append)
+    assert path.exists() is (content is not None and not removed)
+    assert len(said) == removed
+
+
+def test_dvc_starts_again_after_recovery(workflow):
+    workflow.dvc("commit", "--force", "--quiet")
+    workflow.write("b.txt", "b2\n")
+    cut = workflow.folder / ".dvc/tmp/rwlock"
+    cut.write_text('{"write"')
+    assert "corrupted" in workflow.dvc("repro")
+    recovery.recover(workflow.folder, print)
+    assert "corrupted" not in workflow.dvc("repro")
+    assert workflow.read("data/b.json") == "a1\nb2\n"

@@ -39,8 +39,8 @@ class Copy(Project):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The tiny study, in which nothing was run."""
-    return make_project(tmp_path_factory.mktemp("tiny") / "project")
+    """The core study, in which nothing was run."""
+    return make_project(tmp_path_factory.mktemp("tiny") / "project", core=True)
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def test_a_read_only_part_of_a_copy_is_named(exported):
     assert f"{exported.folder}/data/config" in line
 
 
-def test_a_finished_study_without_git_is_finished(finished, tmp_path):
-    copy = Copy(finished.copy(tmp_path / "copy").folder)
+def test_a_finished_study_without_git_is_finished(core, tmp_path):
+    copy = Copy(core.copy(tmp_path / "copy").folder)
     shutil.rmtree(copy.folder / ".git")
     assert "Nothing to be done" in copy.snakemake("--dry-run").stdout
     assert copy.run("posenc", "record", "--optional").stdout.count("not recorded in DVC") == 1

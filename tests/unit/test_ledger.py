@@ -244,6 +244,14 @@ def test_a_list_of_masks_stands_for_its_folder(persistence):
     assert module.damaged_part(path) == path
     # Any other file stands for itself.
     assert module.damaged_part(folder / "fitted.json") is None
+    # What is beside it was there before.
+    os.utime(path, (100.0, 100.0))
+    for other in ("fitted.json", "fitted.safetensors"):
+        os.utime(folder / other, (100.0, 100.0))
+    assert module.is_last_of_folder(path)
+    os.utime(folder / "fitted.safetensors", (100.5, 100.5))
+    assert not module.is_last_of_folder(path)
+    assert module.is_last_of_folder(folder / "fitted.json")
 
 
 def test_the_record_of_a_file_that_was_put_back_is_snakemake_s(persistence):

@@ -23,6 +23,7 @@ from .ledger import (
     STANDS_FOR_FOLDER,
     Ledger,
     damaged_part,
+    is_last_of_folder,
     read_record,
     record_path,
     was_edited_meanwhile,
@@ -95,7 +96,7 @@ def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
             record = read(path)
             if record is None or was_edited_meanwhile(record, made):
                 continue
-            if damaged_part(path) is not None:
+            if not is_last_of_folder(path):
                 continue
             ledger.add(path, record)
             grown = True

@@ -117,6 +117,17 @@ def damaged_part(path: Path) -> Path | None:
     return None
 
 
+def is_last_of_folder(path: Path) -> bool:
+    """Whether no file that another one stands for was written after it.
+
+    Then the job that has just made it made these, and they need not be read again.
+    """
+    if path.name not in STANDS_FOR_FOLDER:
+        return True
+    made = path.stat().st_mtime
+    return all(other.stat().st_mtime <= made for other in path.parent.iterdir())
+
+
 class Ledger:
     """The contents of files, and the jobs that made them, on disk.
 

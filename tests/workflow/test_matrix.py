@@ -155,6 +155,22 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert agree(clone)
 
 
+def test_an_edit_and_back_without_a_record(project):
+    """What DVC brings back is recognised by its bytes, also where Snakemake had made it itself."""
+    before, params = artifacts(project), (project.folder / "params.yaml").read_bytes()
+    project.edit(SEED, 5)
+    project.snakemake()
+    made = artifacts(project)
+    assert made != before
+    (project.folder / "params.yaml").write_bytes(params)
+    project.run("dvc", "checkout", "--force")
+    assert artifacts(project) == before
+    assert agree(project)
+    # Forth again, by hand: the edit's own results are known, too.
+    project.edit(SEED, 5)
+    assert project.planned() == PERPLEXITY_JOBS
+
+
 def test_experiments(project):
     before = artifacts(project)
     # Apart from the workspace: nothing here changes.

@@ -18,7 +18,7 @@ from tests.faults.kills import (
     strays,
     wait_for,
 )
-from tests.workflow.test_front_ends import artifacts
+from tests.workflow.test_front_ends import artifacts, edited
 
 FORCED_TRAINING = ("dvc", "repro", "--single-item", "--force", "train@decoder")
 TRAIN = "posenc.steps.train"
@@ -56,6 +56,11 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
     assert "lock" in second.stdout.lower()
     assert "killed" not in second.stdout
     finished.snakemake("--dry-run")  # is answered meanwhile
+    # The jobs that follow read what was written for this run: an edit waits.
+    with edited(finished, "measurements.perplexity.seed", 5):
+        waiting = finished.snakemake("--dry-run", check=False)
+        assert waiting.returncode == 1
+        assert "edited while a run is at work" in waiting.stdout
     assert writing.exists()
     for process in held:
         process.resume()

@@ -19,6 +19,21 @@ include: "workflow/rules/page.smk"
 
 OUTPUTS = outputs()
 GONE = []
+EXPECTED = (
+    agreement.AgreementError,
+    ledger.LedgerError,
+    place.ReadOnlyError,
+    recovery.BusyError,
+)
+
+
+def remember():
+    """Take in what was finished; where there is no room for it, the next run does."""
+    try:
+        agreement.remember(OUTPUTS)
+    except ledger.LedgerError as error:
+        say(str(error))
+
 
 if STANDS_ALONE and not recovery.is_running(Path.cwd()):
     if reason := place.without_dvc(Path.cwd()):
@@ -30,7 +45,7 @@ if STANDS_ALONE and not recovery.is_running(Path.cwd()):
             GONE = agreement.agree(OUTPUTS, STUDY.name, say)
         if not workflow.dryrun:
             DVC_LOCK = agreement.hold_dvc_lock()
-    except (agreement.AgreementError, place.ReadOnlyError, recovery.BusyError) as error:
+    except EXPECTED as error:
         raise WorkflowError(str(error))
 
 
@@ -49,11 +64,11 @@ rule all:
 # DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
     if STANDS_ALONE:
-        agreement.remember(OUTPUTS)
+        remember()
         if STUDY.documents:
             print(latex.closing_line())
 
 
 onerror:
     if STANDS_ALONE:
-        agreement.remember(OUTPUTS)
+        remember()

@@ -13,7 +13,7 @@ from snakemake.persistence.file import FilePersistence
 
 from posenc import ledger as module
 from posenc.files import write_sealed
-from posenc.ledger import PLACE, Ledger, read_record, record_path, was_edited_meanwhile
+from posenc.ledger import PLACE, Ledger, LedgerError, read_record, record_path, was_edited_meanwhile
 
 
 @pytest.fixture
@@ -151,7 +151,8 @@ def test_a_file_is_recognised_whoever_put_it_there(persistence):
         job = ledger.made_by(path)
         assert ledger.changed_inputs(job) == ["data/config.json"]
         assert job.mtime < made
-        source.write_text("1")
+    source.write_text("1")
+    with Ledger() as ledger:
         assert ledger.changed_inputs(job) == []
         # With its own date and its own record, Snakemake knows it.
         ledger.put_back(path, job)
@@ -189,6 +190,18 @@ def test_only_the_last_contents_are_kept(persistence):
     assert known == [False] * 3 + [True] * module.KEPT
     with sqlite3.connect(PLACE) as database:
         assert database.execute("SELECT count(*) FROM jobs").fetchone() == (module.KEPT,)
+
+
+def test_a_disk_without_room_is_said_in_one_line(persistence, monkeypatch):
+    path = Path("data/a")
+    path.write_text("a")
+    with (
+        pytest.raises(LedgerError, match=r"posenc\.sqlite cannot be written: .*full"),
+        Ledger() as ledger,
+    ):
+        ledger._database.execute("PRAGMA max_page_count = 1")
+        for number in range(500):
+            ledger.add(path, finish(persistence, "data/a", params=["x" * 500 + str(number)]))
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 cut", b"\0" * 5000])

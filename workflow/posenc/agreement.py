@@ -77,7 +77,7 @@ def overlap(one: str, other: str) -> bool:
 def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
     """Take what Snakemake has finished into the ledger, while its files are as it left them.
 
-    To be called before ``data/config`` is written, and when a run ends.
+    To be called when a run ends, and before the next is planned.
 
     Parameters
     ----------

@@ -155,9 +155,13 @@ def record(
 @app.command()
 def verify() -> None:
     """Read every file of the study again, and mark what is damaged, so that it is made again."""
+    from .ledger import LedgerError
     from .verification import verify_files
 
-    damaged, count, size = verify_files()
+    try:
+        damaged, count, size = verify_files()
+    except LedgerError as error:
+        _stop(str(error))
     for path in damaged:
         print(f"damaged: {path}", file=sys.stderr)
     if damaged:

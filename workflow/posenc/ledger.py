@@ -44,17 +44,24 @@ CREATE TABLE IF NOT EXISTS settled (
 """
 
 
+class LedgerError(RuntimeError):
+    """The ledger cannot be read or written."""
+
+
 class Job(NamedTuple):
     """A job that Snakemake finished.
 
     Attributes
     ----------
+    number
+        In the ledger.
     record
         Snakemake's record of it, without dates.
     mtime
         When the output was made, in nanoseconds.
     """
 
+    number: int
     record: dict[str, Any]
     mtime: int
 
@@ -147,6 +154,7 @@ class Ledger:
             place.unlink(missing_ok=True)
             self._open()
         self._jobs: dict[int, dict[str, Any]] = {}
+        self._changed: dict[int, list[str]] = {}
 
     def _open(self) -> None:
         self._database = sqlite3.connect(self._place, timeout=60)
@@ -165,9 +173,14 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._database.commit()
-        self._database.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._database.commit()
+            self._database.close()
+        except sqlite3.Error as failure:
+            error = failure
+        if isinstance(error, sqlite3.Error):
+            raise LedgerError(f"{self._place} cannot be written: {error}") from None
 
     # --- Contents -------------------------------------------------------------------------------
 
@@ -177,14 +190,18 @@ class Ledger:
             stat = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        signature = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
-        name = str(path)
-        known = self._seen.get(name)
-        if known is None or known[:3] != signature:
-            known = (*signature, sha256_file(path))
-            self._seen[name] = known
-            self._database.execute("INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?)", (name, *known))
+        known = self._seen.get(str(path))
+        if known is None or known[:3] != (stat.st_size, stat.st_mtime_ns, stat.st_ino):
+            known = self._see(path, stat, sha256_file(path))
         return known[3]
+
+    def _see(self, path: Path | str, stat: os.stat_result, content: str) -> tuple:
+        known = (stat.st_size, stat.st_mtime_ns, stat.st_ino, content)
+        self._seen[str(path)] = known
+        self._database.execute(
+            "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?)", (str(path), *known)
+        )
+        return known
 
     # --- What files were made of ----------------------------------------------------------------
 
@@ -208,7 +225,7 @@ class Ledger:
     def left_by(self, path: Path) -> Job:
         """The job that made a file that is as it was left."""
         _, mtime, _, _, job = self._settled[str(path)]
-        return Job(self._record(job), mtime)
+        return Job(job, self._record(job), mtime)
 
     def made_by(self, path: Path) -> Job | None:
         """The job that made a file with exactly these bytes, if it was ever seen."""
@@ -216,7 +233,7 @@ class Ledger:
             "SELECT job, mtime FROM made WHERE path = ? AND content = ?",
             (str(path), self.content(path)),
         ).fetchone()
-        return Job(self._record(row[0]), row[1]) if row else None
+        return Job(row[0], self._record(row[0]), row[1]) if row else None
 
     def add(self, path: Path, record: Mapping[str, Any]) -> None:
         """Note that the job of a record made a file as it is now."""
@@ -244,14 +261,14 @@ class Ledger:
 
     def put_back(self, path: Path, job: Job) -> None:
         """Give a file the date and Snakemake the record that belong to these bytes."""
+        content = self.content(path)
+        assert content is not None, f"{path} is gone"
         os.utime(path, ns=(job.mtime, job.mtime))
+        self._see(path, path.stat(), content)
         end = path.stat().st_mtime
         write_json(record_path(path), {**job.record, "starttime": end, "endtime": end})
         record_path(path, INCOMPLETE).unlink(missing_ok=True)
-        (number,) = self._database.execute(
-            "SELECT job FROM made WHERE path = ? AND content = ?", (str(path), self.content(path))
-        ).fetchone()
-        self._note(path, number)
+        self._note(path, job.number)
 
     def forget_unused(self) -> None:
         """Drop the jobs that no file is known by any more."""
@@ -259,11 +276,13 @@ class Ledger:
 
     def changed_inputs(self, job: Job) -> list[str]:
         """Inputs of a job that are there, and are not what the job read."""
-        return [
-            path
-            for path, checksum in job.inputs.items()
-            if (content := self.content(path)) is not None and f"sha256:{content}" != checksum
-        ]
+        if job.number not in self._changed:
+            self._changed[job.number] = [
+                path
+                for path, checksum in job.inputs.items()
+                if (content := self.content(path)) is not None and f"sha256:{content}" != checksum
+            ]
+        return self._changed[job.number]
 
     def _record(self, job: int) -> dict[str, Any]:
         if job not in self._jobs:

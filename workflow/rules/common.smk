@@ -9,7 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc import agreement, latex, place, plan, recovery
+from posenc import agreement, latex, ledger, place, plan, recovery
 from posenc.config import params as schema
 from posenc.config.measurements import OPTIONAL
 from posenc.documents import DOCUMENTS, FIGURES, TABLES

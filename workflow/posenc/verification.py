@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tqdm import tqdm
+
 from .files import mark_for_remaking, sha256_file
 from .ledger import STANDS_FOR_FOLDER, Ledger, parts_of
 
@@ -39,5 +41,6 @@ def _damaged(expected: dict[Path, str]) -> list[Path]:
     """Files that are gone, or whose bytes have another SHA-256."""
     paths = [path for path in sorted(expected) if path.exists()]
     with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter free
-        found = dict(zip(paths, pool.map(sha256_file, paths), strict=True))
+        read = tqdm(pool.map(sha256_file, paths), "verify", len(paths), unit="file", leave=False)
+        found = dict(zip(paths, read, strict=True))
     return [path for path in sorted(expected) if found.get(path) != expected[path]]

@@ -1,0 +1,360 @@
+"""Each printed number of an experiment is the one that its key names, in the unit of its text.
+
+Every number of a made-up measurement is another one; the table below says, by hand, where each key
+takes its number from. A wrong entry, a missing factor of 100 or two that are swapped show.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from posenc import experiment_numbers as numbers
+from posenc import experiment_tables as tables
+from posenc.entries import NotRun, Number
+from posenc.results import Results
+
+from . import synthetic_experiments as made_up
+
+
+def distinct(value: Any, count: Iterator[int] | None = None) -> Any:
+    """A copy in which every number, and each bound of an interval, is another one.
+
+    Numbers that entries are looked up by (weights, seeds, layers, hops, flags) stay.
+    """
+    count = itertools.count(1) if count is None else count
+    kept = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence"}
+    if isinstance(value, dict):
+        return {
+            key: copy.deepcopy(part) if key in kept else distinct(part, count)
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [distinct(part, count) for part in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return next(count) + 0.5
+    return value
+
+
+def at(measurement: Any, path: str) -> Any:
+    """The part of a measurement at a path such as ``cells[pretrained=True].accuracy``."""
+    for step in re.split(r"\.(?![^\[]*\])", path):  # not within brackets
+        name, _, chosen = step.partition("[")
+        measurement = measurement[int(name) if name.lstrip("-").isdigit() else name]
+        if not chosen:
+            continue
+        wanted = dict(pair.split("=") for pair in chosen.rstrip("]").split(","))
+        found = [
+            entry
+            for entry in measurement
+            if all(str(entry[key]) == text for key, text in wanted.items())
+        ]
+        assert len(found) == 1, (step, len(found))
+        measurement = found[0]
+    return measurement
+
+
+DOWNSTREAM = "results[task={task},method={method},positions={positions}]"
+CELL = "cells[pretrained={pretrained},auxiliary={auxiliary},architecture={architecture}]"
+OLD, LOSS = {True: "pretrained", False: "new"}, {True: "auxiliary", False: "plain"}
+PERCENT, PLAIN = 100, 1
+EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
+    "downstream": {
+        "chance": ("chance", PERCENT),
+        "documents.training": ("documents.training", PLAIN),
+        "documents.test": ("documents.test", PLAIN),
+        **{
+            f"{task}.{method}.{positions}.{key}": (
+                DOWNSTREAM.format(task=task, method=method, positions=positions) + f".{key}",
+                PLAIN if key == "order_sensitivity" else PERCENT,
+            )
+            for task in ("sentiment", "word_swap")
+            for method in ("frozen", "fine_tuned")
+            for positions in ("intact", "zero")
+            for key in ("accuracy", "accuracy_shuffled", "changed", "order_sensitivity")
+            if (task, positions, key) != ("word_swap", "zero", "order_sensitivity")
+        },
+        **{
+            f"{task}.{method}.gain": (f"gains[task={task},method={method}].gain", PERCENT)
+            for task in ("sentiment", "word_swap")
+            for method in ("frozen", "fine_tuned")
+        },
+        "control.frozen.accuracy": ("control[method=frozen].accuracy", PERCENT),
+        "control.fine_tuned.p_value": ("control[method=fine_tuned].p_value", PLAIN),
+    },
+    "superposition": {
+        "chance": ("chance.both", PERCENT),
+        "pairs": ("images.pairs", PLAIN),
+        "affine_gap": ("affine_gap", PLAIN),
+        "published": ("published.both", PERCENT),
+        **{
+            f"{name}.{key}": (f"classifiers[name={name}].{path}", factor)
+            for name in ("relu", "affine", "logistic_regression")
+            for key, path, factor in (
+                ("accuracy", "accuracy", PERCENT),
+                ("both", "mixtures[weight=0.5].inputs.both", PERCENT),
+                ("outputs", "mixtures[weight=0.5].outputs.both", PERCENT),
+                ("gap", "mixtures[weight=0.5].gap.logits", PLAIN),
+                ("numbers", "numbers", PLAIN),
+            )
+        },
+        "difference.logistic_regression": (
+            "differences[weight=0.5].logistic_regression", PERCENT,
+        ),
+        "difference.outputs": ("differences[weight=0.5].outputs", PERCENT),
+    },
+    "tokenizers": {
+        f"english.none.{kind}.{key}": (
+            f"{entries}[dataset=english,normalization=none,kind={kind}].{path}", PLAIN,
+        )
+        for kind in ("whitespace", "character", "bpe", "unigram")
+        for key, entries, path in (
+            ("bits_per_byte", "tokenizers", "bits_per_byte.total"),
+            ("bits_per_original_byte", "tokenizers", "bits_per_original_byte.total"),
+            ("spelling", "tokenizers", "bits_per_byte.spelling"),
+            ("vocabulary", "tokenizers", "vocabulary"),
+            ("tokens_per_byte", "tokenizers", "fertility.per_byte"),
+            ("unknown", "tokenizers", "unknown.bytes"),
+            ("round_trip", "tokenizers", "round_trip"),
+            ("against_bpe", "differences", "bits_per_byte"),
+        )
+        if not (kind == "bpe" and key == "against_bpe")
+    }
+    | {
+        f"my_japanese.NFKC.{kind}.change": (
+            f"normalizations[dataset=my_japanese,kind={kind}].bits_per_original_byte", PLAIN,
+        )
+        for kind in ("whitespace", "bpe")
+    },
+    "scaling": {
+        f"{name}.{kind}.{key}": (f"dimensions.{place}.{kind}.{path}", PLAIN)
+        for name, place in (("narrow", "1"), ("wide", "-1"))
+        for kind in ("raw", "scaled")
+        for key, path in (
+            ("variance", "variance"), ("largest", "largest"), ("frobenius", "frobenius"),
+            ("median", "median.frobenius"),
+        )
+    },
+    "pretraining": {
+        "chance": ("chance", PERCENT),
+        "auxiliary_weight": ("auxiliary_weight", PLAIN),
+        "difference": ("parameters.relative_difference", PERCENT),
+        "parameters.lstm": ("parameters.lstm", PLAIN),
+        **{
+            f"language_model.{name}.{key}": (
+                f"language_models[architecture={name}].test.{key}", PLAIN,
+            )
+            for name in ("transformer", "lstm")
+            for key in ("perplexity", "bits_per_byte")
+        },
+        **{
+            f"{OLD[old]}.{LOSS[loss]}.{name}.accuracy": (
+                CELL.format(pretrained=old, auxiliary=loss, architecture=name) + ".accuracy",
+                PERCENT,
+            )
+            for old in (True, False)
+            for loss in (True, False)
+            for name in ("transformer", "lstm")
+        },
+        **{
+            f"effect.{factor}": (f"effects[factor={factor}].average", PERCENT)
+            for factor in ("pretrained", "auxiliary", "architecture")
+        },
+        **{
+            f"ablation.{factor}": (f"effects[factor={factor}].settings.0.difference", PERCENT)
+            for factor in ("pretrained", "auxiliary", "architecture")
+        },
+        "transfer.embeddings": ("transfer.0.gain", PERCENT),
+        "transfer.all": ("transfer.-1.gain", PERCENT),
+    },
+    "memory_networks": {
+        "training_stories": ("training_stories", PLAIN),
+        "test_stories": ("test_stories", PLAIN),
+        **{
+            f"{task}.end_to_end.{hops}.{'words' if sees else 'bag'}.error": (
+                f"cells[task={task},network=end_to_end,hops={hops},positions={sees}].error",
+                PERCENT,
+            )
+            for task in ("one_fact", "two_facts", "order")
+            for hops in (1, 2, 3)
+            for sees in (True, False)
+        },
+        **{
+            f"{task}.dynamic.error": (f"cells[task={task},network=dynamic].error", PERCENT)
+            for task in ("one_fact", "order")
+        },
+    },
+}  # fmt: skip
+MEASURED: dict[str, Callable[[], dict]] = {
+    "downstream": lambda: made_up.downstream("minilm", "reviews"),
+    "superposition": made_up.superposition,
+    "tokenizers": lambda: made_up.tokenizers(["english", "my_japanese"]),
+    "scaling": made_up.scaling,
+    "pretraining": lambda: made_up.pretraining("reviews"),
+    "memory_networks": made_up.memory_networks,
+}
+
+
+def expected(value: Any, factor: int) -> Number:
+    """What a document prints of an estimate, or of a number without an interval."""
+    if isinstance(value, dict):
+        return Number(*(factor * value[key] for key in ("value", "low", "high")))
+    return Number(factor * value)
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_each_key_names_its_own_number(kind):
+    measurement = distinct(MEASURED[kind]())
+    found = getattr(numbers, kind)(measurement)
+    for key, (path, factor) in EXPECTED[kind].items():
+        assert found[key] == expected(at(measurement, path), factor), key
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_the_table_above_is_worth_something(kind):
+    """Numbers differ, so that one in the place of another is seen."""
+    measurement = distinct(MEASURED[kind]())
+    values = [at(measurement, path) for path, _ in EXPECTED[kind].values()]
+    plain = [value["value"] if isinstance(value, dict) else value for value in values]
+    assert len(set(plain)) == len(plain) > 5
+
+
+def test_what_was_not_run_says_why():
+    measurement = made_up.downstream("minilm", "reviews")
+    found = numbers.downstream(measurement)
+    assert found["word_swap.frozen.zero.order_sensitivity"] == NotRun(
+        "1 of 3 classifiers give all documents one label"
+    )
+    assert numbers.superposition(made_up.superposition())["resnet_50.both"] == NotRun(
+        "needs the weights of resnet-50"
+    )
+    measurement["results"] = measurement["results"][:1]
+    assert numbers.downstream(measurement)["word_swap.frozen.zero.accuracy"] == NotRun(
+        "the experiment has no such task"
+    )
+
+
+def test_hard_attention_compares_each_baseline_with_none():
+    measurement = distinct(made_up.hard_attention({"model": "m", "dataset": "d"}, True))
+    found = numbers.hard_attention(measurement)
+    for key, path in {
+        "queries": "tokens", "entropy": "entropy", "uniform": "uniform", "soft": "soft",
+        "hard": "hard", "mean": "baselines[name=mean].ratio",
+        "optimal": "baselines[name=optimal].ratio",
+        "mean_over_optimal": "baselines[name=mean].over_optimal",
+        "worse": "baselines[name=mean].worse",
+        "samples": "baselines[name=none].samples_to_signal",
+        "samples_optimal": "baselines[name=optimal].samples_to_signal",
+    }.items():  # fmt: skip
+        assert found[key] == expected(at(measurement, path), PLAIN), key
+    assert set(found) == set(numbers.HARD_ATTENTION)
+
+
+def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
+    measurement = distinct(made_up.embedding_sums("m", True))
+    found = numbers.embedding_sums(measurement)
+    for key, path in {
+        "both": "model.-1.weights[weight=0.5].cosine.both",
+        "both_centred": "centred.-1.weights[weight=0.5].cosine.both",
+        "gaussian": "gaussian.-1.weights[weight=0.5].cosine.both",
+        "inner_product": "model.-1.weights[weight=0.5].inner_product.both",
+        "pairs": "pairs", "rows": "rows",
+        "needed": "needed_dimensions[weight=0.5].dimensions",
+    }.items():  # fmt: skip
+        assert found[key] == expected(at(measurement, path), PLAIN), key
+    assert set(found) == set(numbers.EMBEDDING_SUMS)
+
+
+# --- Tables ---------------------------------------------------------------------------------------
+
+
+def table(kind: str, measurement: dict) -> list[list[str]]:
+    """The cells of a table, row by row, without LaTeX's separators."""
+    results = Results({}, [measurement], [], {}, {})
+    return tables.TABLES[kind](results)["rows"]
+
+
+def estimates(cells: list) -> list[str]:
+    """The numbers of a row, without their intervals."""
+    return [str(cell) for cell in cells if not str(cell).startswith("[")]
+
+
+def words(cells: list, count: int) -> tuple[str, ...]:
+    return tuple(str(cell) for cell in cells[:count])
+
+
+def test_rows_of_the_pretraining_table_say_what_their_cell_is():
+    measurement = distinct(made_up.pretraining("reviews"))
+    rows = table("pretraining", measurement)
+    assert len(rows) == len(measurement["cells"]) == 8
+    for row, cell in zip(rows, measurement["cells"], strict=True):
+        assert words(row, 3) == (
+            "LSTM" if cell["architecture"] == "lstm" else "Transformer",
+            "yes" if cell["pretrained"] else "no",
+            "yes" if cell["auxiliary"] else "no",
+        )
+        assert f"{100 * cell['accuracy']['value']:.1f}" in estimates(row)[3]
+
+
+def test_rows_of_the_downstream_table_say_what_their_result_is():
+    measurement = distinct(made_up.downstream("minilm", "reviews"))
+    rows = table("downstream", measurement)
+    for row, result in zip(rows, measurement["results"], strict=True):
+        assert words(row, 4)[2:] == (
+            {"frozen": "frozen", "fine_tuned": "fine-tuned"}[result["method"]],
+            {"intact": "with", "zero": "without"}[result["positions"]],
+        )
+        printed = estimates(row)[4:]
+        for cell, key in zip(printed, ("accuracy", "accuracy_shuffled"), strict=False):
+            assert f"{100 * result[key]['value']:.1f}" in cell
+
+
+def test_rows_of_the_memory_networks_table_say_what_their_network_sees():
+    measurement = distinct(made_up.memory_networks())
+    rows = table("memory_networks", measurement)
+    tasks = [entry["task"] for entry in measurement["tasks"]]
+    by_words = {words(row, 3): row for row in rows}
+    assert len(by_words) == len(rows)
+    for cell in measurement["cells"]:
+        if cell["network"] != "end_to_end":
+            continue
+        seen = "yes" if cell["positions"] else "no"
+        (row,) = [
+            row for (name, hops, order), row in by_words.items()
+            if hops == str(cell["hops"]) and order == seen
+        ]  # fmt: skip
+        printed = estimates(row)[3 + tasks.index(cell["task"])]
+        assert f"{100 * cell['error']['value']:.1f}" in printed
+
+
+def test_columns_of_the_tokenizers_table_are_in_their_order():
+    measurement = distinct(made_up.tokenizers(["english"]))
+    rows = table("tokenizers", measurement)
+    for row, entry in zip(rows, measurement["tokenizers"], strict=True):
+        printed = estimates(row)[3:]
+        expected_columns = [
+            entry["vocabulary"], entry["fertility"]["per_byte"], entry["unknown"]["bytes"],
+            entry["round_trip"], entry["bits_per_byte"]["total"]["value"],
+            entry["bits_per_byte"]["spelling"]["value"],
+            entry["bits_per_original_byte"]["total"]["value"],
+        ]  # fmt: skip
+        for cell, number in zip(printed, expected_columns, strict=True):
+            assert f"{number:.1f}" in cell, (cell, number)
+
+
+def test_columns_of_the_scaling_table_are_raw_then_scaled():
+    measurement = distinct(made_up.scaling())
+    for row, entry in zip(table("scaling", measurement), measurement["dimensions"], strict=True):
+        printed = estimates(row)
+        values = [entry["d_k"]]
+        for kind in ("raw", "scaled"):
+            for key in ("variance", "largest", "frobenius"):
+                value = entry[kind][key]
+                values.append(value["value"] if isinstance(value, dict) else value)
+        for cell, number in zip(printed, values, strict=True):
+            assert f"{number:.1f}" in cell, (cell, number)

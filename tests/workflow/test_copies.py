@@ -165,10 +165,3 @@ def test_a_read_only_part_of_a_copy_is_named(exported):
     assert "Traceback" not in result.stdout
     (line,) = lines_with(result.stdout, "cannot be written")
     assert f"{exported.folder}/data/config" in line
-
-
-def test_a_finished_study_without_git_is_finished(finished, tmp_path):
-    copy = Copy(finished.copy(tmp_path / "copy").folder)
-    shutil.rmtree(copy.folder / ".git")
-    assert "Nothing to be done" in copy.snakemake("--dry-run").stdout
-    assert copy.run("posenc", "record", "--optional").stdout.count("not recorded in DVC") == 1

@@ -204,6 +204,18 @@ def test_record_refuses_what_is_not_current(core):
     core.planned()
 
 
+def test_record_refuses_a_hole(core, tmp_path):
+    """All that was made of the file is there, so Snakemake by itself would not miss it."""
+    for name in ("index.parquet", "shard-00000.safetensors"):
+        path = core.folder / "data/studies/default/activations/decoder/sample_reviews/zero" / name
+        path.rename(tmp_path / name)
+        result = core.run("posenc", "record", check=False)
+        assert result.returncode == 1
+        assert "not complete or not current" in result.stdout
+        (tmp_path / name).rename(path)
+    assert core.planned() == {}
+
+
 @pytest.mark.slow
 def test_dvc_alone_makes_the_same_bytes(finished, tmp_path):
     project = make_project(tmp_path)

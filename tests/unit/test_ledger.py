@@ -148,7 +148,7 @@ def test_a_file_is_recognised_whoever_put_it_there(persistence):
     path.write_text("made of 1")
     with Ledger() as ledger:
         assert not ledger.is_as_left(path)
-        job = ledger.made_by(path)
+        (job,) = ledger.made_by(path)
         assert ledger.changed_inputs(job) == ["data/config.json"]
         assert job.mtime < made
     source.write_text("1")
@@ -163,7 +163,36 @@ def test_a_file_is_recognised_whoever_put_it_there(persistence):
     # What nobody made is not recognised.
     path.write_text("made of 3")
     with Ledger() as ledger:
-        assert ledger.made_by(path) is None
+        assert ledger.made_by(path) == []
+
+
+def test_the_same_bytes_may_be_made_of_different_inputs(persistence):
+    """An edit makes a table again that it does not change: both makings are known."""
+    path, source = Path("data/a"), Path("data/config.json")
+    for number in (1, 2):
+        source.write_text(f"{number}")
+        path.write_text("the same")
+        with Ledger() as ledger:
+            ledger.add(path, finish(persistence, "data/a", "data/config.json"))
+    with Ledger() as ledger:
+        assert [ledger.changed_inputs(job) for job in ledger.made_by(path)] == [
+            [], ["data/config.json"],
+        ]  # fmt: skip
+    source.write_text("1")
+    with Ledger() as ledger:
+        assert [ledger.changed_inputs(job) for job in ledger.made_by(path)] == [
+            ["data/config.json"], [],
+        ]  # fmt: skip
+
+
+def test_a_ledger_of_another_version_is_replaced(persistence):
+    with sqlite3.connect(PLACE) as database:
+        database.execute("CREATE TABLE made (path TEXT)")
+    Path("data/a").write_text("a")
+    with Ledger() as ledger:
+        ledger.add(Path("data/a"), finish(persistence, "data/a"))
+    with Ledger() as ledger:
+        assert ledger.is_as_left(Path("data/a"))
 
 
 def test_an_input_that_is_gone_is_snakemake_s_to_make(persistence):
@@ -186,7 +215,7 @@ def test_only_the_last_contents_are_kept(persistence):
         known = []
         for number in range(module.KEPT + 3):
             path.write_text(f"{number}")
-            known.append(ledger.made_by(path) is not None)
+            known.append(len(ledger.made_by(path)) == 1)
     assert known == [False] * 3 + [True] * module.KEPT
     with sqlite3.connect(PLACE) as database:
         assert database.execute("SELECT count(*) FROM jobs").fetchone() == (module.KEPT,)
@@ -279,7 +308,7 @@ def test_the_record_of_a_file_that_was_put_back_is_snakemake_s(persistence):
         record_path(Path("data/out")).unlink()
         persistence._mark_incomplete("data/out", None)
         os.utime("data/out")
-        ledger.put_back(Path("data/out"), ledger.made_by(Path("data/out")))
+        ledger.put_back(Path("data/out"), *ledger.made_by(Path("data/out")))
     persistence._clear_cache()
     read = persistence._read_record("data/out")
     assert read.input == ["data/in"] and read.params == ["1"] and read.code == "shell"

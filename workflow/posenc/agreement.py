@@ -133,12 +133,15 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
                 if ledger.was_seen(path):
                     gone.append(path)
                 continue
-            as_left = ledger.is_as_left(path)
-            job = ledger.left_by(path) if as_left else ledger.made_by(path)
-            if job is None or (not as_left and damaged_part(path) is not None):
+            left = ledger.left_by(path) if ledger.is_as_left(path) else None
+            jobs = [left] if left else ledger.made_by(path)
+            if left and ledger.changed_inputs(left):
+                jobs += ledger.made_by(path)
+            if not jobs or (not left and damaged_part(path) is not None):
                 unknown.append(path)
                 continue
-            if not as_left:
+            job = next((job for job in jobs if not ledger.changed_inputs(job)), jobs[0])
+            if job != left:
                 ledger.put_back(path, job)
                 recognised += 1
             changed = ledger.changed_inputs(job)

@@ -27,13 +27,15 @@ INDEX = "index.parquet"
 STANDS_FOR_FOLDER = (INDEX, "masks.json")
 """Files that are the last of their folder to be written, and hold the checksums of the others."""
 KEPT = 12
-"""Earlier contents of a file that can still be recognised."""
+"""Earlier makings of a file that can still be recognised."""
+VERSION = 1
 END = re.compile(rb'[^\\]"endtime": ([0-9.e+]+)')
 """When a job ended, in Snakemake's record of its output."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, digest TEXT UNIQUE, record TEXT);
 CREATE TABLE IF NOT EXISTS made (
-  path TEXT, content TEXT, job INTEGER, mtime INTEGER, turn INTEGER, PRIMARY KEY (path, content)
+  path TEXT, content TEXT, job INTEGER, mtime INTEGER, turn INTEGER,
+  PRIMARY KEY (path, content, job)
 );
 CREATE TABLE IF NOT EXISTS seen (
   path TEXT PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, content TEXT
@@ -153,6 +155,11 @@ class Ledger:
         except sqlite3.DatabaseError:
             place.unlink(missing_ok=True)
             self._open()
+        if self._database.execute("PRAGMA user_version").fetchone() != (VERSION,):
+            self._database.close()
+            place.unlink()
+            self._open()
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
         self._jobs: dict[int, dict[str, Any]] = {}
         self._changed: dict[int, list[str]] = {}
 
@@ -227,13 +234,16 @@ class Ledger:
         _, mtime, _, _, job = self._settled[str(path)]
         return Job(job, self._record(job), mtime)
 
-    def made_by(self, path: Path) -> Job | None:
-        """The job that made a file with exactly these bytes, if it was ever seen."""
-        row = self._database.execute(
-            "SELECT job, mtime FROM made WHERE path = ? AND content = ?",
+    def made_by(self, path: Path) -> list[Job]:
+        """The jobs that made a file with exactly these bytes, the last one first.
+
+        Several may have: an edit that does not reach a table makes it again, from other inputs.
+        """
+        rows = self._database.execute(
+            "SELECT job, mtime FROM made WHERE path = ? AND content = ? ORDER BY turn DESC",
             (str(path), self.content(path)),
-        ).fetchone()
-        return Job(row[0], self._record(row[0]), row[1]) if row else None
+        )
+        return [Job(job, self._record(job), mtime) for job, mtime in rows.fetchall()]
 
     def add(self, path: Path, record: Mapping[str, Any]) -> None:
         """Note that the job of a record made a file as it is now."""

@@ -68,13 +68,15 @@ def needed(text: str, params: Params) -> str:
 
 
 def check(params: Params) -> None:
-    """Compare ``dvc.yaml`` with the active study.
+    """Compare ``dvc.yaml``, if there is one, with the active study.
 
     Raises
     ------
     StagesError
         If it has a stage of something that the study does not have, or lacks one.
     """
+    if not FILE.exists():
+        return
     text = FILE.read_text(encoding="utf-8")
     if needed(text, params) != text:
         raise StagesError(

@@ -94,6 +94,7 @@ class Workflow:
         (folder / "dvc.yaml").write_text(STAGES)
         (folder / "a.txt").write_text("a1\n")
         (folder / "b.txt").write_text("b1\n")
+        (folder / "params.yaml").write_text("studies: {}\n")
         (folder / "data").mkdir()
 
     def run(self, *command: str) -> str:
@@ -284,12 +285,17 @@ def test_a_stage_that_is_retired_vouches_for_nothing(workflow, monkeypatch):
 
 
 def test_stages_of_other_studies_stay_in_the_lock_file(workflow, monkeypatch):
-    """A template has other stages under another study; these are not retired."""
+    """A template has other stages under another study; an item of no study is retired."""
     monkeypatch.chdir(workflow.folder)
-    workflow.write("dvc.yaml", "stages:\n  a:\n    foreach: [x]\n    do: {cmd: 'true'}\n")
-    workflow.write("dvc.lock", "schema: '2.0'\nstages:\n  a@y: {cmd: x}\n  z@y: {cmd: x}\n")
-    assert agreement.drop_retired() == ["z@y"]
-    assert "a@y" in workflow.read("dvc.lock")
+    workflow.write("params.yaml", "studies:\n  one: {m: [x]}\n  two: {m: {y: 1}, n: []}\n")
+    template = "  {}:\n    foreach: {}\n    do: {{cmd: 'true'}}\n"
+    templates = [("a", "${study.m}"), ("n", "${study.n}"), ("c", "[p]")]
+    workflow.write("dvc.yaml", "stages:\n" + "".join(template.format(*one) for one in templates))
+    names = ["a@x", "a@y", "a@x-y", "a", "z@y", "n@x", "c@p", "c@q"]
+    locked = "".join(f"  {name}: {{cmd: x}}\n" for name in names)
+    workflow.write("dvc.lock", f"schema: '2.0'\nstages:\n{locked}")
+    assert agreement.drop_retired() == ["a@x-y", "a", "z@y", "n@x", "c@q"]
+    assert all(f"{name}:" in workflow.read("dvc.lock") for name in ("a@x", "a@y", "c@p"))
 
 
 def test_a_busy_dvc_is_said_in_one_line(workflow, monkeypatch):

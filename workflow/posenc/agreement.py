@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from . import place
 from .files import mark_for_remaking, write_json
@@ -195,10 +197,9 @@ def recorded_by_dvc(paths: list[Path]) -> set[Path]:
 
 
 def drop_retired() -> list[str]:
-    """Remove from ``dvc.lock`` the stages that ``dvc.yaml`` does not have for any study.
+    """Remove from ``dvc.lock`` the stages that ``dvc.yaml`` does not have under any study.
 
-    DVC keeps them, and looks for them in each command. What belongs to another study stays: the
-    stages of a template differ by study.
+    DVC keeps them for ever, and reads them in each command.
 
     Returns
     -------
@@ -210,22 +211,29 @@ def drop_retired() -> list[str]:
 
     if not LOCK.exists():
         return []
-    files = (Path("dvc.yaml"), LOCK)
-    defined, locked = (
-        YAML(typ="safe").load(path.read_text(encoding="utf-8")).get("stages") or {}
-        for path in files
-    )
-    retired = [
-        name
-        for name in locked
-        for template in [name.partition("@")[0]]
-        if template not in defined or ("@" in name) != ("foreach" in defined[template])
-    ]
+    files = (Path("dvc.yaml"), LOCK, Path("params.yaml"))
+    stages, lock, params = (YAML(typ="safe").load(path.read_text("utf-8")) for path in files)
+    named = _stage_names(stages["stages"], params["studies"].values())
+    retired = [name for name in lock.get("stages") or {} if name not in named]
     if retired:
         with modify_yaml(str(LOCK)) as lock:
             for name in retired:
                 del lock["stages"][name]
     return retired
+
+
+def _stage_names(stages: Mapping[str, Any], studies: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Names of all stages, those of a template under each study."""
+    studies, names = list(studies), set()
+    for template, stage in stages.items():
+        if "foreach" not in stage:
+            names.add(template)
+            continue
+        items = stage["foreach"]
+        key = re.fullmatch(r"\$\{study\.(\w+)\}", items) if isinstance(items, str) else None
+        of_studies = [study.get(key[1]) or () for study in studies] if key else [items]
+        names |= {f"{template}@{item}" for found in of_studies for item in found}
+    return names
 
 
 def _digests(out, root: Path) -> dict[Path, str]:

@@ -16,27 +16,6 @@ from posenc import agreement, recovery
 from posenc.files import LONG_AGO
 from posenc.verification import verify_files
 
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("data/a", "data/a", True),
-        ("data/a", "data/a/b", True),
-        ("data/a", "data/a/b/c.json", True),
-        ("data/a", "data/ab", False),
-        ("data/a", "data/a.json", False),
-        ("data/a", "data/b", False),
-        ("data/a/b", "data/b/a", False),
-        ("data/a/index.parquet", "data/a/shard", False),
-        ("data", "paper/data", False),
-    ],
-)
-def test_overlap_is_being_the_same_or_inside(one, other, expected):
-    assert agreement.overlap(one, other) is agreement.overlap(other, one) is expected
-    names = [Path(one), Path(other)]
-    assert expected == any(a == b or a in b.parents for a, b in (names, names[::-1]))
-
-
 # --- A workflow of two jobs under both front ends -------------------------------------------------
 
 SNAKEFILE = """

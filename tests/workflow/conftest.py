@@ -155,8 +155,8 @@ def make_project(folder: Path, core: bool = False) -> Project:
     """Copy the project as git would clone it, and make its default study tiny.
 
     With ``core``, it keeps one of each mechanism: a decoder that is trained, capture and store, a
-    learned mask, measurements with a file a run and bundled ones, an experiment, three figures and
-    the paper.
+    learned mask, measurements with a file per run and bundled ones, an experiment, three figures
+    and the paper.
     """
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],

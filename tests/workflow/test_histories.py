@@ -28,7 +28,7 @@ HISTORIES = int(os.environ.get("POSENC_HISTORIES", "20"))
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
 VARIANTS: dict[str, dict[str, object]] = {
     "base": {},
-    # A measurement with a file a run, one with a file for all, a figure.
+    # A measurement with a file per run, one with a file for all runs, a figure.
     "shallow": {
         "measurements.perplexity.seed": 5,
         "measurements.heads.bootstrap_samples": 110,

@@ -71,11 +71,6 @@ def adopt_parts(outputs: Iterable[Path], folder: str, parts: list[str]) -> None:
             write_json(record, {**written, "input": sorted([*others, *now])})
 
 
-def overlap(one: str, other: str) -> bool:
-    """Whether two paths are the same, or one lies in the other."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
-
-
 def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
     """Take what Snakemake has finished into the ledger, while its files are as it left them.
 

@@ -64,7 +64,7 @@ Samples = Annotated[int, Field(ge=100, le=1_000_000)]
 """Of the bootstrap; more of them change no digit that is printed."""
 # The mask of transformers 4.20 and before is a slope of 9000 / (n - 1).
 Slope = Annotated[float, Field(ge=0, le=10_000)]
-"""Nats a token of distance; ``exp(-746)`` is 0 in float64."""
+"""Nats per token of distance; ``exp(-746)`` is 0 in float64."""
 Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
 """BERT took 1,000,000 (Devlin et al., 2019, appendix A.2)."""
 Vocabulary = Annotated[int, Field(ge=1, le=2**20)]

@@ -23,6 +23,7 @@ from .files import mark_for_remaking, write_json
 from .ledger import (
     INDEX,
     STANDS_FOR_FOLDER,
+    Job,
     Ledger,
     damaged_part,
     is_last_of_folder,
@@ -123,7 +124,8 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
     AgreementError
         If DVC cannot be asked.
     """
-    recognised, unknown, gone = 0, [], []
+    gone, recognised, again = [], 0, 0
+    learn_from_dvc([path for path in outputs if path.exists()], study)
     with Ledger() as ledger:
         for path in outputs:
             if not path.exists():
@@ -131,11 +133,11 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
                     gone.append(path)
                 continue
             left = ledger.left_by(path) if ledger.is_as_left(path) else None
-            jobs = [left] if left else ledger.made_by(path)
-            if left and ledger.changed_inputs(left):
-                jobs += ledger.made_by(path)
-            if not jobs or (not left and damaged_part(path) is not None):
-                unknown.append(path)
+            jobs = _known_jobs(ledger, path, left)
+            if not jobs:
+                record_path(path).unlink(missing_ok=True)
+                mark_for_remaking(path)
+                again += 1
                 continue
             job = next((job for job in jobs if not ledger.changed_inputs(job)), jobs[0])
             if job != left:
@@ -145,21 +147,34 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
             # Snakemake compares the checksums of newer inputs, and of no others.
             if changed and not any(os.stat(name).st_mtime_ns > job.mtime for name in changed):
                 mark_for_remaking(path)
+    if recognised or again:
+        made = f", {again} are made again" if again else ""
+        found = recognised + again
+        say(f"{found} files are not as Snakemake left them: {recognised} are recognised{made}")
+    return gone
+
+
+def _known_jobs(ledger: Ledger, path: Path, left: Job | None) -> list[Job]:
+    """Jobs that made a file as it is; none where it, or a file that it stands for, is damaged."""
+    if left is None:
+        return [] if damaged_part(path) is not None else ledger.made_by(path)
+    return [left] if not ledger.changed_inputs(left) else [left, *ledger.made_by(path)]
+
+
+def learn_from_dvc(paths: list[Path], study: str) -> None:
+    """Take into the ledger what no job here has made, and DVC recorded with the inputs it has.
+
+    Snakemake writes the records, and touches other jobs on its way that it finds out of date: what
+    it says of these is not believed, and :func:`agree` undoes it.
+    """
+    with Ledger() as ledger:
+        unknown = [p for p in paths if not ledger.is_as_left(p) and not ledger.made_by(p)]
     kept = recorded_by_dvc(unknown) if unknown else set()
-    for path in unknown:
-        record_path(path).unlink(missing_ok=True)
-        if path not in kept:
-            mark_for_remaking(path)
     if kept:
+        for path in kept:
+            record_path(path).unlink(missing_ok=True)
         _touch(study, kept)
         remember(kept, lambda path: json.loads(record_path(path).read_text(encoding="utf-8")))
-    if found := recognised + len(unknown):
-        again = len(unknown) - len(kept)
-        say(
-            f"{found} files are not as Snakemake left them: {recognised + len(kept)} are recognised"
-            + (f", {again} are made again" if again else "")
-        )
-    return gone
 
 
 def recorded_by_dvc(paths: list[Path]) -> set[Path]:

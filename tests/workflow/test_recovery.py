@@ -30,6 +30,9 @@ def test_a_killed_run_is_repaired_by_the_next(finished, front_end):
     remove(finished, TRAINING.paths)
     run = start(finished, *front_end)
     wait_for(lambda: jobs_of(finished, TRAIN))
+    # Held there, so that it does not end by itself before the next run looks for it.
+    for process in jobs_of(finished, TRAIN):
+        process.suspend()
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
     assert jobs_of(finished), "the job goes on without its front end"

@@ -278,14 +278,11 @@ def test_a_list_of_masks_stands_for_its_folder(persistence):
         assert ledger.is_as_left(path)
         (folder / "fitted.safetensors").write_bytes(b"weightS")
         assert not ledger.is_as_left(path), "a file beside it changed"
+        assert ledger.is_changed_beside(path)
     assert module.damaged_part(path) == folder / "fitted.safetensors"
     (folder / "fitted.safetensors").unlink()
     assert module.damaged_part(path) == folder / "fitted.safetensors"
     (folder / "fitted.safetensors").write_bytes(b"weights")
-    path.write_text(path.read_text().replace("m", "n"))
-    assert module.damaged_part(path) == path
-    # Any other file stands for itself.
-    assert module.damaged_part(folder / "fitted.json") is None
     # What is beside it was there before.
     os.utime(path, (100.0, 100.0))
     for other in ("fitted.json", "fitted.safetensors"):
@@ -294,6 +291,13 @@ def test_a_list_of_masks_stands_for_its_folder(persistence):
     os.utime(folder / "fitted.safetensors", (100.5, 100.5))
     assert not module.is_last_of_folder(path)
     assert module.is_last_of_folder(folder / "fitted.json")
+    (folder / "fitted.safetensors").rename(folder / "away")
+    assert not module.is_last_of_folder(path)
+    (folder / "away").rename(folder / "fitted.safetensors")
+    path.write_text(path.read_text().replace("m", "n"))
+    assert module.damaged_part(path) == path
+    # Any other file stands for itself.
+    assert module.damaged_part(folder / "fitted.json") is None
 
 
 def test_the_record_of_a_file_that_was_put_back_is_snakemake_s(persistence):

@@ -89,7 +89,7 @@ def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
     with Ledger() as ledger:
         grown = False
         for path in outputs:
-            if ledger.is_as_left(path):
+            if ledger.is_as_left(path) or ledger.is_changed_beside(path):
                 continue
             record = read(path)
             if record is None or was_edited_meanwhile(record, made):
@@ -134,12 +134,12 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
                 continue
             left = ledger.left_by(path) if ledger.is_as_left(path) else None
             jobs = _known_jobs(ledger, path, left)
-            if not jobs:
+            job = next((job for job in jobs if not ledger.changed_inputs(job)), left)
+            if job is None:
                 record_path(path).unlink(missing_ok=True)
                 mark_for_remaking(path)
                 again += 1
                 continue
-            job = next((job for job in jobs if not ledger.changed_inputs(job)), jobs[0])
             if job != left:
                 ledger.put_back(path, job)
                 recognised += 1
@@ -162,13 +162,19 @@ def _known_jobs(ledger: Ledger, path: Path, left: Job | None) -> list[Job]:
 
 
 def learn_from_dvc(paths: list[Path], study: str) -> None:
-    """Take into the ledger what no job here has made, and DVC recorded with the inputs it has.
+    """Take into the ledger what DVC put in place, and recorded with the inputs that are there.
 
-    Snakemake writes the records, and touches other jobs on its way that it finds out of date: what
-    it says of these is not believed, and :func:`agree` undoes it.
+    The same bytes may be known from other inputs: a stage that DVC ran makes them again. Snakemake
+    writes the records, and touches other jobs on its way that it finds out of date: what it says
+    of these is not believed, and :func:`agree` undoes it.
     """
     with Ledger() as ledger:
-        unknown = [p for p in paths if not ledger.is_as_left(p) and not ledger.made_by(p)]
+        unknown = [
+            path
+            for path in paths
+            if not ledger.is_as_left(path)
+            and all(ledger.changed_inputs(job) for job in ledger.made_by(path))
+        ]
     kept = recorded_by_dvc(unknown) if unknown else set()
     if kept:
         for path in kept:

@@ -127,14 +127,20 @@ def damaged_part(path: Path) -> Path | None:
 
 
 def is_last_of_folder(path: Path) -> bool:
-    """Whether no file that another one stands for was written after it.
+    """Whether every file that another one stands for is there, and was written before it.
 
     Then the job that has just made it made these, and they need not be read again.
     """
     if path.name not in STANDS_FOR_FOLDER:
         return True
+    from .files import ArtifactError
+
     made = path.stat().st_mtime
-    return all(other.stat().st_mtime <= made for other in path.parent.iterdir())
+    try:
+        parts = [path.with_name(name) for name in parts_of(path)]
+    except ArtifactError:
+        return False
+    return all(part.exists() and part.stat().st_mtime <= made for part in parts)
 
 
 class Ledger:
@@ -228,6 +234,11 @@ class Ledger:
         """Whether a file, and what it stands for, has not changed since it was last looked at."""
         known = self._settled.get(str(path))
         return known is not None and known[:4] == (self.content(path), *_marks(path))
+
+    def is_changed_beside(self, path: Path) -> bool:
+        """Whether a file is as it was left, but not those that it stands for."""
+        known, now = self._settled.get(str(path)), (self.content(path), *_marks(path))
+        return known is not None and known[:3] == now[:3] and known[3] != now[3]
 
     def left_by(self, path: Path) -> Job:
         """The job that made a file that is as it was left."""

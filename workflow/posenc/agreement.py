@@ -92,7 +92,7 @@ def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
             if ledger.is_as_left(path) or ledger.is_changed_beside(path):
                 continue
             record = read(path)
-            if record is None or was_edited_meanwhile(record, made):
+            if record is None or (read is read_record and was_edited_meanwhile(record, made)):
                 continue
             if not is_last_of_folder(path):
                 continue
@@ -169,11 +169,12 @@ def learn_from_dvc(paths: list[Path], study: str) -> None:
     of these is not believed, and :func:`agree` undoes it.
     """
     with Ledger() as ledger:
+        # After an edit alone, every file is as it was left: DVC has nothing to add.
+        was_here = any(not ledger.is_as_left(path) for path in paths)
         unknown = [
             path
             for path in paths
-            if not ledger.is_as_left(path)
-            and all(ledger.changed_inputs(job) for job in ledger.made_by(path))
+            if was_here and all(ledger.changed_inputs(job) for job in ledger.made_by(path))
         ]
     kept = recorded_by_dvc(unknown) if unknown else set()
     if kept:

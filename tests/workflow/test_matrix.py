@@ -156,7 +156,7 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
 
 
 def test_an_edit_and_back_without_a_record(project):
-    """What DVC brings back is recognised by its bytes, also where Snakemake had made it itself."""
+    """What DVC restores is recognised by its bytes, also where Snakemake had made it itself."""
     before, params = artifacts(project), (project.folder / "params.yaml").read_bytes()
     project.edit(SEED, 5)
     project.snakemake()

@@ -170,11 +170,11 @@ def learn_from_dvc(paths: list[Path], study: str) -> None:
     """
     with Ledger() as ledger:
         # After an edit alone, every file is as it was left: DVC has nothing to add.
-        was_here = any(not ledger.is_as_left(path) for path in paths)
+        any_is_foreign = any(not ledger.is_as_left(path) for path in paths)
         unknown = [
             path
             for path in paths
-            if was_here and all(ledger.changed_inputs(job) for job in ledger.made_by(path))
+            if any_is_foreign and all(ledger.changed_inputs(job) for job in ledger.made_by(path))
         ]
     kept = recorded_by_dvc(unknown) if unknown else set()
     if kept:

@@ -319,3 +319,27 @@ def test_the_record_of_a_file_that_was_put_back_is_snakemake_s(persistence):
     assert read.input_checksums == json.loads(json.dumps(record["input_checksums"]))
     assert read.endtime == Path("data/out").stat().st_mtime
     assert persistence._filter_incomplete_keys(["data/out"]) == set()
+
+
+def test_the_record_of_a_removed_input_comes_back(persistence):
+    """A receipt is removed once it is read; a later making of it is not the one that counts."""
+    for name, content in (("data/edited", "1"), ("data/receipt", "of 1"), ("data/a", "a")):
+        Path(name).write_text(content)
+    receipt = finish(persistence, "data/receipt", "data/edited")
+    record = finish(persistence, "data/a", "data/receipt", "data/edited")
+    Path("data/receipt").unlink()
+    with Ledger() as ledger:
+        ledger.add(Path("data/a"), record)
+        (job,) = ledger.made_by(Path("data/a"))
+        Path("data/edited").write_text("2")
+        Path("data/receipt").write_text("of 2")
+        finish(persistence, "data/receipt", "data/edited")
+        ledger.put_back_passing(job)
+        kept = json.loads(record_path(Path("data/receipt")).read_text())
+        assert kept["input_checksums"] != receipt["input_checksums"], "it is there: left alone"
+        Path("data/receipt").unlink()
+        ledger.put_back_passing(job)
+        ledger.put_back(Path("data/a"), job)
+    kept = json.loads(record_path(Path("data/receipt")).read_text())
+    assert kept["input_checksums"] == receipt["input_checksums"]
+    assert "passing" not in json.loads(record_path(Path("data/a")).read_text())

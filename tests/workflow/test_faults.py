@@ -156,7 +156,7 @@ def test_what_was_written_over_is_made_again(project, expected):
     [
         # One job that reads them: each says that they are damaged.
         (
-            truncate,
+            corrupt,
             TOKENS,
             (
                 "activations/decoder",

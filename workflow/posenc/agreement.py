@@ -144,6 +144,8 @@ def agree(outputs: list[Path], study: str, say: Callable[[str], None]) -> list[P
                 ledger.put_back(path, job)
                 recognised += 1
             changed = ledger.changed_inputs(job)
+            if not changed:
+                ledger.put_back_passing(job)
             # Snakemake compares the checksums of newer inputs, and of no others.
             if changed and not any(os.stat(name).st_mtime_ns > job.mtime for name in changed):
                 mark_for_remaking(path)

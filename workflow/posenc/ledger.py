@@ -58,7 +58,8 @@ class Job(NamedTuple):
     number
         In the ledger.
     record
-        Snakemake's record of it, without dates.
+        Snakemake's record of it, without dates, and under ``passing`` the records of its inputs
+        that Snakemake removes once they are read.
     mtime
         When the output was made, in nanoseconds.
     """
@@ -258,7 +259,7 @@ class Ledger:
 
     def add(self, path: Path, record: Mapping[str, Any]) -> None:
         """Note that the job of a record made a file as it is now."""
-        untimed = {k: v for k, v in record.items() if k not in ("starttime", "endtime")}
+        untimed = {**_untimed(record), "passing": _passing(record)}
         digest = sha256_json(untimed)
         self._database.execute(
             "INSERT OR IGNORE INTO jobs (digest, record) VALUES (?, ?)",
@@ -287,9 +288,21 @@ class Ledger:
         os.utime(path, ns=(job.mtime, job.mtime))
         self._see(path, path.stat(), content)
         end = path.stat().st_mtime
-        write_json(record_path(path), {**job.record, "starttime": end, "endtime": end})
+        record = {key: value for key, value in job.record.items() if key != "passing"}
+        write_json(record_path(path), {**record, "starttime": end, "endtime": end})
         record_path(path, INCOMPLETE).unlink(missing_ok=True)
         self._note(path, job.number)
+
+    def put_back_passing(self, job: Job) -> None:
+        """Give Snakemake the records of those inputs of a job that it has removed since.
+
+        It compares what these were made of as well; another making of them may have been noted.
+        """
+        now = _passing(job.record)
+        for name, record in job.record["passing"].items():
+            if now.get(name) != record and not Path(name).exists():
+                end = job.mtime / 1e9
+                write_json(record_path(Path(name)), {**record, "starttime": end, "endtime": end})
 
     def forget_unused(self) -> None:
         """Drop the jobs that no file is known by any more."""
@@ -350,6 +363,23 @@ def read_record(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, LookupError):
         return None
     return record if succeeded >= made else None
+
+
+def _untimed(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in ("starttime", "endtime")}
+
+
+def _passing(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Snakemake's records, without dates, of the inputs of a job that are no longer there."""
+    found = {}
+    for name in record.get("input") or []:
+        if not Path(name).exists():
+            try:
+                text = record_path(Path(name)).read_text(encoding="utf-8")
+                found[name] = _untimed(json.loads(text))
+            except (OSError, ValueError):
+                continue  # then Snakemake goes by dates
+    return found
 
 
 def benchmark_of(record: Mapping[str, Any]) -> Path:

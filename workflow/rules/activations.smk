@@ -65,6 +65,8 @@ rule store:
     input:
         unpack(captured),
         parts=gather.capture(f"{RUNS}/captures/{{{{model}}}}.{{scatteritem}}.json"),
+        # Snakemake notes what a receipt was made of even where its job failed; these notes tell.
+        capture_code=section("code/posenc.steps.capture"),
         code=section("code/posenc.steps.store"),
     output:
         update(

@@ -2,24 +2,29 @@
 STUDY_CORES ?= 8
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: study setup test test-all
+.PHONY: study setup setup-tests lint test test-all
 
-# Set up everything, run the active study, record it in DVC, write the report.
+# Set up everything, run the active study, write the report, compare with what was recorded.
 study: setup
 	$(BIN)/snakemake --cores $(STUDY_CORES) --resources gpu=1
-	$(BIN)/posenc record --optional
 	$(BIN)/posenc report
+	-@$(BIN)/posenc compare
 	@$(BIN)/posenc summary
 
-setup:
-	@PYTHON=$(PYTHON) bash workflow/setup.sh
+# TORCH_INDEX=<address> takes torch from another index, such as that of its CPU builds.
+setup setup-tests:
+	@PYTHON=$(PYTHON) TORCH_INDEX=$(TORCH_INDEX) bash workflow/setup.sh $(@:setup-%=%)
 
-test: setup
+lint: setup-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify
 	$(BIN)/snakefmt --check Snakefile workflow/rules && $(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# The same with ten times as many random histories of both front ends (hours).
+test: lint
+	$(PYTEST) -m "not slow"
+
+# What `make test` has no time for as well, and ten times as many random histories (hours).
 test-all: export POSENC_HISTORIES ?= 200
-test-all: test
+test-all: lint
+	$(PYTEST)

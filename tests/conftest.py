@@ -1,7 +1,26 @@
 """What holds for all tests."""
 
+import os
+
 import hypothesis
+import pytest
 
 # No test is timed: a machine may be busy.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+MAY_BE_SKIPPED = ("does not let a test mount",)  # what a container may be refused
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session) -> None:
+    """Where everything can be installed (``POSENC_CI=1``), a test that is skipped is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or "POSENC_CI" not in os.environ:
+        return
+    reasons = [str(report.longrepr) for report in reporter.stats.get("skipped", [])]
+    refused = [reason for reason in reasons if not any(part in reason for part in MAY_BE_SKIPPED)]
+    if refused:
+        reporter.write_line(f"POSENC_CI=1: these may not be skipped: {refused}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

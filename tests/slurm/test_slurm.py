@@ -18,10 +18,13 @@ from tests.workflow.conftest import ROOT, Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
 COMMAND = "POSENC_SLURM=1 python -m pytest tests/slurm"
-pytestmark = pytest.mark.skipif(
-    "POSENC_SLURM" not in os.environ,
-    reason=f"starts a Slurm on this machine, as root: {COMMAND}",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        "POSENC_SLURM" not in os.environ,
+        reason=f"starts a Slurm on this machine, as root: {COMMAND}",
+    ),
+]
 
 CLUSTER = Path(__file__).with_name("cluster.sh")
 PROFILE = "workflow/profiles/slurm"

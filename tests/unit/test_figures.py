@@ -358,6 +358,7 @@ def test_what_was_computed_in_bfloat16_is_said_below_and_overlaps_nothing(inputs
     check_texts(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_same_bytes_each_time(inputs, name, tmp_path):
     for folder in ("first", "second"):

@@ -79,6 +79,7 @@ def test_document_is_whole_and_repeatable(project, document, tmp_path):
     assert first == again
 
 
+@pytest.mark.slow
 @needs_latex
 def test_a_study_without_decoder_is_built_and_marked(tmp_path):
     root = make_project(tmp_path, models=["minilm"])
@@ -89,6 +90,7 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
     assert "not run: no decoder in this study" in text
 
 
+@pytest.mark.slow
 @needs_latex
 def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_path):
     if shutil.which("pdftotext") is None:
@@ -116,6 +118,7 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
         assert "0.4321" in shown["after", document], document
 
 
+@pytest.mark.slow
 @needs_latex
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_title_may_be_of_any_script(project, tmp_path, document):
@@ -213,6 +216,7 @@ def test_an_absent_latexmk_is_said(monkeypatch, tmp_path):
         latex.build(tmp_path / "paper.tex")
 
 
+@pytest.mark.slow
 @needs_latex
 def test_a_document_is_built_only_when_what_it_shows_changed(
     project, tmp_path, capsys, monkeypatch

@@ -23,10 +23,11 @@ def test_rules_are_found():
 
 @pytest.mark.parametrize("name", sorted(rules()))
 def test_what_a_rule_needs_is_in_the_profile(name):
-    threads = re.search(r"(?m)^    threads: (\d+)$", rules()[name])
-    assert PROFILE["set-threads"].get(name) == (threads and int(threads[1]))
-    gpu = re.search(r"(?m)^        gpu=(\d+),$", rules()[name])
-    assert PROFILE["set-resources"].get(name, {}).get("gpu") == (gpu and int(gpu[1]))
+    rule = rules()[name]
+    assert PROFILE["set-threads"].get(name) == (8 if "    threads: THREADS\n" in rule else None)
+    gpu = PROFILE["set-resources"].get(name, {}).get("gpu")
+    assert gpu == (1 if "        gpu=GPU,\n" in rule else None)
+    assert not re.search(r"threads: \d|gpu=\d", rule), "common.smk says how many there are"
 
 
 def test_the_profile_names_no_rule_that_is_not_there():

@@ -176,7 +176,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
             shutil.copy2(source, target)
     project = Project(folder)
     (folder / "dvc.lock").unlink(missing_ok=True)
-    (folder / "data" / "metrics.json").unlink(missing_ok=True)
+    shutil.rmtree(folder / "data/records", ignore_errors=True)
     changes: dict[str, object] = {}
     changes["datasets.sample_reviews.source.documents"] = {"train": 150, "test": 24, "unsup": 12}
     changes["datasets.sample_reviews.evaluation.documents"] = 16

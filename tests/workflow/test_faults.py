@@ -90,7 +90,7 @@ def small_disk(project) -> SmallDisk:
     disk = SmallDisk(data)
     refused = disk.mount("-t", "tmpfs", "-o", "size=1G", "tmpfs")
     if refused:
-        pytest.skip(f"a small disk cannot be mounted here: {refused}")
+        pytest.skip(f"this machine does not let a test mount a small disk: {refused}")
     shutil.copytree(kept, data, symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(kept)
     yield disk

@@ -25,43 +25,43 @@ TRAIN = "posenc.steps.train"
 
 
 @pytest.mark.parametrize("front_end", [SNAKEMAKE, FORCED_TRAINING], ids=["snakemake", "dvc"])
-def test_a_killed_run_is_repaired_by_the_next(finished, front_end):
-    before = artifacts(finished)
-    remove(finished, TRAINING.paths)
-    run = start(finished, *front_end)
-    wait_for(lambda: jobs_of(finished, TRAIN))
+def test_a_killed_run_is_repaired_by_the_next(core, front_end):
+    before = artifacts(core)
+    remove(core, TRAINING.paths)
+    run = start(core, *front_end)
+    wait_for(lambda: jobs_of(core, TRAIN))
     # Held there, so that it does not end by itself before the next run looks for it.
-    for process in jobs_of(finished, TRAIN):
+    for process in jobs_of(core, TRAIN):
         process.suspend()
     os.kill(run.pid, signal.SIGKILL)
     run.wait()
-    assert jobs_of(finished), "the job goes on without its front end"
-    result = finished.snakemake()
+    assert jobs_of(core), "the job goes on without its front end"
+    result = core.snakemake()
     assert "that a killed run had left running" in result.stdout
     assert "removed the lock" in result.stdout
-    assert artifacts(finished) == before
-    assert not jobs_of(finished)
+    assert artifacts(core) == before
+    assert not jobs_of(core)
 
 
-def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
-    before = artifacts(finished)
-    remove(finished, TRAINING.paths)
-    run = start(finished, *SNAKEMAKE)
-    wait_for(lambda: jobs_of(finished, TRAIN))
+def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
+    before = artifacts(core)
+    remove(core, TRAINING.paths)
+    run = start(core, *SNAKEMAKE)
+    wait_for(lambda: jobs_of(core, TRAIN))
     # Held there, so that no job writes a file in the moment in which another run looks at it.
-    held = jobs_of(finished, TRAIN)
+    held = jobs_of(core, TRAIN)
     for process in held:
         process.suspend()
-    writing = finished.folder / STUDY / "measurements/.zero.json.abc.unfinished"
+    writing = core.folder / STUDY / "measurements/.zero.json.abc.unfinished"
     writing.touch()
-    second = finished.snakemake(check=False)
+    second = core.snakemake(check=False)
     assert second.returncode == 1
     assert "lock" in second.stdout.lower()
     assert "killed" not in second.stdout
-    finished.snakemake("--dry-run")  # is answered meanwhile
+    core.snakemake("--dry-run")  # is answered meanwhile
     # The jobs that follow read what was written for this run: an edit waits.
-    with edited(finished, "measurements.perplexity.seed", 5):
-        waiting = finished.snakemake("--dry-run", check=False)
+    with edited(core, "measurements.perplexity.seed", 5):
+        waiting = core.snakemake("--dry-run", check=False)
         assert waiting.returncode == 1
         assert "edited while a run is at work" in waiting.stdout
     assert writing.exists()
@@ -69,31 +69,31 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(finished):
         process.resume()
     assert run.wait() == 0
     writing.unlink()
-    assert artifacts(finished) == before
+    assert artifacts(core) == before
 
 
-def test_a_killed_training_goes_on_from_its_checkpoint(finished):
-    before = artifacts(finished)
-    remove(finished, TRAINING.paths)
-    run = start(finished, *SNAKEMAKE)
-    wait_for((finished.folder / "data/models/.decoder.partial/checkpoint.pt").exists)
+def test_a_killed_training_goes_on_from_its_checkpoint(core):
+    before = artifacts(core)
+    remove(core, TRAINING.paths)
+    run = start(core, *SNAKEMAKE)
+    wait_for((core.folder / "data/models/.decoder.partial/checkpoint.pt").exists)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    result = finished.snakemake()
+    result = core.snakemake()
     assert "going on from the checkpoint at step" in result.stdout
-    assert artifacts(finished) == before
+    assert artifacts(core) == before
 
 
-def test_unfinished_files_and_folders_are_removed(finished):
+def test_unfinished_files_and_folders_are_removed(core):
     """They would count as outputs of DVC's stages, whose outputs are folders."""
-    before = artifacts(finished)
-    store = finished.folder / STUDY / "activations/decoder/sample_reviews/zero"
+    before = artifacts(core)
+    store = core.folder / STUDY / "activations/decoder/sample_reviews/zero"
     shutil.copytree(store, store.with_name(".zero.retired"))
     (store / ".index.parquet.x1.unfinished").write_text("half")
-    (finished.folder / "data/figures/.perplexity.pdf.y_2.unfinished").touch()
-    assert len(strays(finished)) == 3
-    result = finished.snakemake()
+    (core.folder / "data/figures/.perplexity.pdf.y_2.unfinished").touch()
+    assert len(strays(core)) == 3
+    result = core.snakemake()
     assert "removed 3 unfinished files" in result.stdout
-    assert strays(finished) == []
-    assert artifacts(finished) == before
-    assert finished.planned() == {}
+    assert strays(core) == []
+    assert artifacts(core) == before
+    assert core.planned() == {}

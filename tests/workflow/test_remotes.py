@@ -111,7 +111,7 @@ def directory(tmp_path) -> Store:
     return Store(str(tmp_path / "store"), tmp_path / "store", {})
 
 
-@pytest.fixture(params=["directory", "ssh"])
+@pytest.fixture(params=["directory", pytest.param("ssh", marks=pytest.mark.slow)])
 def store(request, directory) -> Store:
     """A remote of each kind that is tested, empty."""
     if request.param == "directory":

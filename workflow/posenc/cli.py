@@ -115,11 +115,9 @@ def _nothing_to_do() -> bool:
 
 
 @app.command()
-def record(
-    optional: Annotated[bool, typer.Option(help="where DVC cannot work, say so and go on")] = False,
-) -> None:
+def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
-    from . import latex, place
+    from . import comparison, latex, place
     from .agreement import drop_retired
 
     try:
@@ -128,11 +126,10 @@ def record(
         _stop(str(error))
     reason = place.without_dvc(Path())
     if reason is not None:
-        if optional:
-            print(f"not recorded in DVC: {reason}")
-            return
         _stop(f"nothing is recorded: {reason}")
-    _check_stages(_load(), _stop)
+    params = _load()
+    study = params.study.name
+    _check_stages(params, _stop)
     if not _nothing_to_do():
         _stop("the study is not complete or not current: run `snakemake` first")
     targets = []
@@ -149,7 +146,23 @@ def record(
     # DVC has linked the files anew: Snakemake's records follow.
     if not _nothing_to_do():
         _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
-    print("recorded in dvc.lock")
+    comparison.keep(study)
+    print(f"recorded in dvc.lock and {comparison.record_of(study)}")
+
+
+@app.command()
+def compare() -> None:
+    """Compare every recorded number of the study with the one that was made here."""
+    from .comparison import report
+    from .files import ArtifactError
+
+    try:
+        lines, is_sound = report(_load().study.name)
+    except ArtifactError as error:
+        _stop(str(error))
+    print("\n".join(lines))
+    if not is_sound:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+GPU_NODES = ("nvidia[0-9]*", "dxg")
+"""Under ``/dev``: NVIDIA's own driver, and Windows' for Linux."""
+
+
+def has_gpu(devices: Path = Path("/dev")) -> bool:
+    """Whether this machine has a GPU that CUDA can use, without importing torch.
+
+    Parameters
+    ----------
+    devices
+        Where the system lists its devices.
+    """
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return not hidden and any(next(devices.glob(name), None) for name in GPU_NODES)
 
 
 def device_for(wanted: str) -> str:

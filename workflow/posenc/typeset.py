@@ -43,6 +43,20 @@ def definition(key: str, entry: Entry) -> str:
     )
 
 
+def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
+    """Every number by key, for readers other than LaTeX (:mod:`posenc.comparison`)."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, entry in keys.collect(results.study, results.measurements, results.trainings).items():
+        if isinstance(entry, NotRun):
+            found[key] = {"not_run": entry.reason}
+            continue
+        shown = keys.written(entry.value, keys.decimals_of(entry))
+        found[key] = {"value": entry.value, "shown": shown}
+        if entry.low is not None:
+            found[key] |= {"low": entry.low, "high": entry.high}
+    return found
+
+
 def weights(results: Results, model: str) -> str:
     """Where a model's weights come from."""
     source = results.study["models"][model]["source"]

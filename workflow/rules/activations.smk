@@ -48,9 +48,9 @@ rule capture:
         "logs/capture/{model}.{scatteritem}.log",
     benchmark:
         "logs/benchmarks/capture/{model}.{scatteritem}.tsv"
-    threads: 8
+    threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPU,
     params:
         runs=RUNS,
     shell:

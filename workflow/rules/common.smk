@@ -9,7 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc import agreement, latex, ledger, place, plan, recovery
+from posenc import agreement, devices, latex, ledger, place, plan, recovery
 from posenc.config import params as schema
 from posenc.config.measurements import OPTIONAL
 from posenc.documents import DOCUMENTS, FIGURES, TABLES
@@ -42,6 +42,18 @@ if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os
             recovery.refuse_dvc(Path.cwd())
     except recovery.BusyError as error:
         raise WorkflowError(str(error))
+
+# Jobs at work take up the processors of this machine and no more: `--cores 8` on two are two.
+PROCESSORS = len(os.sched_getaffinity(0))
+# Small models gain little by threads: half the processors each, so that two jobs run side by side.
+THREADS = max(1, min(8, PROCESSORS) // 2)
+# Priority of the jobs from a decoder's documents to its evaluations.
+LONGEST_CHAIN = 10
+ON_CLUSTER = workflow.nodes is not None
+# Without a GPU, nothing has to wait for one. On a cluster, nodes have them where this one has none.
+GPU = int(ON_CLUSTER or devices.has_gpu())
+if not ON_CLUSTER and workflow.is_main_process and workflow._cores is not None:
+    workflow.register_resource("_cores", min(workflow.cores, PROCESSORS))
 
 STUDY = PARAMS.study
 # Tokens, activations and measurements belong to a study: changing to another and back computes

@@ -35,9 +35,10 @@ rule masks:
         "logs/masks/{model}.log",
     benchmark:
         "logs/benchmarks/masks/{model}.tsv"
-    threads: 8
+    priority: LONGEST_CHAIN
+    threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPU,
     params:
         runs=RUNS,
     shell:
@@ -65,9 +66,10 @@ rule evaluate:
         "logs/evaluate/{model}.log",
     benchmark:
         "logs/benchmarks/evaluate/{model}.tsv"
-    threads: 8
+    priority: LONGEST_CHAIN
+    threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPU,
     params:
         runs=RUNS,
     shell:

@@ -84,9 +84,9 @@ use rule trials as gpu_trials with:
     wildcard_constraints:
         experiment=plan.alternatives(ON_GPU),
         subject=plan.alternatives(["study", *STUDY.pretrained]),
-    threads: 8
+    threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPU,
 
 
 rule experiment:

@@ -45,7 +45,8 @@ rule tokenizer:
         "logs/benchmarks/tokenizer/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
-    threads: 8
+    priority: LONGEST_CHAIN
+    threads: THREADS
     shell:
         "RAYON_NUM_THREADS={threads} python -m posenc.steps.tokenizer --name {wildcards.model}"
         " --config {input.config} --documents {input.documents}"
@@ -67,7 +68,8 @@ rule training_tokens:
         "logs/benchmarks/training_tokens/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
-    threads: 8
+    priority: LONGEST_CHAIN
+    threads: THREADS
     shell:
         "RAYON_NUM_THREADS={threads} python -m posenc.steps.training_tokens"
         " --config {input.config} --tokenizer {input.tokenizer} --documents {input.documents}"
@@ -91,9 +93,10 @@ rule train:
         "logs/benchmarks/train/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
-    threads: 8
+    priority: LONGEST_CHAIN
+    threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPU,
     params:
         dataset=lambda wildcards: plan.training_dataset(PARAMS, wildcards.model),
     shell:

@@ -8,6 +8,7 @@ rule typeset:
         code=section("code/posenc.steps.typeset"),
     output:
         numbers="paper/generated/numbers.tex",
+        read_by_compare="paper/generated/numbers.json",
         checksums=[
             "paper/generated/checksums.json",
             "paper/generated/tables/checksums.json",

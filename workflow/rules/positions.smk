@@ -288,7 +288,7 @@ rule scheme_probes:
     benchmark:
         "logs/benchmarks/scheme_probes/{model}.tsv"
     resources:
-        gpu=1,
+        gpu=GPU,
     params:
         runs=RUNS,
     shell:

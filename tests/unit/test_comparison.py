@@ -1,0 +1,102 @@
+"""Recorded numbers against made ones: each kind of difference is told apart."""
+
+import json
+
+import pytest
+
+from posenc import comparison
+from posenc.comparison import Comparison, compare, described, machine
+from posenc.files import ArtifactError, write_json
+
+
+def estimate(value: float, low: float, high: float) -> dict:
+    return {"value": value, "shown": f"{value:.2f}", "low": low, "high": high}
+
+
+def number(value: float) -> dict:
+    return {"value": value, "shown": str(round(value, 2))}
+
+
+NOT_RUN = {"not_run": "no decoder in this study"}
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "kind"),
+    [
+        (estimate(9.1, 9.0, 9.2), estimate(9.1, 9.0, 9.2), "agreeing"),
+        (estimate(9.1, 9.0, 9.2), estimate(9.1004, 9.01, 9.21), "agreeing"),
+        (estimate(9.1, 9.0, 9.2), estimate(9.0, 8.9, 9.1), "within"),
+        (estimate(9.1, 9.0, 9.2), estimate(9.2, 9.1, 9.3), "within"),
+        (estimate(9.1, 9.0, 9.2), estimate(9.21, 9.1, 9.3), "outside"),
+        (estimate(9.1, 9.0, 9.2), estimate(8.99, 8.9, 9.1), "outside"),
+        (number(3), number(3), "agreeing"),
+        (number(3), number(4), "outside"),  # a count
+        (number(3.001), number(3.002), "agreeing"),
+        (number(2.0), number(2.5), "unbounded"),
+        (NOT_RUN, NOT_RUN, "agreeing"),
+        (NOT_RUN, number(3), "outside"),
+        (number(3), NOT_RUN, "outside"),
+        (number(3), None, "lacking"),
+        (None, number(3), "new"),
+    ],
+)
+def test_a_difference_is_of_one_kind(old, now, kind):
+    found = compare(*({"key": one} if one else {} for one in (old, now)))
+    of_kind = {name for name in vars(Comparison()) if list(getattr(found, name)) == ["key"]}
+    assert of_kind == {kind}
+
+
+def test_the_share_of_a_difference_is_of_the_larger_number():
+    assert compare({"a": number(2.0)}, {"a": number(2.5)}).unbounded == {"a": pytest.approx(0.2)}
+    assert compare({"a": number(2.5)}, {"a": number(2.0)}).unbounded == {"a": pytest.approx(0.2)}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A folder with numbers that were made."""
+    monkeypatch.chdir(tmp_path)
+    comparison.MADE.parent.mkdir(parents=True)
+    write_json(comparison.MADE, {"a": estimate(9.1, 9.0, 9.2), "b": number(2.0)})
+
+
+def test_what_was_recorded_and_made_again_agrees(study):
+    assert comparison.keep("tiny"), "there was no record"
+    before = comparison.record_of("tiny").stat().st_mtime_ns
+    assert not comparison.keep("tiny"), "nothing to change"
+    assert comparison.record_of("tiny").stat().st_mtime_ns == before
+    lines, is_sound = comparison.report("tiny")
+    assert is_sound
+    assert lines[0].removeprefix("recorded on ") == lines[1].removeprefix("made on     ")
+    assert lines[2].startswith("2 recorded numbers: 2 agree in all printed digits, 0 lie within")
+
+
+def test_what_lies_outside_is_named_with_both_numbers(study):
+    comparison.keep("tiny")
+    write_json(comparison.MADE, {"a": estimate(9.3, 9.2, 9.4), "b": number(2.5)})
+    lines, is_sound = comparison.report("tiny")
+    assert not is_sound
+    assert "outside: a: 9.30 [9.2, 9.4], recorded 9.10 [9, 9.2]" in lines
+    assert "no interval, the largest difference: b: 2.5, recorded 2.0 (20 %)" in lines
+    write_json(comparison.MADE, {"b": number(2.5)})
+    lines, is_sound = comparison.report("tiny")
+    assert not is_sound and lines[-1] == "not made here: a"
+
+
+def test_without_a_record_or_a_result_the_way_out_is_said(study):
+    with pytest.raises(ArtifactError, match=r"never recorded: `posenc record`"):
+        comparison.report("tiny")
+    comparison.keep("tiny")
+    comparison.MADE.unlink()
+    with pytest.raises(ArtifactError, match="run `snakemake` first"):
+        comparison.report("tiny")
+
+
+def test_a_machine_is_described_by_what_decides_about_last_digits(tmp_path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("model name\t: Some CPU @ 2.5GHz\nflags\t\t: fpu avx2 amx_tile avx512\n\n")
+    facts = machine(cpuinfo)
+    assert facts["processor"] == "Some CPU @ 2.5GHz"
+    assert facts["instructions"] == ["avx2", "amx_tile"]
+    assert described(facts).startswith("Some CPU @ 2.5GHz (avx2, amx_tile), ")
+    assert machine(tmp_path / "nowhere")["instructions"] == []
+    assert json.loads(json.dumps(facts)) == facts

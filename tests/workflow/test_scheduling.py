@@ -1,0 +1,30 @@
+"""Jobs side by side: as many as there are processors, whatever ``--cores`` says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from posenc.ledger import record_path
+from tests.workflow.conftest import Project
+
+FIGURES = [f"data/figures/{name}.pdf" for name in ("perplexity", "training_loss", "head_offsets")]
+
+
+def intervals(project: Project, targets: list[str]) -> list[tuple[float, float]]:
+    """When the jobs of some files ran."""
+    records = [json.loads((project.folder / record_path(Path(t))).read_text()) for t in targets]
+    return sorted((record["starttime"], record["endtime"]) for record in records)
+
+
+def test_eight_cores_on_two_processors_run_two_jobs_side_by_side(core):
+    two = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    command = ["taskset", "--cpu-list", two, "snakemake", "--cores", "8", "--resources", "gpu=1"]
+    result = core.run(*command, "--forcerun", *FIGURES, "--", *FIGURES)
+    assert "Provided cores: 2" in result.stdout
+    first, second, third = intervals(core, FIGURES)
+    assert second[0] < first[1], "the second did not wait for the first"
+    assert third[0] >= min(first[1], second[1]), "the third did"
+    core.snakemake()
+    assert core.planned() == {}

@@ -16,7 +16,7 @@ PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 
 def linters() -> set[str]:
     """Commands of `make test` before the tests, as a hook writes them: of a commit's files."""
-    target = re.search(r"(?m)^test:.*\n((?:\t.+\n)+)", (PROJECT / "Makefile").read_text())[1]
+    target = re.search(r"(?m)^lint:.*\n((?:\t.+\n)+)", (PROJECT / "Makefile").read_text())[1]
     commands = re.findall(r"\$\(BIN\)/([^&\n]+)", target)
     plain = {re.sub(r" --check\b| \.$| Snakefile workflow/rules", "", c.strip()) for c in commands}
     return {command for command in plain if "pytest" not in command}

@@ -1,0 +1,62 @@
+"""Where the time of a study goes: seconds and processor seconds of its jobs, by rule.
+
+``python -m tests.benchmarks.profile`` in a checkout whose study has just been run prints the table;
+``--write`` puts it into docs/performance.md. Snakemake measured each job (``logs/benchmarks``).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from posenc.comparison import described, machine
+
+PAGE = Path("docs/performance.md")
+BEGIN, END = "<!-- profile -->", "<!-- end of profile -->"
+LONGEST = 12
+"""Rules with a row of their own."""
+
+
+def jobs(folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """Seconds, and processor seconds, of each job by rule."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for path in sorted(folder.rglob("*.tsv")):
+        rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
+        with path.open(encoding="utf-8") as file:
+            (row,) = csv.DictReader(file, delimiter="\t")
+        found.setdefault(rule, []).append((float(row["s"]), float(row["cpu_time"])))
+    return found
+
+
+def table(found: Mapping[str, list[tuple[float, float]]], facts: Mapping) -> Iterable[str]:
+    """Lines of Markdown: the rules that take longest, the others together, and the sum."""
+    sums = {
+        rule: (len(times), sum(wall for wall, _ in times), sum(cpu for _, cpu in times))
+        for rule, times in found.items()
+    }
+    order = sorted(sums, key=lambda rule: -sums[rule][1])
+    rows = {rule: sums[rule] for rule in order[:LONGEST]}
+    for name, rules in ("the others", order[LONGEST:]), ("**all**", order):
+        rows[name] = tuple(sum(sums[rule][n] for rule in rules) for n in range(3))  # type: ignore[assignment]
+    yield f"{described(facts)}"
+    yield ""
+    yield "| rule | jobs | seconds | processor seconds |"
+    yield "| --- | ---: | ---: | ---: |"
+    for rule, (count, wall, cpu) in rows.items():
+        yield f"| {rule} | {count} | {wall:.0f} | {cpu:.0f} |"
+
+
+def main() -> None:
+    """Print the table, or write it into the page."""
+    lines = "\n".join(table(jobs(Path("logs/benchmarks")), machine()))
+    if "--write" not in sys.argv[1:]:
+        print(lines)
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -119,6 +119,27 @@ def test_learning_rate_rises_then_falls():
     assert rates[-1] > SOURCE.learning_rate / 10
 
 
+def test_what_is_trained_is_the_library_s_own_model(tmp_path):
+    """PyTorch's activation stands for the library's: the same losses, gradients and files."""
+    from transformers import GPT2LMHeadModel
+    from transformers.activations import NewGELUActivation
+
+    ours = build(SOURCE, 60, 0)
+    ours.save_pretrained(tmp_path)
+    library = GPT2LMHeadModel.from_pretrained(tmp_path)
+    acts = [type(block.mlp.act) for block in library.transformer.h]
+    assert set(acts) == {NewGELUActivation}
+    assert not any(isinstance(module, NewGELUActivation) for module in ours.modules())
+    ids = torch.randint(0, 60, (3, SOURCE.n_positions), generator=torch.Generator().manual_seed(1))
+    found = []
+    for model in (ours, library):
+        loss = model(ids, labels=ids).loss
+        loss.backward()
+        found.append((loss, {name: p.grad for name, p in model.named_parameters()}))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-6, atol=0)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-4, atol=1e-7)
+
+
 def test_a_loss_falls_on_something_learnable(tmp_path):
     pattern = torch.arange(8).repeat(20, 1)
     model = build(SOURCE, vocabulary_size=50, end_of_text=0)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .files import sha256_file, sha256_json, write_json
+from .files import ArtifactError, sha256_file, sha256_json, write_json
 
 PLACE = Path(".snakemake/posenc.sqlite")
 RECORDS = Path(".snakemake/metadata")
@@ -112,8 +112,6 @@ def damaged_part(path: Path) -> Path | None:
 
     It is that file itself, if that is damaged; None for a file that stands for itself alone.
     """
-    from .files import ArtifactError
-
     if path.name not in STANDS_FOR_FOLDER:
         return None
     try:
@@ -134,8 +132,6 @@ def is_last_of_folder(path: Path) -> bool:
     """
     if path.name not in STANDS_FOR_FOLDER:
         return True
-    from .files import ArtifactError
-
     made = path.stat().st_mtime
     try:
         parts = [path.with_name(name) for name in parts_of(path)]

@@ -41,6 +41,7 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     """
     from transformers import GPT2Config, GPT2LMHeadModel
 
+    from .affine import with_fast_activations
     from .schemes import prepare
 
     torch.manual_seed(source.seed)
@@ -60,7 +61,7 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     )
     model = GPT2LMHeadModel(config)
     prepare(model, source.positions)
-    return model
+    return with_fast_activations(model)
 
 
 def sequences(documents: list[list[int]], n_positions: int) -> Tensor:

@@ -20,6 +20,7 @@ rule tokenize:
         "logs/tokenize/{model}.log",
     benchmark:
         "logs/benchmarks/tokenize/{model}.tsv"
+    priority: LONGEST_CHAIN
     params:
         runs=RUNS,
     shell:

@@ -47,8 +47,9 @@ if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os
 PROCESSORS = len(os.sched_getaffinity(0))
 # Small models gain little by threads: half the processors each, so that two jobs run side by side.
 THREADS = max(1, min(8, PROCESSORS) // 2)
-# Priority of the jobs from a decoder's documents to its evaluations.
-LONGEST_CHAIN = 10
+# Priorities: the jobs from documents to a decoder's evaluations, of which each waits for another;
+# then what takes a minute or more, so that the run does not end with one of these alone.
+LONGEST_CHAIN, LONG_JOBS = 10, 5
 ON_CLUSTER = workflow.nodes is not None
 # Without a GPU, nothing has to wait for one. On a cluster, nodes have them where this one has none.
 GPU = int(ON_CLUSTER or devices.has_gpu())

@@ -14,6 +14,7 @@ rule texts:
         "logs/texts/{model}.log",
     benchmark:
         "logs/benchmarks/texts/{model}.tsv"
+    priority: LONGEST_CHAIN
     params:
         runs=RUNS,
     shell:

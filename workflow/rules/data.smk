@@ -21,6 +21,7 @@ rule fetch:
         "logs/benchmarks/fetch/{dataset}.{file}.tsv"
     wildcard_constraints:
         file=r"[^/]+(?<!\.json)",
+    priority: LONGEST_CHAIN
     shell:
         "python -m posenc.steps.fetch --config {input.config} --output {output.raw} 2>&1"
         " | tee {log}"
@@ -38,6 +39,7 @@ rule documents:
         "logs/documents/{dataset}.log",
     benchmark:
         "logs/benchmarks/documents/{dataset}.tsv"
+    priority: LONGEST_CHAIN
     shell:
         "python -m posenc.steps.documents --config {input.config} --raw {input.raw}"
         " --output {output} 2>&1 | tee {log}"

@@ -69,6 +69,7 @@ rule trials:
     wildcard_constraints:
         experiment=plan.alternatives(SMALL),
         subject=plan.alternatives(["study", *STUDY.pretrained]),
+    priority: LONG_JOBS
     params:
         runs=RUNS,
         options=trials_options,

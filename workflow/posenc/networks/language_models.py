@@ -83,8 +83,10 @@ class Transformer(LanguageModel):
     def __init__(self, sizes: Sizes) -> None:
         from transformers import GPT2Config, GPT2Model
 
+        from ..affine import with_fast_activations
+
         super().__init__(sizes)
-        self.decoder = GPT2Model(
+        decoder = GPT2Model(
             GPT2Config(
                 vocab_size=sizes.vocabulary,
                 n_positions=sizes.tokens,
@@ -100,6 +102,7 @@ class Transformer(LanguageModel):
                 use_cache=False,
             )
         )
+        self.decoder = with_fast_activations(decoder)
 
     @property
     def table(self) -> Tensor:

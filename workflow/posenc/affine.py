@@ -96,7 +96,7 @@ def pack(model: nn.Module) -> nn.Module:
 
 
 def with_fast_activations(model: nn.Module) -> nn.Module:
-    """Replace the library's GELU in its tanh form, eight operations, by PyTorch's one, for training.
+    """Replace the library's tanh form of GELU, eight operations, by PyTorch's one, for training.
 
     It is the same function, up to rounding, and the same model once it is saved.
     """

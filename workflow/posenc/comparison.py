@@ -16,7 +16,7 @@ from typing import Any
 
 from .files import ArtifactError, read_json, write_json
 
-MADE = Path("paper/generated/numbers.json")
+MADE = Path("data/numbers.json")
 RECORDS = Path("data/records")
 FLAGS = ("avx2", "avx512f", "amx_tile")
 

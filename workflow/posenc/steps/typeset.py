@@ -43,7 +43,7 @@ def main(
     plots: Annotated[Path, typer.Option(help="folder of the CSV files for `dvc plots`")],
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
-    """Write numbers, tables, metrics and plots of the measurements INPUT; all numbers beside metrics."""
+    """Write numbers, tables, metrics and plots of the measurements INPUT."""
     results = read(study, published, versions, inputs)
     write_text(output_numbers, typeset.numbers_tex(results))
     for name in typeset.TABLES:

@@ -246,6 +246,13 @@ def test_the_step_writes_all_files(tmp_path):
     for path in (outputs / "numbers.tex", *(outputs / "tables" / name for name in tables)):
         assert verify(path) == path
     assert json.loads((tmp_path / "data/metrics.json").read_text())
+    numbers = json.loads((tmp_path / "data/numbers.json").read_text())
+    key = "decoder.sample_reviews.zero.perplexity.perplexity"
+    (measured,) = tmp_path.glob("data/measurements/perplexity/decoder/sample_reviews/zero.json")
+    estimate = read_sealed(measured)["perplexity"]
+    assert {part: numbers[key][part] for part in estimate} == estimate
+    assert float(numbers[key]["shown"]) == pytest.approx(estimate["value"], rel=1e-2)
+    assert not any(key.startswith("decoder.reviews.") for key in numbers), "a role, not a name"
     assert {path.name for path in (tmp_path / "data/plots").iterdir()} == {
         "layers",
         "perplexity.csv",

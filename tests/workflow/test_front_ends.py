@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 
 import pytest
@@ -21,8 +22,8 @@ PAPER = {"paper": 1} if HAVE_LATEX else {}
 def artifacts(project) -> dict[str, str]:
     """SHA-256 of everything that the workflow makes.
 
-    Left out are hidden files, the parts of params.yaml, and results of runs that the study has no
-    more.
+    Left out are hidden files, the parts of params.yaml, what was recorded on request, and results
+    of runs that the study has no more.
     """
     found = {}
     for top in ("data", "paper/generated", "paper/paper.pdf", "paper/slides.pdf", "report"):
@@ -30,7 +31,7 @@ def artifacts(project) -> dict[str, str]:
         files = [path] if path.is_file() else sorted(path.rglob("*"))
         for file in files:
             name = str(file.relative_to(project.folder))
-            ours = not name.startswith(("data/config/", "data/set_aside/"))
+            ours = not name.startswith(("data/config/", "data/records/", "data/set_aside/"))
             if file.is_file() and ours and not file.name.startswith("."):
                 found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found
@@ -155,6 +156,8 @@ def test_the_other_ways_in(finished):
     finished.run("dvc", "plots", "diff", "--out", "dvc_plots")
     assert "minilm-sample_reviews-zero" in (finished.folder / "dvc_plots/index.html").read_text()
     assert "default" in finished.run("posenc", "check").stdout
+    compared = finished.run("posenc", "compare").stdout
+    assert re.search(r"(\d+) recorded numbers: \1 agree in all printed digits", compared), compared
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ there: the record says how much of a difference its own intervals allow.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .files import ArtifactError, read_json, write_json
+from .files import ArtifactError, read_json, write_text
 
 MADE = Path("data/numbers.json")
 RECORDS = Path("data/records")
@@ -129,7 +130,10 @@ def keep(study: str, made: Path = MADE) -> bool:
     if path.exists() and read_json(path)["numbers"] == numbers:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"made_on": machine(), "numbers": numbers})
+    # A line a number, so that git shows what has changed.
+    lines = [f"  {json.dumps(key)}: {json.dumps(entry)}" for key, entry in numbers.items()]
+    head = f'{{\n "made_on": {json.dumps(machine())},\n "numbers": {{\n'
+    write_text(path, head + ",\n".join(lines) + "\n }\n}\n")
     return True
 
 

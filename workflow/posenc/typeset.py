@@ -44,9 +44,13 @@ def definition(key: str, entry: Entry) -> str:
 
 
 def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
-    """Every number by key, for readers other than LaTeX (:mod:`posenc.comparison`)."""
+    """Every number, for :mod:`posenc.comparison`; keys have names of models, not their roles."""
+    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
+    aliases = {role for role, name in roles.items() if role != name}
     found: dict[str, dict[str, Any]] = {}
     for key, entry in keys.collect(results.study, results.measurements, results.trainings).items():
+        if aliases.intersection(key.split(".")[:2]):
+            continue
         if isinstance(entry, NotRun):
             found[key] = {"not_run": entry.reason}
             continue

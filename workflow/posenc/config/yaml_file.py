@@ -51,7 +51,7 @@ class YamlFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         text = _text(path)
-        reader = YAML(typ="safe", pure=True)
+        reader = YAML(typ="safe")
         try:
             _check_depth(path, text)
             other = yaml.compose(text, _Loader)

@@ -169,6 +169,7 @@ def test_what_was_written_over_is_made_again(project, expected):
     ids=["parquet", "shard"],
 )
 def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected, damage, name, readers):
+    assert project.planned() == {}, "the copy's files are known: only what changes is read again"
     path = project.folder / name
     before = path.stat()
     damage(path)

@@ -242,7 +242,7 @@ def test_dvc_alone_makes_the_same_bytes(finished, tmp_path):
     [
         ("activations.batch_token", 5, "unknown key 'batch_token'; did you mean 'batch_tokens'"),
         ("activations.batch_tokens", "many", "activations.batch_tokens: is 'many'"),
-        ("studies.default.models", ["minilm", "gpt5"], "'gpt5'"),
+        ("studies.default.models", ["decoder", "gpt5"], "'gpt5'"),
     ],
 )
 def test_wrong_parameters_stop_both_front_ends_at_once(core, key, value, message):

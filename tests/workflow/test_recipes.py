@@ -165,10 +165,10 @@ def test_the_tests_of_all_recipes_pass_together(copies):
     project = copies["all"]
     sections = "test_every_file_is_the_section_of_the_command_that_reads_it[default]"
     agreement = (
-        "every_file_that_a_rule_makes_is_an_out_of_exactly_one_stage",
-        "a_stage_allows_exactly_the_rules_that_make_its_outs",
-        "the_deps_of_a_stage_are_exactly_the_inputs_of_its_rules",
-        "every_rule_is_in_a_stage",
+        "every_file_that_a_rule_makes_is_an_out_of_exactly_one_stage[default]",
+        "a_stage_allows_exactly_the_rules_that_make_its_outs[default]",
+        "the_deps_of_a_stage_are_exactly_the_inputs_of_its_rules[default]",
+        "every_rule_is_in_a_stage[default]",
         "every_figure_of_params_is_shown_in_a_document",
     )
     tests = [

@@ -9,7 +9,6 @@ import pytest
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-
 MAY_BE_SKIPPED = ("does not let a test mount",)  # what a container may be refused
 
 

@@ -23,6 +23,8 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
+from posenc import comparison
+
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")
 VARIANTS = {
@@ -137,17 +139,20 @@ def main(
 
 def filled(text: str, record: dict) -> str:
     """A page with the table of a record between its marks."""
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return f"{text[:begin]}\n{table(record)}{text[end:]}"
+    return put_between(text, BEGIN, END, table(record))
+
+
+def put_between(text: str, begin: str, end: str, content: str) -> str:
+    """A text with other lines between two marks, which must be there."""
+    first, last = text.index(begin) + len(begin), text.index(end)
+    return f"{text[:first]}\n{content}{text[last:]}"
 
 
 def processor() -> str:
     """The processor's name and what it has for products of matrices."""
-    pairs = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
-    facts = {key.strip(): value.strip() for key, _, value in pairs}
-    flags = facts.get("flags", "").split()
-    kinds = [name for name in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if name in flags]
-    return f"{facts.get('model name', 'unknown')} ({', '.join(kinds)})"
+    name, flags = comparison.processor()
+    kinds = [kind for kind in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if kind in flags]
+    return f"{name or 'unknown'} ({', '.join(kinds)})"
 
 
 def ratios(record: dict, row: dict) -> list[float]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from posenc.comparison import described, machine
+from tests.benchmarks.capture import put_between
 
 PAGE = Path("docs/performance.md")
 BEGIN, END = "<!-- profile -->", "<!-- end of profile -->"
@@ -40,7 +41,7 @@ def table(found: Mapping[str, list[tuple[float, float]]], facts: Mapping) -> Ite
     rows = {rule: sums[rule] for rule in order[:LONGEST]}
     for name, rules in ("the others", order[LONGEST:]), ("**all**", order):
         rows[name] = tuple(sum(sums[rule][n] for rule in rules) for n in range(3))  # type: ignore[assignment]
-    yield f"{described(facts)}"
+    yield described(facts)
     yield ""
     yield "| rule | jobs | seconds | processor seconds |"
     yield "| --- | ---: | ---: | ---: |"
@@ -54,8 +55,8 @@ def main() -> None:
     if "--write" not in sys.argv[1:]:
         print(lines)
         return
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    page = put_between(PAGE.read_text(encoding="utf-8"), BEGIN, END, f"{lines}\n")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

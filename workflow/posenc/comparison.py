@@ -19,6 +19,7 @@ from .files import ArtifactError, read_json, write_text
 
 MADE = Path("data/numbers.json")
 RECORDS = Path("data/records")
+CPUINFO = Path("/proc/cpuinfo")
 FLAGS = ("avx2", "avx512f", "amx_tile")
 
 
@@ -50,17 +51,22 @@ class Comparison:
     new: list[str] = field(default_factory=list)
 
 
-def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, Any]:
-    """What of a machine decides about last digits: processor, its instructions, threads, torch."""
+def processor(cpuinfo: Path = CPUINFO) -> tuple[str, list[str]]:
+    """A processor's name and its instructions; nothing where the system does not list them."""
     try:
         text = cpuinfo.read_text(encoding="utf-8")
     except OSError:
         text = ""
     parts = (line.partition(":") for line in text.splitlines())
     said = {name.strip(): value.strip() for name, _, value in parts}
-    flags = said.get("flags", "").split()
+    return said.get("model name", ""), said.get("flags", "").split()
+
+
+def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
+    """What of a machine decides about last digits: processor, its instructions, threads, torch."""
+    name, flags = processor(cpuinfo)
     return {
-        "processor": said.get("model name") or platform.processor() or platform.machine(),
+        "processor": name or platform.processor() or platform.machine(),
         "instructions": [flag for flag in FLAGS if flag in flags],
         "processors": len(os.sched_getaffinity(0)),
         "torch": importlib.metadata.version("torch"),
@@ -90,7 +96,7 @@ def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
         now = made.get(key)
         if now is None:
             found.lacking.append(key)
-        elif old == now or (old.get("shown") is not None and old["shown"] == now.get("shown")):
+        elif old.get("shown", old) == now.get("shown", now):
             found.agreeing.append(key)
         elif "not_run" in old or "not_run" in now:
             found.outside.append(key)

@@ -28,7 +28,7 @@ STANDS_FOR_FOLDER = (INDEX, "masks.json")
 """Files that are the last of their folder to be written, and hold the checksums of the others."""
 KEPT = 12
 """Earlier makings of a file that can still be recognised."""
-VERSION = 1
+VERSION = 2
 END = re.compile(rb'[^\\]"endtime": ([0-9.e+]+)')
 """When a job ended, in Snakemake's record of its output."""
 _TABLES = """
@@ -255,7 +255,7 @@ class Ledger:
 
     def add(self, path: Path, record: Mapping[str, Any]) -> None:
         """Note that the job of a record made a file as it is now."""
-        untimed = {**_untimed(record), "passing": _passing(record)}
+        untimed = {**_untimed(record), "passing": _absent(record.get("input") or [])}
         digest = sha256_json(untimed)
         self._database.execute(
             "INSERT OR IGNORE INTO jobs (digest, record) VALUES (?, ?)",
@@ -283,9 +283,8 @@ class Ledger:
         assert content is not None, f"{path} is gone"
         os.utime(path, ns=(job.mtime, job.mtime))
         self._see(path, path.stat(), content)
-        end = path.stat().st_mtime
         record = {key: value for key, value in job.record.items() if key != "passing"}
-        write_json(record_path(path), {**record, "starttime": end, "endtime": end})
+        _write_record(path, record, path.stat().st_mtime)
         record_path(path, INCOMPLETE).unlink(missing_ok=True)
         self._note(path, job.number)
 
@@ -294,11 +293,11 @@ class Ledger:
 
         It compares what these were made of as well; another making of them may have been noted.
         """
-        now = _passing(job.record)
-        for name, record in job.record["passing"].items():
+        passing = job.record["passing"]
+        now = _absent(passing)
+        for name, record in passing.items():
             if now.get(name) != record and not Path(name).exists():
-                end = job.mtime / 1e9
-                write_json(record_path(Path(name)), {**record, "starttime": end, "endtime": end})
+                _write_record(Path(name), record, job.mtime / 1e9)
 
     def forget_unused(self) -> None:
         """Drop the jobs that no file is known by any more."""
@@ -365,10 +364,15 @@ def _untimed(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in ("starttime", "endtime")}
 
 
-def _passing(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Snakemake's records, without dates, of the inputs of a job that are no longer there."""
+def _write_record(path: Path, record: Mapping[str, Any], end: float) -> None:
+    """Give Snakemake a record of a file, as of a job that ended then."""
+    write_json(record_path(path), {**record, "starttime": end, "endtime": end})
+
+
+def _absent(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Snakemake's records, without dates, of those of some files that are not there."""
     found = {}
-    for name in record.get("input") or []:
+    for name in names:
         if not Path(name).exists():
             try:
                 text = record_path(Path(name)).read_text(encoding="utf-8")

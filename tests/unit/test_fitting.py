@@ -90,6 +90,15 @@ def test_patience_ends_a_training_that_gets_no_better(tmp_path):
     assert fitted.curve[-1]["step"] == fitted.steps
 
 
+def test_a_training_ends_when_its_loss_is_low_enough(tmp_path):
+    _, whole = run(tmp_path / "whole", steps=60, validate_steps=3)
+    enough = whole.curve[3]["validation_loss"]
+    first = next(row["step"] for row in whole.curve if row["validation_loss"] <= enough)
+    _, fitted = run(tmp_path / "enough", steps=60, validate_steps=3, enough=enough)
+    assert fitted.steps == fitted.step == first < 60
+    assert fitted.loss <= enough
+
+
 def test_a_linear_model_reaches_the_least_squares(tmp_path):
     made = nn.Linear(3, 1)
     fitted = fit(

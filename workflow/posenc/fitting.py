@@ -81,7 +81,7 @@ def fit(
     validate
         The mean loss on the validation examples; called in evaluation mode, without gradients.
     optimization
-        Steps, learning rate, precision, patience.
+        Steps, learning rate, precision, when to stop.
     seed
         Of the order of the examples, and of the dropout.
     checkpoint
@@ -169,7 +169,9 @@ def _is_mixed(optimization: Optimization) -> bool:
 
 
 def _stopped(fitted: Fitted, optimization: Optimization) -> bool:
-    """Whether as many validations as patience allows brought no lower loss."""
+    """Whether the loss is low enough, or patience is at its end."""
+    if optimization.enough is not None and fitted.loss <= optimization.enough:
+        return True
     if optimization.patience is None or not fitted.curve:
         return False
     since = sum(row["step"] > fitted.step for row in fitted.curve)

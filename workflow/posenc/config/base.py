@@ -58,6 +58,8 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 """GPT-3 has 96 (Brown et al., 2020, table 2.1)."""
 Length = Annotated[int, Field(ge=1, le=MAX_LENGTH)]
 """Tokens or bytes in a row; the scores of attention grow with the square."""
+Loss = Annotated[float, Field(gt=0, le=100)]
+"""Nats; guessing among 2**20 tokens costs 14."""
 Rate = Annotated[float, Field(gt=0, le=1)]
 """Learning rate: about as much as AdamW moves each weight in a step."""
 Samples = Annotated[int, Field(ge=100, le=1_000_000)]

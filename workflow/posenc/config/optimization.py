@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from .base import Batch, Count, Decay, FirstSteps, Rate, Section, Steps
+from .base import Batch, Count, Decay, FirstSteps, Loss, Rate, Section, Steps
 
 
 class Optimization(Section):
@@ -26,6 +26,8 @@ class Optimization(Section):
     patience: Count | None
     """Training stops after so many validations without a lower loss; null never does. The weights
     of the lowest loss are kept."""
+    enough: Loss | None = None
+    """Training stops once the loss on validation examples is this low, in nats; null goes on."""
     checkpoint_steps: Steps
 
     @model_validator(mode="after")

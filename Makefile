@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: study setup setup-tests lint test test-all
+.PHONY: study setup setup-tests lint test test-all mutants
 
 # Set up everything, run the active study, write the report, compare with what was recorded.
 study: setup
@@ -28,3 +28,8 @@ test: lint
 test-all: export POSENC_HISTORIES ?= 200
 test-all: lint
 	$(PYTEST)
+
+# Would the tests notice a mistake in a module? make mutants MODULE=workflow/posenc/masks.py
+mutants: setup-tests
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check mutmut==3.8.1
+	@$(BIN)/python -m tests.mutation $(MODULE) $(TESTS)

@@ -18,8 +18,8 @@ from ruamel.yaml import YAML
 
 from posenc.documents import DOCUMENTS
 from posenc.files import sha256_file
+from tests.copies import ROOT, copy_project
 
-ROOT = Path(__file__).parents[2]
 LONGEST = 1800
 """Seconds that a command may run: the whole tiny study takes a few hundred."""
 
@@ -158,22 +158,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
     learned mask, measurements with a file per run and bundled ones, an experiment, three figures
     and the paper.
     """
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in listing.splitlines():
-        source, target = ROOT / name, folder / name
-        if not source.exists():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_symlink():
-            target.symlink_to(os.readlink(source))
-        else:
-            shutil.copy2(source, target)
+    copy_project(folder)
     project = Project(folder)
     (folder / "dvc.lock").unlink(missing_ok=True)
     shutil.rmtree(folder / "data/records", ignore_errors=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +16,8 @@ import pytest
 
 from posenc.config.params import load
 from posenc.datasets.documents import read_documents
-from tests.workflow.conftest import ROOT, Project
+from tests.copies import ROOT, copy_project
+from tests.workflow.conftest import Project
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = {
@@ -31,16 +30,7 @@ PATCHES = {name: ROOT / f"docs/recipes/{name}.patch" for name in SECTIONS}
 
 def copy_of(folder: Path, *patches: str) -> Project:
     """The project as git would clone it, with patches applied and its schema written."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    for name in listed.splitlines():
-        target = folder / name
-        if not (ROOT / name).is_file() and not (ROOT / name).is_symlink():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    copy_project(folder)
     project = Project(folder)
     # DVC looks for a repository, and git applies a patch to one.
     project.run("git", "init", "--quiet")

@@ -61,6 +61,13 @@ rule all:
         [path for path in GONE if not is_set_aside(path)],
 
 
+# The limit of 100 jobs a second is for clusters. It has Snakemake plan again every second for each job
+# that has ended: a fifth of a processor after fifty (github.com/snakemake/snakemake/pull/3744).
+onstart:
+    if not ON_CLUSTER:
+        workflow.scheduler.job_rate_limiter = None
+
+
 # DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
     if STANDS_ALONE:

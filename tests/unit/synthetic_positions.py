@@ -246,6 +246,11 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
     return {**shared("lags"), "confidence": 0.95, "comparisons": comparisons}
 
 
+TRAINED = {
+    "steps": 200, "tokens_seen": 204_800, "final_training_loss": 1.9, "final_validation_loss": 1.8,
+}  # fmt: skip
+
+
 def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
     """Errors that grow with depth, but without positions fall."""
     n_states = SIZES[is_decoder][0] + 1
@@ -273,7 +278,7 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
         )  # fmt: skip
     made = shared("scheme_probes" if scheme else "probes", **run)
     return {
-        **made, **({"scheme": scheme} if scheme else {}),
+        **made, **({"scheme": scheme, "training": TRAINED} if scheme else {}),
         "documents": 120, "tokens": 3000, "pairs": 2000, "positions": 128, "d_model": 128,
         "confidence": 0.95, "chance": {"position": estimate(31.0, 0.8), "order": 0.5},
         "relu_control_layers": [0, n_states - 1], "layers": layers,

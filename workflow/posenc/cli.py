@@ -117,8 +117,9 @@ def _nothing_to_do() -> bool:
 @app.command()
 def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
-    from . import comparison, latex, place
+    from . import comparison, findings, latex, place
     from .agreement import drop_retired
+    from .files import ArtifactError
 
     try:
         place.refuse_read_only(Path())
@@ -148,6 +149,12 @@ def record() -> None:
         _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
     comparison.keep(study)
     print(f"recorded in dvc.lock and {comparison.record_of(study)}")
+    if study == findings.STUDY:
+        try:
+            for page in findings.fill_pages(comparison.recorded(study)):
+                print(f"{page} shows the new numbers")
+        except ArtifactError as error:
+            _stop(str(error))
 
 
 @app.command()

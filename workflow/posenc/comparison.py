@@ -124,6 +124,11 @@ def record_of(study: str) -> Path:
     return RECORDS / f"{study}.json"
 
 
+def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
+    """The recorded numbers of a study by key."""
+    return read_json(records / f"{study}.json")["numbers"]
+
+
 def keep(study: str, made: Path = MADE) -> bool:
     """Make the numbers that were made the recorded ones.
 
@@ -133,7 +138,7 @@ def keep(study: str, made: Path = MADE) -> bool:
         Whether any is another than before.
     """
     path, numbers = record_of(study), read_json(made)
-    if path.exists() and read_json(path)["numbers"] == numbers:
+    if path.exists() and recorded(study) == numbers:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     # A line a number, so that git shows what has changed.

@@ -2,6 +2,7 @@
 
 Keys are those of :mod:`posenc.numbers`: ``MODEL.positions.mae`` and ``matrix.NAME.positions.mae``,
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
+``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
 ``MODEL.DATASET.layer_norm.variation``, ``lags.DATASET.peak`` and so on.
 """
 
@@ -30,6 +31,7 @@ PROBES = (
     *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order", "order_relu")),
     "chance", "control", "control_order",
 )  # fmt: skip
+SCHEMES = (*PROBES, "validation_loss")
 COMPONENTS = (
     *(f"{place}.correlation" for place in PLACES), "shuffled", "principal", "independent",
 )  # fmt: skip
@@ -118,6 +120,12 @@ def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
     found["control"] = estimate(layers[0]["position"]["ridge_control"])
     found["control_order"] = estimate(layers[0]["order"]["logistic_control"])
     return found
+
+
+def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Probes of a decoder that was trained with another scheme, and what it was trained to."""
+    loss = Number(one["training"]["final_validation_loss"])
+    return {**probes(one), "validation_loss": loss}
 
 
 def components(one: Mapping[str, Any]) -> dict[str, Entry]:
@@ -319,6 +327,12 @@ def collect(
         for key, entry in entries.items():
             numbers[f"matrix.{name}.positions.{key}"] = entry
     numbers |= _study_wide(study, by_run, datasets)
+    for one in measurements:
+        if one["measurement"] == "scheme_probes":
+            run = one["run"]
+            place = f"{run['model']}.{run['dataset']}.{run['condition']}.scheme_probes"
+            entries = facts_of(one, schemes, SCHEMES)
+            numbers |= {f"{place}.{key}": entry for key, entry in entries.items()}
     return numbers
 
 

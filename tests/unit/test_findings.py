@@ -1,0 +1,76 @@
+"""Numbers of the default study in docs/: those of its record, each by its key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc import comparison, findings
+from posenc.files import ArtifactError
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+INTERVAL = re.compile(r"\[[-−.\d]+, [-−.\d]+\]")
+NUMBERS = {
+    "model.loss": {"value": -1234.5678, "low": -1300.0, "high": 0.005, "shown": "-1234.57"},
+    "model.share": {"value": 0.996, "shown": "0.996"},
+    "model.other": {"not_run": "no such model"},
+}
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dict:
+    return comparison.recorded(findings.STUDY, ROOT / comparison.RECORDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_pages_show_what_is_recorded(page, numbers):
+    text = page.read_text(encoding="utf-8")
+    assert findings.fill(text, numbers) == text, "`posenc record` fills the pages in"
+
+
+def test_findings_of_the_default_study_are_named_by_key():
+    found = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        found += len(findings.MARKED.findall(text))
+        blocks = findings.MARKED.sub("", text).split("\n\n")
+        for block, after in zip(blocks, [*blocks[1:], ""], strict=True):
+            if "default study" in block:
+                table = after if after.startswith("|") else ""
+                assert not INTERVAL.search(block + table), f"{page.name}: {block[:200]}"
+    assert found > 80
+
+
+def test_a_number_keeps_the_form_that_it_has_in_the_page():
+    def filled(key: str, shown: str) -> str:
+        (text,) = re.findall(r"-->(.*?)<", findings.fill(f"<!--={key}-->{shown}<!--/-->", NUMBERS))
+        return text
+
+    assert filled("model.loss", "7") == "−1,235"
+    assert filled("model.loss", "7.0 [") == "−1,234.6 [−1,300.0, 0.0]"
+    assert filled("model.loss", "−0.123 [−1, 2]") == "−1,234.568 [−1,300.000, 0.005]"
+    assert filled("model.share", "0.00") == "1.00"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("model.lost", "no number 'model.lost'"), ("model.other", "was not run: no such model")],
+)
+def test_what_was_not_recorded_is_not_shown(tmp_path, key, said):
+    whole, page = "<!--=model.share-->0.1<!--/-->", f"<!--={key}-->1.0<!--/-->"
+    (tmp_path / "a.md").write_text(whole)
+    (tmp_path / "b.md").write_text(page)
+    with pytest.raises(ArtifactError, match=rf"b\.md: .*{said}"):
+        findings.fill_pages(NUMBERS, tmp_path)
+    assert (tmp_path / "a.md").read_text() == whole
+
+
+def test_pages_that_say_so_already_are_left_alone(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text("a <!--=model.share-->0.1<!--/--> b")
+    assert findings.fill_pages(NUMBERS, tmp_path) == [page]
+    assert page.read_text() == "a <!--=model.share-->1.0<!--/--> b"
+    assert findings.fill_pages(NUMBERS, tmp_path) == []

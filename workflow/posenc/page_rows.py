@@ -10,7 +10,7 @@ from typing import Any
 from . import numbers as keys
 from .entries import Entry, NotRun, Number
 from .page_words import label
-from .position_numbers import PROBES, estimate, facts_of, probes
+from .position_numbers import estimate
 from .results import Results
 
 LONG = "long"
@@ -84,7 +84,7 @@ def place_of(key: str, study: Mapping[str, Any]) -> Place | None:
         model = rest.pop(0)
     elif first == "decoders":
         model = ALL_DECODERS
-    elif first in roles or first in study["models"]:
+    elif first in roles or first in (*study["models"], *study["schemes"]):
         model = roles.get(first, first)
     else:  # of the study as a whole
         model = ""
@@ -142,7 +142,7 @@ def collect(results: Results) -> dict[Place, Entry]:
             place = place_of(key, study)
             if place is not None:
                 found.setdefault(place, entry)
-    for place, entry in [*_schemes(results), *_series(results), *_others(results, found)]:
+    for place, entry in [*_series(results), *_others(results, found)]:
         found.setdefault(place, entry)
     for place, entry in found.items():
         if isinstance(entry, Number):
@@ -174,14 +174,6 @@ def _culprit(study: Mapping[str, Any], results: Results, error: Exception) -> st
         if lacking:
             return f"the training of {one['model']} lacks {', '.join(lacking)}"
     return f"a measurement lacks {error}"
-
-
-def _schemes(results: Results) -> Iterator[tuple[Place, Entry]]:
-    """Probes of decoders that were trained with other position schemes, which have no keys."""
-    for one in results.of("scheme_probes"):
-        run = one["run"]
-        for quantity, entry in facts_of(one, probes, PROBES).items():
-            yield (run["model"], run["dataset"], run["condition"], "scheme_probes", quantity), entry
 
 
 def _series(results: Results) -> Iterator[tuple[Place, Entry]]:

@@ -154,6 +154,6 @@ def _place(study: Mapping[str, Any], parts: Sequence[str]) -> tuple[str, list[st
         return third, [first, second]
     if third is not None and fourth in RUNS:
         return fourth, [first, second, third]
-    if fourth in (*BUNDLED, "conditions"):
+    if fourth in (*BUNDLED, "conditions", "scheme_probes"):
         return fourth, [first, second]
     return None

@@ -50,8 +50,7 @@ def fill(page: str, numbers: Mapping[str, Any]) -> str:
 
 def as_in(shown: str, entry: Mapping[str, Any]) -> str:
     """A number, written as one is shown: its decimals, and its interval or none."""
-    _, point, after = shown.partition(" ")[0].partition(".")
-    decimals = len(after) if point else 0
+    decimals = len(shown.partition(" ")[0].partition(".")[2])
 
     def said(value: float) -> str:
         return f"{value:,.{decimals}f}".replace("-", "−")

@@ -58,6 +58,8 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments or not (ROOT / arguments[0]).is_file():
         sys.exit("which module? python -m tests.mutation workflow/posenc/masks.py [TESTS ...]")
     module, tests = arguments[0], list(arguments[1:]) or tests_of(arguments[0])
+    if not tests:
+        sys.exit(f"no test file names {module}: give those that test it after it")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder, module, tests)
@@ -81,7 +83,8 @@ def main(arguments: Sequence[str]) -> None:
             name, _, outcome = line.strip().partition(": ")
             if outcome in ("survived", "no tests", "suspicious"):
                 change = mutmut("show", name).splitlines()[3:]
-                print(f"\n{name}: {outcome}", *(row for row in change if row[0] in "+-@"), sep="\n")
+                lines = [row for row in change if row.startswith(("+", "-", "@"))]
+                print(f"\n{name}: {outcome}", *lines, sep="\n")
         print(f"\n{module}: {noticed} of {total} mutants noticed, {noticed / total:.1%}")
 
 

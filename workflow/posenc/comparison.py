@@ -119,14 +119,14 @@ def written(entry: Mapping[str, Any]) -> str:
     return f"{entry['shown']}{interval}"
 
 
-def record_of(study: str) -> Path:
+def record_of(study: str, records: Path = RECORDS) -> Path:
     """Where the recorded numbers of a study are; git keeps them."""
-    return RECORDS / f"{study}.json"
+    return records / f"{study}.json"
 
 
 def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
     """The recorded numbers of a study by key."""
-    return read_json(records / f"{study}.json")["numbers"]
+    return read_json(record_of(study, records))["numbers"]
 
 
 def keep(study: str, made: Path = MADE) -> bool:

@@ -199,7 +199,7 @@ def _series(results: Results) -> Iterator[tuple[Place, Entry]]:
 
 def _others(results: Results, found: Mapping[Place, Entry]) -> Iterator[tuple[Place, Entry]]:
     """All estimates of measurements of which no number has a key."""
-    known = {place[3] for place in found} | {"scheme_probes", "extrapolation"}
+    known = {place[3] for place in found} | {"extrapolation"}
     for one in results.measurements:
         kind, run = one["measurement"], one["run"]
         if kind in known:

@@ -327,12 +327,10 @@ def collect(
         for key, entry in entries.items():
             numbers[f"matrix.{name}.positions.{key}"] = entry
     numbers |= _study_wide(study, by_run, datasets)
-    for one in measurements:
-        if one["measurement"] == "scheme_probes":
-            run = one["run"]
-            place = f"{run['model']}.{run['dataset']}.{run['condition']}.scheme_probes"
-            entries = facts_of(one, schemes, SCHEMES)
-            numbers |= {f"{place}.{key}": entry for key, entry in entries.items()}
+    for key in by_run:
+        kind, *run = key
+        if kind == "scheme_probes":
+            put(".".join([*run, kind]), None, key, schemes, SCHEMES)
     return numbers
 
 

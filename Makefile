@@ -29,7 +29,7 @@ test-all: export POSENC_HISTORIES ?= 200
 test-all: lint
 	$(PYTEST)
 
-# Would the tests notice a mistake in a module? make mutants MODULE=workflow/posenc/masks.py
+# Would the tests notice a mistake in a module? make mutants MODULE=workflow/posenc/capture/learning.py
 mutants: setup-tests
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check mutmut==3.8.1
 	@$(BIN)/python -m tests.mutation $(MODULE) $(TESTS)

@@ -1,8 +1,9 @@
 """Would the tests of a module notice a mistake in it? Its mutation score, by mutmut.
 
-``python -m tests.mutation workflow/posenc/masks.py`` changes one thing at a time in a copy of the
-module, runs the tests that reach it, and prints how many of the changes they noticed, and those
-that they did not. Tests are the files that name the module, or those that are given after it.
+``python -m tests.mutation workflow/posenc/capture/learning.py`` changes one thing at a time in a
+copy of the module, runs the tests that reach it, and prints how many of the changes they noticed,
+and those that they did not. Tests are the files that name the module, or those that are given
+after it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SOURCE = "src"
 
 
 def tests_of(module: str) -> list[str]:
-    """Test files that name a module, ``workflow/posenc/masks.py``."""
+    """Test files that name a module, ``workflow/posenc/capture/learning.py``."""
     *parents, name = Path(module.removeprefix(PACKAGE)).with_suffix("").parts
     package = re.escape(".".join(parents))
     named = re.compile(rf"{package}\.{name}\b|from {package} import [^\n]*\b{name}\b")
@@ -56,7 +57,9 @@ def prepare(folder: Path, module: str, tests: Sequence[str]) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Print the score and what survived."""
     if not arguments or not (ROOT / arguments[0]).is_file():
-        sys.exit("which module? python -m tests.mutation workflow/posenc/masks.py [TESTS ...]")
+        sys.exit(
+            "which module? python -m tests.mutation workflow/posenc/capture/learning.py [TESTS ...]"
+        )
     module, tests = arguments[0], list(arguments[1:]) or tests_of(arguments[0])
     if not tests:
         sys.exit(f"no test file names {module}: give those that test it after it")

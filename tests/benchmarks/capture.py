@@ -23,7 +23,7 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
-from posenc import comparison
+from posenc.report import comparison
 
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")

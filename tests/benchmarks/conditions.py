@@ -11,9 +11,9 @@ import numpy as np
 import torch
 import transformers
 
-from posenc import attention
-from posenc.config.conditions import Condition
-from posenc.evaluation import evaluate
+from posenc.capture.evaluation import evaluate
+from posenc.conditions.section import Condition
+from posenc.models import attention
 
 
 def model() -> transformers.PreTrainedModel:

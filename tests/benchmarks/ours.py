@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from posenc import capture
-from posenc.affine import ready
-from posenc.config.activations import Activations
-from posenc.config.conditions import Condition
-from posenc.evaluation import INTACT, evaluate
-from posenc.inference import faster
-from posenc.models import load
-from posenc.packing import packs_of
-from posenc.shards import ShardFile
+from posenc.capture import capture
+from posenc.capture.evaluation import INTACT, evaluate
+from posenc.capture.fast import faster
+from posenc.conditions.section import Condition
+from posenc.models.affine import ready
+from posenc.models.load import load
 from posenc.steps.capture import tensors_of
+from posenc.store.section import Activations
+from posenc.store.shards import ShardFile
+from posenc.tokens.packing import packs_of
 
 TOKENS = {"capture": 1024, "perplexity": 1024, "two conditions": 2048, "forward": 1024}
 """Tokens of a forward pass; half as many in captures in float32, which are no slower so."""

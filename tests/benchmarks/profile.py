@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from posenc.comparison import described, machine
+from posenc.report.comparison import described, machine
 from tests.benchmarks.capture import put_between
 
 PAGE = Path("docs/performance.md")

@@ -16,8 +16,8 @@ import numpy as np
 import typer
 
 from posenc.config.measurements import RelativeAttention
-from posenc.measures.relative_attention import head_factors
-from posenc.steps.relative_attention import measure_layer
+from posenc.measurements.relative_attention import measure_layer
+from posenc.metrics.relative_attention import head_factors
 
 LAYERS, HEADS, D_MODEL, D_HEAD, POSITIONS = 12, 12, 768, 64, 512
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 
 import posenc.steps.capture as step
-from posenc import runs
-from posenc.config.activations import Activations
-from posenc.files import CHECKSUMS, sha256_file, write_checksums
+from posenc.artifacts.files import CHECKSUMS, sha256_file, write_checksums
+from posenc.artifacts.tables import write_table
 from posenc.steps import store as gather
-from posenc.store import write_table
+from posenc.store import runs
+from posenc.store.section import Activations
 from tests.parity.library import reference
 from tests.unit.damage import Killed
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-import posenc.capture as step
-from posenc.affine import Affine, ready
-from posenc.capture import forward
-from posenc.config.activations import Activations
-from posenc.config.conditions import Condition
-from posenc.files import ArtifactError
-from posenc.interventions import applied, first_row, position_embedding
-from posenc.models import load
-from posenc.packing import packs_of
-from posenc.runs import shards_of
+import posenc.capture.capture as step
+from posenc.artifacts.files import ArtifactError
+from posenc.capture.capture import forward
+from posenc.capture.interventions import applied, first_row, position_embedding
+from posenc.conditions.section import Condition
+from posenc.models.affine import Affine, ready
+from posenc.models.load import load
+from posenc.store.section import Activations
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import shards_of
 
 EXACT = Activations(
     quantities=["hidden_states", "queries", "keys"],
@@ -135,7 +135,7 @@ def test_packed_weights_and_attention_step_by_step_change_bfloat16_by_its_roundi
     folder, family, library_model, documents
 ):
     """Against the library's own bfloat16: no further from float32 than that."""
-    from posenc.inference import faster
+    from posenc.capture.fast import faster
 
     library_half = copy.deepcopy(library_model).to(torch.bfloat16)
     model = faster(ready(load(folder, family)))

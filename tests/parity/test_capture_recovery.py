@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import posenc.steps.capture as step
-from posenc import runs
-from posenc.files import (
+from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     DamagedError,
     write_checksums,
 )
-from posenc.store import INDEX, LOSSES, ActivationStore, shard_name
+from posenc.store import runs
+from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,
     SHARDS,
@@ -54,7 +54,7 @@ def test_a_shard_counts_only_with_its_receipt(project, written, monkeypatch, nam
     expected = project.from_nothing()
     written.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(f"posenc.runs.{name}", killed)
+        patch.setattr(f"posenc.store.runs.{name}", killed)
         with pytest.raises(Killed):
             project.capture()
     with pytest.raises(ArtifactError, match="5 of 5 shards are not captured"):
@@ -133,7 +133,7 @@ def test_current_runs_are_kept_and_no_model_is_loaded(project, monkeypatch, caps
     before = project.stamps()
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr("posenc.models.load", killed)
+        patch.setattr("posenc.models.load.load", killed)
         assert project.make() == set()
         assert project.stamps() == before
         said = capsys.readouterr().err

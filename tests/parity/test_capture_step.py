@@ -12,16 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from posenc import runs
-from posenc.capture import forward
-from posenc.config.conditions import Condition
-from posenc.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-)
-from posenc.models import load
-from posenc.store import INDEX, LOSSES, ActivationStore, shard_name
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
+from posenc.capture.capture import forward
+from posenc.conditions.section import Condition
+from posenc.models.load import load
+from posenc.store import runs
+from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,
     SHARDS,

@@ -7,13 +7,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from posenc import positions, profiles, semantics
-from posenc.capture import document_losses, forward, packed_states
-from posenc.config.conditions import Condition
-from posenc.evaluation import stacked_states, states_under
-from posenc.interventions import ConditionError, applied, blocks, position_embedding
-from posenc.learned import LearnedMask
-from posenc.models import load
+from posenc.capture.capture import document_losses, forward, packed_states
+from posenc.capture.evaluation import stacked_states, states_under
+from posenc.capture.interventions import (
+    ConditionError,
+    applied,
+    blocks,
+    position_embedding,
+)
+from posenc.conditions import positions, profiles, semantics
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition
+from posenc.models.load import load
 
 TOLERANCE = {"rtol": 0, "atol": 3e-6}  # float32 sums in another order
 LINEAR = {"kind": "linear", "floor": 0.1}

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from posenc import evaluation
-from posenc.capture import forward, packed_states
-from posenc.config.conditions import Condition
-from posenc.evaluation import evaluate, groups_of
-from posenc.files import ArtifactError, write_checksums, write_sealed
-from posenc.interventions import applied
-from posenc.measures.similarity import token_cosines
-from posenc.models import load
+from posenc.artifacts.files import ArtifactError, write_checksums, write_sealed
+from posenc.artifacts.tables import read_table, write_table
+from posenc.capture import evaluation
+from posenc.capture.capture import forward, packed_states
+from posenc.capture.evaluation import evaluate, groups_of
+from posenc.capture.interventions import applied
+from posenc.conditions.section import Condition
+from posenc.metrics.similarity import token_cosines
+from posenc.models.load import load
 from posenc.steps import evaluate as step
-from posenc.store import read_table, write_table
 from tests.parity.library import reference
 
 CONDITIONS = {
@@ -98,7 +98,7 @@ def workplace(tmp_path, documents):
     """A decoder, its tokens and an empty list of masks, as the workflow lays them out."""
     reference("gpt2").save_pretrained(tmp_path / "weights")
     write_checksums(tmp_path / "weights/checksums.json", "config.json", "model.safetensors")
-    from posenc.tokenization import TABLE
+    from posenc.tokens.tokenize import TABLE
 
     def tokens(path, texts, longest):
         table = pa.table(
@@ -157,7 +157,7 @@ def test_the_step_writes_every_unit_and_document(workplace, documents):
 def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeypatch):
     output = call(workplace)
     before = (output / "reviews.parquet").read_bytes()
-    monkeypatch.setattr("posenc.models.load", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("posenc.models.load.load", lambda *_: pytest.fail("the model was loaded"))
     call(workplace)
     assert (output / "reviews.parquet").read_bytes() == before
     assert "6 of 6 are current" in capsys.readouterr().err

@@ -7,14 +7,15 @@ import pytest
 import torch
 import transformers
 
-from posenc import attention, masks
-from posenc.capture import forward
-from posenc.config.conditions import Condition
-from posenc.config.masks import DistilledMask, FittedMask, SlopeMask
-from posenc.evaluation import INTACT
-from posenc.interventions import applied
-from posenc.learned import LearnedMask, read, write
-from posenc.models import load
+from posenc.capture import learning as masks
+from posenc.capture.capture import forward
+from posenc.capture.evaluation import INTACT
+from posenc.capture.interventions import applied
+from posenc.conditions.learned import LearnedMask, read, write
+from posenc.conditions.masks import DistilledMask, FittedMask, SlopeMask
+from posenc.conditions.section import Condition
+from posenc.models import attention
+from posenc.models.load import load
 
 N, WIDTH = 12, 16
 
@@ -209,7 +210,7 @@ def test_a_mask_comes_back_from_its_file(tmp_path):
     content = bytearray((tmp_path / "it.safetensors").read_bytes())
     content[-3] ^= 1
     (tmp_path / "it.safetensors").write_bytes(content)
-    from posenc.files import DamagedError
+    from posenc.artifacts.files import DamagedError
 
     with pytest.raises(DamagedError, match="was altered or damaged"):
         read(tmp_path / "it.safetensors")

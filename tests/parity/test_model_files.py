@@ -10,14 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from posenc.capture import capture
-from posenc.config.activations import Activations
-from posenc.config.models import Model, PathSource
-from posenc.files import ArtifactError, sha256_file
-from posenc.model_files import check_digests, check_tensors, tokenizer_files
-from posenc.models import ModelError, fetch, load, save
-from posenc.packing import packs_of
-from posenc.tokenization import train_bpe
+from posenc.artifacts.files import ArtifactError, sha256_file
+from posenc.capture.capture import capture
+from posenc.models.files import check_digests, check_tensors, tokenizer_files
+from posenc.models.load import ModelError, fetch, load, save
+from posenc.models.section import Model, PathSource
+from posenc.store.section import Activations
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenize import train_bpe
 from tests.parity.conftest import reference
 from tests.unit.damage import call
 

@@ -8,11 +8,11 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from posenc.capture import forward
-from posenc.config.models import HubSource, Model, PathSource
-from posenc.files import ArtifactError, sha256_file
-from posenc.models import ModelError, fetch, load, save
-from posenc.tokenization import END_OF_TEXT, train_bpe
+from posenc.artifacts.files import ArtifactError, sha256_file
+from posenc.capture.capture import forward
+from posenc.models.load import ModelError, fetch, load, save
+from posenc.models.section import HubSource, Model, PathSource
+from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 from tests.parity.library import reference
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

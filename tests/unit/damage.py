@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc.files import LONG_AGO
+from posenc.artifacts.files import LONG_AGO
 
 
 class Killed(BaseException):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from posenc.config.datasets import Content, Text
+from posenc.datasets.section import Content, Text
 
 TEXT = Text(line_breaks="newline", normalization="NFKC")
 

@@ -9,7 +9,7 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from posenc.files import CHECKSUMS, write_checksums
+from posenc.artifacts.files import CHECKSUMS, write_checksums
 
 TEXT = "the film was not dull but clever and the plot was never slow again in her hands"
 WORDS = TEXT.split()

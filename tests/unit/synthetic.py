@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc import plan
-from posenc.config.experiments import EXPERIMENTS
+from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.config.measurements import BUNDLED
-from posenc.config.params import load
-from posenc.documents import FIGURES
-from posenc.files import sha256_file, write_json, write_sealed
+from posenc.experiments.section import EXPERIMENTS
+from posenc.figures.catalogue import FIGURES
+from posenc.study import plan
+from posenc.study.params import load
 
 from . import synthetic_experiments as experiments
 from . import synthetic_positions as positions

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 from posenc.config.measurements import Scaling
-from posenc.steps import memory_networks as memory_step
-from posenc.steps import memory_networks_trials as memory_trials
-from posenc.steps import pretraining as pretraining_step
-from posenc.steps import scaling as scaling_step
+from posenc.experiments.memory_networks import summary as memory_step
+from posenc.experiments.memory_networks import trials as memory_trials
+from posenc.experiments.pretraining import summary as pretraining_step
+from posenc.measurements import scaling as scaling_step
 
 from .synthetic_positions import estimate, shared
 

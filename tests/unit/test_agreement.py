@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc import agreement, recovery
-from posenc.files import LONG_AGO
-from posenc.verification import verify_files
+from posenc.artifacts.files import LONG_AGO
+from posenc.study import agreement, recovery
+from posenc.study.verification import verify_files
 
 # --- A workflow of two jobs under both front ends -------------------------------------------------
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from posenc.files import read_sealed
-from posenc.results import unbundled
-from posenc.steps import measurement, perplexity
+from posenc.artifacts.files import read_sealed
+from posenc.measurements import frame as measurement
+from posenc.measurements import perplexity
+from posenc.measurements.results import unbundled
 
 from .damage import flip
 from .test_measurement_steps import Runs

@@ -8,10 +8,10 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
-from posenc import plan, stages
-from posenc.config.params import Params, ParamsError, validate
-from posenc.files import write_json
+from posenc.artifacts.files import write_json
 from posenc.steps import page, typeset
+from posenc.study import plan, stages
+from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
 from .synthetic import PROJECT

@@ -8,12 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc.config.conditions import Condition
+from posenc.capture.interventions import applied, position_embedding
+from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
-from posenc.interventions import applied, position_embedding
-from posenc.measures.downstream import relative_changes
-from posenc.models import load
-from posenc.networks.classifier import (
+from posenc.experiments.downstream.network import (
     Classifier,
     Encoder,
     batch_of,
@@ -24,6 +22,8 @@ from posenc.networks.classifier import (
     mean_pooled,
     padding_token,
 )
+from posenc.metrics.downstream import relative_changes
+from posenc.models.load import load
 
 from .small_models import random_model
 
@@ -106,7 +106,7 @@ def test_without_positions_the_pooled_output_ignores_the_order(loaded, seed):
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_zeroed_positions_stay_zero_and_others_learn(small_model_folders, family, tmp_path):
-    from posenc.checkpoints import Checkpoint
+    from posenc.artifacts.checkpoints import Checkpoint
 
     for positions in ("intact", "zero"):
         model = load(small_model_folders[family], family)

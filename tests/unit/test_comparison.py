@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from posenc import comparison
-from posenc.comparison import Comparison, compare, described, machine
-from posenc.files import ArtifactError, write_json
+from posenc.artifacts.files import ArtifactError, write_json
+from posenc.report import comparison
+from posenc.report.comparison import Comparison, compare, described, machine
 
 
 def estimate(value: float, low: float, high: float) -> dict:

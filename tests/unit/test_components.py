@@ -12,14 +12,14 @@ from scipy import linalg, optimize, stats
 from sklearn.cross_decomposition import CCA
 from sklearn.decomposition import PCA
 
+from posenc.artifacts.files import ArtifactError
 from posenc.config.measurements import Components
-from posenc.config.params import load
 from posenc.figures import components as figure_module
-from posenc.files import ArtifactError
-from posenc.measures import components as maths
-from posenc.measures.moments import correlation_of_moments
-from posenc.steps import components as step
-from posenc.store import ActivationStore
+from posenc.measurements import components as step
+from posenc.metrics import components as maths
+from posenc.metrics.moments import correlation_of_moments
+from posenc.store.activations import ActivationStore
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts

@@ -6,14 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from posenc.config.conditions import Condition
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    write_checksums,
+    write_sealed,
+)
+from posenc.artifacts.tables import write_table
+from posenc.conditions.section import Condition
 from posenc.config.measurements import Conditions
-from posenc.files import ArtifactError, read_sealed, write_checksums, write_sealed
-from posenc.measures.recovery import PairedMeans, recovered, recovered_perplexity
-from posenc.steps import conditions, norms, reference
+from posenc.measurements import conditions, norms, reference
+from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.steps.evaluate import OUTCOMES
-from posenc.store import write_table
-from posenc.tokenization import TABLE
+from posenc.tokens.tokenize import TABLE
 
 PARAMETERS = Conditions(
     documents=None, special_tokens=True, batch_tokens=100, calibration_share=0.5,

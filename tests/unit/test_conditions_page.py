@@ -8,8 +8,8 @@ import sys
 import pytest
 from ruamel.yaml import YAML
 
-from posenc import positions, profiles, semantics
-from posenc.config.conditions import BIASES, FACTORS
+from posenc.conditions import positions, profiles, semantics
+from posenc.conditions.section import BIASES, FACTORS
 
 from .synthetic import PROJECT
 
@@ -35,7 +35,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     written = [row for block in (function, test, line) for row in block.splitlines() if row]
     assert len(written) < 20
     shutil.copytree(PROJECT / "workflow/posenc", tmp_path / "workflow/posenc")
-    path = tmp_path / "workflow/posenc/profiles.py"
+    path = tmp_path / "workflow/posenc/conditions/profiles.py"
     path.write_text(f"{path.read_text()}\n\n{function}")
     params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
     params["conditions"].update(YAML(typ="safe").load(line))
@@ -59,7 +59,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     assert "1 passed" in tested.stdout, tested.stdout
     computed = run(
         "-c",
-        "from posenc.config.params import load; from posenc import profiles, semantics;"
+        "from posenc.study.params import load; from posenc import profiles, semantics;"
         "mask = load('params.yaml').conditions['zero_cosine'].mask;"
         "m = profiles.factor.call(mask.profile, profiles.Document(3));"
         "print(semantics.semantics.call(mask.semantics, m, True).bias.round(4).tolist())",
@@ -94,7 +94,7 @@ def _has_main() -> bool:
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(key, value, message):
-    from posenc.config.params import ParamsError, validate
+    from posenc.study.params import ParamsError, validate
 
     params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
     params["conditions"][key] = value
@@ -103,7 +103,7 @@ def test_a_mistake_is_named(key, value, message):
 
 
 def test_a_mistake_in_a_sweep_is_named():
-    from posenc.config.params import ParamsError, validate
+    from posenc.study.params import ParamsError, validate
 
     for key, value, message in (
         ("key", "mask.slop", r"sweeps\.slope: the condition 'zero_alibi' has no key mask\.slop"),
@@ -117,7 +117,7 @@ def test_a_mistake_in_a_sweep_is_named():
 
 
 def test_a_study_is_calibrated_on_its_own_data():
-    from posenc.config.params import ParamsError, validate
+    from posenc.study.params import ParamsError, validate
 
     for name, message in (
         ("imdb", r"studies\.default\.calibration names 'imdb', which is not one of its datasets"),
@@ -130,7 +130,7 @@ def test_a_study_is_calibrated_on_its_own_data():
 
 
 def test_text_is_not_calibrated_and_evaluated_on():
-    from posenc.config.params import ParamsError, validate
+    from posenc.study.params import ParamsError, validate
 
     for split, message in (
         ("test", r"calibration\.split is 'test', which is evaluated on"),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from posenc.config.datasets import Content
+from posenc.artifacts.files import write_checksums
 from posenc.datasets import imdb, truthfulqa
 from posenc.datasets.documents import (
     parse,
@@ -24,8 +24,8 @@ from posenc.datasets.documents import (
     write_documents,
 )
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.sample import imdb_archive, truthfulqa_csv
-from posenc.files import write_checksums
+from posenc.datasets.generated.sample import imdb_archive, truthfulqa_csv
+from posenc.datasets.section import Content
 
 from .damage import call
 from .raw_files import REVIEWS, archive, content, hub

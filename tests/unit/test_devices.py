@@ -2,7 +2,7 @@
 
 import pytest
 
-from posenc.devices import has_gpu
+from posenc.models.devices import has_gpu
 
 
 @pytest.mark.parametrize(

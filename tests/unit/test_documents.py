@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.config.datasets import Evaluation, Text
+from posenc.artifacts.files import (
+    ArtifactError,
+    DamagedError,
+    sha256_file,
+    write_checksums,
+)
+from posenc.artifacts.tables import write_table
 from posenc.datasets.documents import (
     clean,
     parse,
@@ -25,9 +31,8 @@ from posenc.datasets.documents import (
     write_documents,
 )
 from posenc.datasets.errors import DatasetError
-from posenc.files import ArtifactError, DamagedError, sha256_file, write_checksums
+from posenc.datasets.section import Evaluation, Text
 from posenc.steps import documents as step
-from posenc.store import write_table
 
 from .damage import flip, flips, found_and_marked
 from .raw_files import REVIEWS, TEXT, archive, content, hub

@@ -9,21 +9,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from posenc.config.experiments import DownstreamTraining
-from posenc.config.params import load as load_params
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
+from posenc.experiments.downstream import (
+    summary as downstream,
+)
+from posenc.experiments.downstream import (
+    trials as downstream_trials,
+)
+from posenc.experiments.section import DownstreamTraining
 from posenc.figures import downstream as figure_of
-from posenc.files import (
-    ArtifactError,
-    read_sealed,
-    write_json,
-)
-from posenc.measures.downstream import chance_test
-from posenc.measures.order_sensitivity import (
-    changed_predictions,
-)
-from posenc.models import save_tokenizer
-from posenc.steps import downstream, downstream_trials
+from posenc.metrics.downstream import chance_test
+from posenc.metrics.order_sensitivity import changed_predictions
+from posenc.models.load import save_tokenizer
+from posenc.study.params import load as load_params
 
 from . import synthetic
 from .damage import Killed
@@ -182,7 +181,7 @@ def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(opti
 
 @pytest.mark.parametrize("trained_layers", [1, None])
 def test_a_killed_job_ends_with_the_same_file(options, tmp_path, monkeypatch, trained_layers):
-    from posenc import fitting
+    from posenc.experiments import fitting
 
     configure(options, trained_layers=trained_layers, tasks=["word_swap"])
     downstream_trials.main(**options)
@@ -201,7 +200,7 @@ def test_a_killed_job_ends_with_the_same_file(options, tmp_path, monkeypatch, tr
 
         return original(*rest, told)
 
-    monkeypatch.setattr("posenc.networks.classifier.fit", killing)
+    monkeypatch.setattr("posenc.experiments.downstream.network.fit", killing)
     with pytest.raises(Killed):
         downstream_trials.main(**options)
     assert (options["partial"] / "checkpoint.pt").exists()

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from posenc.measures.downstream import Frozen, balanced_rows, chance_test, relative_changes
+from posenc.metrics.downstream import (
+    Frozen,
+    balanced_rows,
+    chance_test,
+    relative_changes,
+)
 
 
 @given(

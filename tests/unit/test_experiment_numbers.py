@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from posenc import experiment_numbers as numbers
-from posenc import experiment_tables as tables
-from posenc.entries import NotRun, Number
-from posenc.results import Results
+from posenc.measurements.results import Results
+from posenc.report import experiment_quantities as numbers
+from posenc.report.records import NotRun, Number
+from posenc.report.tables import experiments as tables
 
 from . import synthetic_experiments as made_up
 

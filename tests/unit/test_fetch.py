@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from posenc.config.datasets import HubSource, PathSource, SampleSource, UrlSource
+from posenc.artifacts.files import verify
 from posenc.datasets import download as download_module
 from posenc.datasets.download import download, part_path
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch, raw_file_name
-from posenc.files import verify
+from posenc.datasets.section import HubSource, PathSource, SampleSource, UrlSource
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -333,7 +333,7 @@ def test_all_splits_of_the_hub_go_to_one_file(tmp_path, monkeypatch):
 
 def test_an_unreachable_hub_is_named(tmp_path):
     program = (
-        "from posenc.config.datasets import HubSource; from posenc.datasets.fetch import fetch;"
+        "from posenc.datasets.section import HubSource; from posenc.datasets.fetch import fetch;"
         "from pathlib import Path;"
         f"s = HubSource(kind='hub', id='some/thing', revision='{REVISION}');"
         f"fetch(s, 'imdb', Path('hub.parquet'), name='far')"

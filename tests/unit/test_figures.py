@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from posenc.config.params import load
-from posenc.documents import FIGURES
+from posenc.artifacts.files import (
+    ArtifactError,
+    DamagedError,
+    read_sealed,
+    verify,
+    write_sealed,
+)
+from posenc.conditions.groups import GROUPS, group_of, grouped
+from posenc.conditions.semantics import semantics
 from posenc.figures import (
     common,
     cosine_histogram,
@@ -23,9 +30,8 @@ from posenc.figures import (
     recovered_share,
     training_loss,
 )
-from posenc.files import ArtifactError, DamagedError, read_sealed, verify, write_sealed
-from posenc.groups import GROUPS, group_of, grouped
-from posenc.semantics import semantics
+from posenc.figures.catalogue import FIGURES
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import call, flip, found_and_marked

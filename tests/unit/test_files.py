@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from posenc import code, provenance
-from posenc.files import (
+from posenc.artifacts import imports, provenance
+from posenc.artifacts.command import run
+from posenc.artifacts.files import (
     CHECKSUMS,
     UNFINISHED,
     ArtifactError,
@@ -27,8 +28,8 @@ from posenc.files import (
     write_json,
     write_sealed,
 )
-from posenc.steps.common import run
-from posenc.store import INDEX, read_table, write_table
+from posenc.artifacts.tables import read_table, write_table
+from posenc.store.activations import INDEX
 
 from .damage import flip, flips
 
@@ -242,7 +243,7 @@ def test_a_step_keeps_a_file_that_is_only_of_another_make(command, tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    ["posenc.steps.capture", "posenc.steps.similarity", "posenc.steps.perplexity",
+    ["posenc.steps.capture", "posenc.measurements.similarity", "posenc.measurements.perplexity",
      "posenc.steps.train"],
 )  # fmt: skip
 def test_every_file_of_the_code_counts(monkeypatch, module):
@@ -250,7 +251,7 @@ def test_every_file_of_the_code_counts(monkeypatch, module):
     before, original = provenance.code_digest(module), provenance.sha256_file
     assert provenance.code_digest(module) == before
     ignored = []
-    for edited in code.files(module):
+    for edited in imports.files(module):
         monkeypatch.setattr(
             provenance,
             "sha256_file",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from posenc import comparison, findings
-from posenc.files import ArtifactError
+from posenc.artifacts.files import ArtifactError
+from posenc.report import comparison, findings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -9,12 +9,12 @@ import torch
 from scipy import stats
 from torch import nn
 
-from posenc.checkpoints import Checkpoint
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.files import read_sealed
 from posenc.config.optimization import Optimization
-from posenc.files import read_sealed
-from posenc.fitting import fit
-from posenc.measures.seeds import difference_over_seeds, over_seeds
-from posenc.steps import trials as step
+from posenc.experiments import frame as step
+from posenc.experiments.fitting import fit
+from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
 OPTIMIZATION = Optimization(
     steps=12,

@@ -12,16 +12,17 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import save_file
 from scipy.special import softmax
 
+from posenc.artifacts.files import ArtifactError, sha256_file, write_json
+from posenc.artifacts.tables import write_table
 from posenc.config.measurements import HardAttention
-from posenc.config.params import load
 from posenc.figures import common
 from posenc.figures import hard_attention as figure
-from posenc.files import ArtifactError, sha256_file, write_json
-from posenc.measures import hard_attention as measures
-from posenc.measures.bootstrap import ratio_bootstrap
-from posenc.measures.hard_attention_means import Means, Settings, joined, of_query
-from posenc.steps import hard_attention as step
-from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
+from posenc.measurements import hard_attention as step
+from posenc.metrics import hard_attention as measures
+from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.metrics.hard_attention_means import Means, Settings, joined, of_query
+from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
@@ -264,7 +265,7 @@ def test_a_biased_estimate_is_found(monkeypatch):
             shares.mean(axis=0),
         )  # fmt: skip
 
-    monkeypatch.setattr("posenc.measures.hard_attention_means.simulate", biased)
+    monkeypatch.setattr("posenc.metrics.hard_attention_means.simulate", biased)
     rows = [of_query(*drawn(seed), settings_, generator(seed)) for seed in range(40)]
     columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
     found = Means(columns, np.arange(40), settings_).whole()
@@ -365,7 +366,7 @@ def pa_table(flat):
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
-    from posenc.measures.patterns import attention_pattern
+    from posenc.metrics.patterns import attention_pattern
 
     store = write_store(tmp_path / "s", causal=causal)
     queries = step.drawn_queries(store, 1000, generator())
@@ -459,7 +460,7 @@ def test_the_command_and_the_figure(tmp_path):
     job = {"datasets": ["sample"], "conditions": ["intact", "zero"]}
     write_json(config, {"parameters": PARAMETERS.model_dump(), **job})
     done = call(
-        "posenc.steps.hard_attention", config=config, activations=tmp_path / "a",
+        "posenc.measurements.hard_attention", config=config, activations=tmp_path / "a",
         output=tmp_path / "out",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.special import softmax
 
+from posenc.artifacts.files import ArtifactError, sha256_file, write_json
+from posenc.artifacts.tables import write_table
 from posenc.config.measurements import Heads
-from posenc.config.params import load
 from posenc.figures import common
 from posenc.figures import head_offsets as figure
-from posenc.files import ArtifactError, sha256_file, write_json
-from posenc.measures import heads as measures
-from posenc.measures.patterns import attention_pattern
-from posenc.steps import heads as step
-from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
+from posenc.measurements import heads as step
+from posenc.metrics import heads as measures
+from posenc.metrics.patterns import attention_pattern
+from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
@@ -312,7 +313,10 @@ def test_the_command_and_the_figure(tmp_path):
     job = {"datasets": ["sample"], "conditions": ["intact", "zero"]}
     write_json(config, {"parameters": PARAMETERS.model_dump(), **job})
     done = call(
-        "posenc.steps.heads", config=config, activations=tmp_path / "a", output=tmp_path / "out"
+        "posenc.measurements.heads",
+        config=config,
+        activations=tmp_path / "a",
+        output=tmp_path / "out",
     )
     assert done.returncode == 0, done.stderr
     runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))

@@ -15,10 +15,9 @@ import unicodedata
 import pytest
 from pydantic import ValidationError
 
-from posenc.config.datasets import Dataset, SampleSource
 from posenc.datasets import imdb
 from posenc.datasets.fetch import fetch
-from posenc.datasets.japanese import (
+from posenc.datasets.generated.japanese import (
     BAD,
     DEEDS,
     GOOD,
@@ -31,8 +30,9 @@ from posenc.datasets.japanese import (
     passages,
     review,
 )
-from posenc.datasets.reviews import RATINGS
-from posenc.datasets.sample import imdb_archive
+from posenc.datasets.generated.reviews import RATINGS
+from posenc.datasets.generated.sample import imdb_archive
+from posenc.datasets.section import Dataset, SampleSource
 
 COUNTS = {"train": 301, "test": 40}
 BREAK = "<br /><br />"
@@ -58,7 +58,7 @@ def ordinary(reviews):
 
 def test_bytes_do_not_depend_on_the_process():
     program = (
-        "import hashlib, posenc.datasets.sample as s;"
+        "import hashlib, posenc.datasets.generated.sample as s;"
         "print(hashlib.sha256(s.imdb_archive(3, {'train': 9}, 'ja')).hexdigest())"
     )
     printed = subprocess.run(

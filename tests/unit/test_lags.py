@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json, write_sealed
 from posenc.config.measurements import Lags
-from posenc.config.params import load
 from posenc.figures import lags as figure
-from posenc.files import ArtifactError, read_sealed, write_json, write_sealed
-from posenc.measures import lags as measures
-from posenc.precision import precisions
-from posenc.steps import heads as heads_step
-from posenc.steps import lags as step
-from posenc.steps import relative_attention as weights_step
+from posenc.measurements import heads as heads_step
+from posenc.measurements import lags as step
+from posenc.measurements import relative_attention as weights_step
+from posenc.metrics import lags as measures
+from posenc.store.precision import precisions
+from posenc.study.params import load
 
 from . import synthetic, test_heads, test_relative_attention
 from .damage import call
@@ -176,7 +176,7 @@ def test_the_step_joins_head_by_head(inputs):
 def test_the_command_and_the_figure(inputs, tmp_path):
     config, output = tmp_path / "config.json", tmp_path / "lags.json"
     write_json(config, {"parameters": PARAMETERS.model_dump()})
-    done = call("posenc.steps.lags", *inputs, config=config, output=output)
+    done = call("posenc.measurements.lags", *inputs, config=config, output=output)
     assert done.returncode == 0, done.stderr
     found = read_sealed(output)
     assert (found["measurement"], found["catalogue"], found["run"]) == ("lags", ["C3", "C6"], {})

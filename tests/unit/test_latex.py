@@ -9,11 +9,17 @@ import subprocess
 
 import pytest
 
-from posenc import latex as availability
-from posenc.config.params import load
-from posenc.documents import DOCUMENTS, FIGURES
-from posenc.files import DamagedError, read_json, read_sealed, write_json, write_sealed
+from posenc.artifacts.files import (
+    DamagedError,
+    read_json,
+    read_sealed,
+    write_json,
+    write_sealed,
+)
+from posenc.figures.catalogue import DOCUMENTS, FIGURES
 from posenc.steps import latex, typeset
+from posenc.study import latex as availability
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import call, flip, found_and_marked

@@ -13,12 +13,18 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.stats import norm
 
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    sha256_file,
+    write_checksums,
+    write_json,
+)
+from posenc.artifacts.tables import write_table
 from posenc.config.measurements import LayerNorm
-from posenc.config.models import Reading
-from posenc.config.params import load
 from posenc.figures import layer_norm as figure
-from posenc.files import ArtifactError, read_sealed, sha256_file, write_checksums, write_json
-from posenc.measures.normalisation import (
+from posenc.measurements import layer_norm as step
+from posenc.metrics.normalisation import (
     amplitudes,
     jackknife,
     parts,
@@ -28,9 +34,10 @@ from posenc.measures.normalisation import (
     split,
     variance_shares,
 )
-from posenc.runs import model_digests
-from posenc.steps import layer_norm as step
-from posenc.store import INDEX, SCHEMA, shard_name, write_table
+from posenc.models.files import model_digests
+from posenc.models.section import Reading
+from posenc.store.activations import INDEX, SCHEMA, shard_name
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 from snakemake.persistence.file import FilePersistence
 
-from posenc import ledger as module
-from posenc.files import write_sealed
-from posenc.ledger import PLACE, Ledger, LedgerError, read_record, record_path, was_edited_meanwhile
+from posenc.artifacts.files import write_sealed
+from posenc.study import ledger as module
+from posenc.study.ledger import (
+    PLACE,
+    Ledger,
+    LedgerError,
+    read_record,
+    record_path,
+    was_edited_meanwhile,
+)
 
 
 @pytest.fixture

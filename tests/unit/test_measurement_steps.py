@@ -11,18 +11,18 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.spatial import distance
 
-from posenc.config.measurements import Perplexity, Similarity
-from posenc.files import ArtifactError, DamagedError, read_sealed, sha256_file, write_json
-from posenc.steps import measurement, perplexity, similarity
-from posenc.store import (
-    INDEX,
-    LOSSES,
-    SCHEMA,
-    ActivationStore,
-    check_pair,
-    shard_name,
-    write_table,
+from posenc.artifacts.files import (
+    ArtifactError,
+    DamagedError,
+    read_sealed,
+    sha256_file,
+    write_json,
 )
+from posenc.artifacts.tables import write_table
+from posenc.config.measurements import Perplexity, Similarity
+from posenc.measurements import frame as measurement
+from posenc.measurements import perplexity, similarity
+from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, check_pair, shard_name
 
 from .damage import call, flip, found_and_marked
 
@@ -477,7 +477,7 @@ def test_a_job_of_another_measurement_is_refused(runs):
 def test_the_commands_write_the_same_bytes_twice_and_no_path(runs, step):
     outputs = {}
     for top in ("first", "second"):
-        done = call(f"posenc.steps.{step}", **runs.options(step, top))
+        done = call(f"posenc.measurements.{step}", **runs.options(step, top))
         assert done.returncode == 0, done.stderr
         outputs[top] = {
             str(path.relative_to(runs.folder / top)): path.read_bytes()
@@ -503,7 +503,7 @@ def test_a_damaged_store_ends_with_one_line_and_no_output(runs, step, file):
     content[-1] ^= 1
     path.write_bytes(content)
     line = found_and_marked(
-        path, f"posenc.steps.{step}", marked=folder / INDEX, **runs.options(step)
+        path, f"posenc.measurements.{step}", marked=folder / INDEX, **runs.options(step)
     )
     assert file == INDEX or "does not match its checksum" in line
     written = {path.name for path in (runs.folder / "measured").rglob("*.json")}

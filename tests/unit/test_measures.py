@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from scipy.spatial import distance
 from scipy.special import log_softmax
 
-from posenc.measures import bootstrap, perplexity, similarity
+from posenc.metrics import bootstrap, perplexity, similarity
 
 SETTINGS = {"samples": 200, "confidence": 0.95, "seed": 0}
 

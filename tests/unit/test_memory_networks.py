@@ -13,21 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from posenc.checkpoints import Checkpoint
-from posenc.config.experiments import MemoryNetworksTraining
-from posenc.config.params import load
-from posenc.datasets.stories import (
-    PEOPLE,
-    PLACES,
-    TASKS,
-    VOCABULARY,
-    generate,
-    guess_levels,
-)
-from posenc.figures import memory_networks as figure_of
-from posenc.files import read_sealed, write_json, write_sealed
-from posenc.measures.stories import guess_test, word_positions
-from posenc.networks.memory_networks import (
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.files import read_sealed, write_json, write_sealed
+from posenc.experiments.memory_networks import summary as summary
+from posenc.experiments.memory_networks import trials as step
+from posenc.experiments.memory_networks.network import (
     MARGIN,
     BagOfWords,
     Dynamic,
@@ -35,8 +25,18 @@ from posenc.networks.memory_networks import (
     Sizes,
     StronglySupervised,
 )
-from posenc.steps import memory_networks as summary
-from posenc.steps import memory_networks_trials as step
+from posenc.experiments.memory_networks.stories import (
+    PEOPLE,
+    PLACES,
+    TASKS,
+    VOCABULARY,
+    generate,
+    guess_levels,
+)
+from posenc.experiments.section import MemoryNetworksTraining
+from posenc.figures import memory_networks as figure_of
+from posenc.metrics.stories import guess_test, word_positions
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import Killed

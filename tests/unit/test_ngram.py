@@ -10,7 +10,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from posenc.measures import ngram
+from posenc.metrics import ngram
 
 # Begin token 0; token 4 is never seen. Counted by hand below.
 TOY = [[0, 1, 2, 1], [0, 1, 2, 2, 3]]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from posenc.measures.norms import layer_norm, norm_r2
+from posenc.metrics.norms import layer_norm, norm_r2
 
 
 def generator(seed: int = 0) -> np.random.Generator:

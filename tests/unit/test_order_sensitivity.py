@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from posenc.measures.order_sensitivity import (
+from posenc.metrics.order_sensitivity import (
     changed_predictions,
     excerpt,
     exchanged_neighbours,
@@ -16,7 +16,7 @@ from posenc.measures.order_sensitivity import (
     shuffled_words,
     token_words,
 )
-from posenc.tokenization import tokenize, train_bpe
+from posenc.tokens.tokenize import tokenize, train_bpe
 
 from .small_models import word_pieces
 

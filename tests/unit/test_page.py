@@ -18,10 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from posenc import numbers, page, page_rows
-from posenc.documents import FIGURES
-from posenc.entries import NotRun, Number
-from posenc.files import (
+from posenc.artifacts.files import (
     ArtifactError,
     DamagedError,
     read_json,
@@ -30,8 +27,12 @@ from posenc.files import (
     write_json,
     write_sealed,
 )
-from posenc.page_words import ALT, HEADLINES, NARROW
-from posenc.results import Results
+from posenc.figures.catalogue import FIGURES
+from posenc.measurements.results import Results
+from posenc.report import page, page_rows
+from posenc.report import quantities as numbers
+from posenc.report.records import NotRun, Number
+from posenc.report.words import ALT, HEADLINES, NARROW
 from posenc.steps import page as step
 
 from . import synthetic

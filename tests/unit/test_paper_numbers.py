@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from posenc.documents import DOCUMENTS
+from posenc.figures.catalogue import DOCUMENTS
 
 from . import synthetic
 

@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from posenc import plan
 from posenc.config.base import Section
 from posenc.config.measurements import BUNDLED
-from posenc.config.names import RESERVED
-from posenc.config.params import ParamsError, json_schema, load, validate
-from posenc.studies import StudyError, activate
+from posenc.study import plan
+from posenc.study.names import RESERVED
+from posenc.study.params import ParamsError, json_schema, load, validate
+from posenc.study.switch import StudyError, activate
 
 ROOT = Path(__file__).parents[2]
 

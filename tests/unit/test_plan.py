@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from posenc import code, plan
-from posenc.config.params import load, validate
-from posenc.files import sha256_file
-from posenc.steps.common import read_section
+from posenc.artifacts import imports
+from posenc.artifacts.command import read_section
+from posenc.artifacts.files import sha256_file
+from posenc.study import plan
+from posenc.study.params import load, validate
 
 from .synthetic import PROJECT
 
@@ -29,35 +30,35 @@ READERS = {
     "capture/*.json": "posenc.steps.capture posenc.steps.store",
     "masks/*.json": "posenc.steps.masks",
     "evaluate/*.json": "posenc.steps.evaluate",
-    "conditions/*.json": "posenc.steps.conditions",
-    "norms/*.json": "posenc.steps.norms",
-    "reference/*.json": "posenc.steps.reference",
-    "similarity/*.json": "posenc.steps.similarity",
-    "perplexity/*.json": "posenc.steps.perplexity",
-    "position_embeddings/*.json": "posenc.steps.position_embeddings",
-    "readback/*.json": "posenc.steps.readback",
-    "relative_attention/*.json": "posenc.steps.relative_attention",
-    "probes/*.json": "posenc.steps.probes",
-    "spectra/*.json": "posenc.steps.spectra",
-    "components/*.json": "posenc.steps.components",
-    "heads/*.json": "posenc.steps.heads",
-    "layer_norm/*.json": "posenc.steps.layer_norm",
-    "scheme_probes/*.json": "posenc.steps.scheme_probes",
-    "random_causal.json": "posenc.steps.random_causal",
-    "lags.json": "posenc.steps.lags",
-    "scaling.json": "posenc.steps.scaling",
-    "embedding_sums/*.json": "posenc.steps.embedding_sums",
-    "hard_attention/*.json": "posenc.steps.hard_attention",
-    "downstream_trials/*.json": "posenc.steps.downstream_trials",
-    "downstream.json": "posenc.steps.downstream",
-    "superposition_trials/*.json": "posenc.steps.superposition_trials",
-    "superposition.json": "posenc.steps.superposition",
-    "tokenizers_trials/*.json": "posenc.steps.tokenizers_trials",
-    "tokenizers.json": "posenc.steps.tokenizers",
-    "pretraining_trials/*.json": "posenc.steps.pretraining_trials",
-    "pretraining.json": "posenc.steps.pretraining",
-    "memory_networks_trials/*.json": "posenc.steps.memory_networks_trials",
-    "memory_networks.json": "posenc.steps.memory_networks",
+    "conditions/*.json": "posenc.measurements.conditions",
+    "norms/*.json": "posenc.measurements.norms",
+    "reference/*.json": "posenc.measurements.reference",
+    "similarity/*.json": "posenc.measurements.similarity",
+    "perplexity/*.json": "posenc.measurements.perplexity",
+    "position_embeddings/*.json": "posenc.measurements.position_embeddings",
+    "readback/*.json": "posenc.measurements.readback",
+    "relative_attention/*.json": "posenc.measurements.relative_attention",
+    "probes/*.json": "posenc.measurements.probes",
+    "spectra/*.json": "posenc.measurements.spectra",
+    "components/*.json": "posenc.measurements.components",
+    "heads/*.json": "posenc.measurements.heads",
+    "layer_norm/*.json": "posenc.measurements.layer_norm",
+    "scheme_probes/*.json": "posenc.measurements.scheme_probes",
+    "random_causal.json": "posenc.measurements.random_causal",
+    "lags.json": "posenc.measurements.lags",
+    "scaling.json": "posenc.measurements.scaling",
+    "embedding_sums/*.json": "posenc.measurements.embedding_sums",
+    "hard_attention/*.json": "posenc.measurements.hard_attention",
+    "downstream_trials/*.json": "posenc.experiments.downstream.trials",
+    "downstream.json": "posenc.experiments.downstream.summary",
+    "superposition_trials/*.json": "posenc.experiments.superposition.trials",
+    "superposition.json": "posenc.experiments.superposition.summary",
+    "tokenizers_trials/*.json": "posenc.experiments.tokenizers.trials",
+    "tokenizers.json": "posenc.experiments.tokenizers.summary",
+    "pretraining_trials/*.json": "posenc.experiments.pretraining.trials",
+    "pretraining.json": "posenc.experiments.pretraining.summary",
+    "memory_networks_trials/*.json": "posenc.experiments.memory_networks.trials",
+    "memory_networks.json": "posenc.experiments.memory_networks.summary",
     "figures/layer_similarity.json": "posenc.figures.layer_similarity",
     "figures/cosine_histogram.json": "posenc.figures.cosine_histogram",
     "figures/perplexity.json": "posenc.figures.perplexity",
@@ -184,15 +185,14 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
 def test_each_command_has_a_file_that_says_what_its_code_is(raw):
     files = {path: value for path, value in plan.sections(validate(raw)) if "code" in path.parts}
     commands = {
-        f"posenc.{package}.{path.stem}"
-        for package in ("steps", "figures")
-        for path in (PROJECT / "workflow/posenc" / package).glob("*.py")
-        if "__main__" in path.read_text()
+        ".".join(path.relative_to(PROJECT / "workflow").with_suffix("").parts)
+        for path in (PROJECT / "workflow/posenc").rglob("*.py")
+        if "\n    run(main)\n" in path.read_text()
     }
     assert commands and commands <= {path.name.removesuffix(".json") for path in files}
     for path, digests in files.items():
         module = path.name.removesuffix(".json")
-        assert list(digests) == code.files(module)
+        assert list(digests) == imports.files(module)
         assert f"workflow/{module.replace('.', '/')}.py" in digests
         for file, digest in digests.items():
             assert digest == sha256_file(PROJECT / file)

@@ -10,9 +10,9 @@ from scipy import linalg, special, stats
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 
-from posenc.measures import geometry, sinusoid
-from posenc.measures import position_regression as regression
-from posenc.measures.moments import mean_and_sd
+from posenc.metrics import geometry, sinusoid
+from posenc.metrics import position_regression as regression
+from posenc.metrics.moments import mean_and_sd
 
 
 def generator(seed: int = 0) -> np.random.Generator:

@@ -7,11 +7,12 @@ import math
 
 import pytest
 
-from posenc import numbers as keys
-from posenc import position_numbers as facts
-from posenc import position_tables, typeset
-from posenc.entries import NotRun, Number
-from posenc.results import Results, unbundled
+from posenc.measurements.results import Results, unbundled
+from posenc.report import position_quantities as facts
+from posenc.report import quantities as keys
+from posenc.report import typeset
+from posenc.report.records import NotRun, Number
+from posenc.report.tables import positions as position_tables
 from posenc.steps import typeset as step
 
 from . import synthetic

@@ -12,20 +12,25 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
-from posenc.config.figures import Figure
-from posenc.config.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    sha256_file,
+    write_checksums,
+)
 from posenc.config.measurements import PositionEmbeddings
-from posenc.config.models import Reading
 from posenc.figures import position_maps, position_regression
-from posenc.files import ArtifactError, read_sealed, sha256_file, write_checksums
-from posenc.measures import geometry, sinusoid
-from posenc.steps import position_embeddings as step
+from posenc.figures.section import Figure
+from posenc.measurements import position_embeddings as step
+from posenc.metrics import geometry, sinusoid
+from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
+from posenc.models.section import Reading
 
 from .damage import call
 from .test_figures import STYLE, check_texts, texts
 
 PARAMETERS = PositionEmbeddings(rows=64, folds=3, repeats=3, pairs=150, seed=1)
-MODULE = "posenc.steps.position_embeddings"
+MODULE = "posenc.measurements.position_embeddings"
 MATRIX = TypeAdapter(Matrix)
 BERT = Reading(family="bert", max_tokens=16)
 

@@ -1,6 +1,6 @@
 """What is said of results that were computed in bfloat16."""
 
-from posenc.precision import note, precisions
+from posenc.store.precision import note, precisions
 
 EXACT = {"mode": "exact"}
 RUN = {

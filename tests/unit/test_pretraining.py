@@ -15,21 +15,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from posenc.checkpoints import Checkpoint
-from posenc.config.datasets import Content, Evaluation
-from posenc.config.experiments import PretrainingTraining
-from posenc.config.params import load
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
-from posenc.datasets.labelled import draw
-from posenc.figures import pretraining as figure_of
-from posenc.files import ArtifactError, read_sealed, write_json
-from posenc.measures.parameter_matching import (
-    lstm_parameters,
-    lstm_width,
-    relative_difference,
-    transformer_parameters,
+from posenc.datasets.section import Content, Evaluation
+from posenc.experiments.pretraining import (
+    summary as pretraining,
 )
-from posenc.networks.language_models import (
+from posenc.experiments.pretraining import (
+    trials as pretraining_trials,
+)
+from posenc.experiments.pretraining.documents import draw
+from posenc.experiments.pretraining.network import (
     ARCHITECTURES,
     Sizes,
     build,
@@ -38,8 +35,16 @@ from posenc.networks.language_models import (
     text_losses,
     transfer,
 )
-from posenc.steps import pretraining, pretraining_trials
-from posenc.tokenization import END_OF_TEXT, train_bpe
+from posenc.experiments.section import PretrainingTraining
+from posenc.figures import pretraining as figure_of
+from posenc.metrics.parameter_matching import (
+    lstm_parameters,
+    lstm_width,
+    relative_difference,
+    transformer_parameters,
+)
+from posenc.study.params import load
+from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 
 from . import synthetic
 from .damage import Killed, flip

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from sklearn.model_selection import GroupKFold
 
-from posenc.config.measurements import Probes
-from posenc.config.params import load
-from posenc.figures import position_probes
-from posenc.files import (
+from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     read_sealed,
@@ -25,11 +22,16 @@ from posenc.files import (
     write_json,
     write_sealed,
 )
-from posenc.measures.probes import order_errors, position_errors, token_pairs
-from posenc.results import unbundled
-from posenc.runs import CONFIG, WEIGHTS, Tokens
-from posenc.steps import probes, scheme_probes
-from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
+from posenc.artifacts.tables import write_table
+from posenc.config.measurements import Probes
+from posenc.figures import position_probes
+from posenc.measurements import probes, scheme_probes
+from posenc.measurements.results import unbundled
+from posenc.metrics.probes import order_errors, position_errors, token_pairs
+from posenc.models.files import CONFIG, WEIGHTS
+from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
+from posenc.study.params import load
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
 from .test_figures import check_texts, texts

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.config.measurements import RandomCausal
-from posenc.config.params import load
 from posenc.figures import random_causal as figure_of
-from posenc.files import ArtifactError, read_sealed, write_json
-from posenc.measures.causal_variance import (
+from posenc.measurements import random_causal
+from posenc.metrics.causal_variance import (
     decay_exponent,
     position_variance,
     scaled_variance,
     uniform_causal_average,
 )
-from posenc.steps import random_causal
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts, texts

@@ -12,21 +12,26 @@ from safetensors.numpy import save_file
 from scipy.linalg import subspace_angles
 from scipy.stats import beta
 
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    write_checksums,
+    write_json,
+)
 from posenc.config.measurements import Readback
-from posenc.config.models import Reading
-from posenc.config.params import load
 from posenc.figures import readback as figure
-from posenc.files import ArtifactError, read_sealed, write_checksums, write_json
-from posenc.measures import readback as module
-from posenc.measures.normalisation import NormalisedSums
-from posenc.measures.readback import (
+from posenc.measurements import readback as step
+from posenc.metrics import readback as module
+from posenc.metrics.normalisation import NormalisedSums
+from posenc.metrics.readback import (
     Sums,
     compare_angles,
     nearest_rows,
     noise_curve,
     principal_directions,
 )
-from posenc.steps import readback as step
+from posenc.models.section import Reading
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts

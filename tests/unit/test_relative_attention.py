@@ -12,17 +12,22 @@ from safetensors.numpy import save_file
 from scipy.signal import correlate
 from scipy.special import softmax
 
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    write_checksums,
+    write_json,
+)
 from posenc.config.measurements import RelativeAttention
-from posenc.config.models import Reading
-from posenc.config.params import load
 from posenc.figures import relative_attention as figure
-from posenc.files import ArtifactError, read_sealed, write_checksums, write_json
-from posenc.measures import relative_attention as measures
-from posenc.measures.geometry import pca_shares
-from posenc.measures.lags import profile_by_offset, score_by_offset
-from posenc.measures.norms import layer_norm
-from posenc.runs import CONFIG, WEIGHTS
-from posenc.steps import relative_attention as step
+from posenc.measurements import relative_attention as step
+from posenc.metrics import relative_attention as measures
+from posenc.metrics.geometry import pca_shares
+from posenc.metrics.lags import profile_by_offset, score_by_offset
+from posenc.metrics.norms import layer_norm
+from posenc.models.files import CONFIG, WEIGHTS
+from posenc.models.section import Reading
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
@@ -347,7 +352,7 @@ def test_the_command_writes_a_sealed_measurement_and_the_figure_shows_it(tmp_pat
         write_json(config, job(family).model_dump())
         options = {"config": config, "weights": tmp_path / family, "output": output}
         if family == "bert":
-            done = call("posenc.steps.relative_attention", model=family, **options)
+            done = call("posenc.measurements.relative_attention", model=family, **options)
             assert done.returncode == 0, done.stderr
         else:
             step.main(model=family, **options)

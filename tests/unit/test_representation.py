@@ -9,7 +9,7 @@ from scipy.spatial import distance
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.preprocessing import StandardScaler
 
-from posenc.measures import representation, similarity
+from posenc.metrics import representation, similarity
 
 
 def generator(seed: int = 0) -> np.random.Generator:

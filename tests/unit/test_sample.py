@@ -17,12 +17,12 @@ import unicodedata
 
 import pytest
 
-from posenc.config.datasets import SampleSource
 from posenc.datasets import imdb, truthfulqa
 from posenc.datasets.fetch import fetch
-from posenc.datasets.questions import CATEGORIES
-from posenc.datasets.reviews import review
-from posenc.datasets.sample import imdb_archive, truthfulqa_csv
+from posenc.datasets.generated.questions import CATEGORIES
+from posenc.datasets.generated.reviews import review
+from posenc.datasets.generated.sample import imdb_archive, truthfulqa_csv
+from posenc.datasets.section import SampleSource
 
 COUNTS = {"train": 301, "test": 40, "unsup": 5}
 
@@ -54,7 +54,7 @@ PINNED_QUESTIONS = "6180d7fb4c3d641f3cd0b13dd2196d5cf29e1677d81b199496f618a56f56
 
 def test_bytes_do_not_depend_on_the_process():
     program = (
-        "import hashlib, posenc.datasets.sample as s;"
+        "import hashlib, posenc.datasets.generated.sample as s;"
         "print(hashlib.sha256(s.imdb_archive(3, {'train': 9})).hexdigest())"
     )
     printed = [
@@ -106,7 +106,7 @@ def test_archive_is_what_independent_readers_take_for_one():
 
 
 def test_stored_gzip_of_more_than_one_block():
-    from posenc.datasets.sample import _stored_gzip
+    from posenc.datasets.generated.sample import _stored_gzip
 
     for size in (0, 1, 0xFFFF, 0x10000, 200_000):
         content = random.Random(size).randbytes(size)

@@ -12,12 +12,12 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from scipy.special import softmax
 
+from posenc.artifacts.files import read_sealed, write_json
 from posenc.config.measurements import Scaling
-from posenc.config.params import load
 from posenc.figures import scaling as figure_of
-from posenc.files import read_sealed, write_json
-from posenc.measures import scaling as measures
-from posenc.steps import scaling as step
+from posenc.measurements import scaling as step
+from posenc.metrics import scaling as measures
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts, texts

@@ -10,12 +10,12 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
-from posenc import attention, schemes
-from posenc.config.conditions import Condition
-from posenc.interventions import ConditionError, applied
-from posenc.measures.sinusoid import sinusoidal
-from posenc.models import load, save
-from posenc.training import build, train
+from posenc.capture.interventions import ConditionError, applied
+from posenc.conditions.section import Condition
+from posenc.metrics.sinusoid import sinusoidal
+from posenc.models import attention, schemes
+from posenc.models.load import load, save
+from posenc.models.training import build, train
 
 from .test_training import ROWS, SOURCE
 

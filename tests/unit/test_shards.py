@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from posenc.shards import ShardFile
-from posenc.store import map_shard
+from posenc.store.activations import map_shard
+from posenc.store.shards import ShardFile
 
 SHAPES = {
     "keys": ("float32", (2, 3, 11, 4)),

@@ -14,16 +14,17 @@ from safetensors.numpy import save_file
 from scipy import signal
 from scipy.special import softmax
 
+from posenc.artifacts.files import ArtifactError, sha256_file, write_json
+from posenc.artifacts.tables import write_table
 from posenc.config.measurements import Spectra
-from posenc.config.params import load
 from posenc.figures import band_pass as band_figure
 from posenc.figures import spectra as spectra_figure
 from posenc.figures.common import read_measurements
-from posenc.files import ArtifactError, sha256_file, write_json
-from posenc.measures import spectra as maths
-from posenc.measures.patterns import attention_pattern, uniform_pattern
-from posenc.steps import spectra as step
-from posenc.store import INDEX, SCHEMA, ActivationStore, shard_name, write_table
+from posenc.measurements import spectra as step
+from posenc.metrics import spectra as maths
+from posenc.metrics.patterns import attention_pattern, uniform_pattern
+from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
+from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts

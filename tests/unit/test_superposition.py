@@ -15,14 +15,16 @@ from scipy.stats import binomtest
 from sklearn.metrics.pairwise import cosine_similarity
 from torch.nn import functional
 
-from posenc.config.experiments import SuperpositionTraining
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.config.measurements import EmbeddingSums
-from posenc.config.models import Reading
-from posenc.config.params import load
+from posenc.experiments.section import SuperpositionTraining
+from posenc.experiments.superposition import summary as step
+from posenc.experiments.superposition import trials as superposition_trials
+from posenc.experiments.superposition.network import STAGES, build, without_activation
 from posenc.figures import superposition as figure_of
-from posenc.files import ArtifactError, read_sealed, write_json
-from posenc.measures import superposition as maths
-from posenc.measures.superposition import (
+from posenc.measurements import embedding_sums
+from posenc.metrics import superposition as maths
+from posenc.metrics.superposition import (
     absent_partner,
     additivity_gap,
     chance,
@@ -33,9 +35,8 @@ from posenc.measures.superposition import (
     pairs_of_classes,
     recall_by_dimensions,
 )
-from posenc.networks.residual import STAGES, build, without_activation
-from posenc.steps import embedding_sums, superposition_trials
-from posenc.steps import superposition as step
+from posenc.models.section import Reading
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import Killed

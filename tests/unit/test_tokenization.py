@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from posenc.config.datasets import Evaluation
-from posenc.config.models import Corpus, Model, PackageSource, Reading
-from posenc.config.params import load
+from posenc.artifacts.files import CHECKSUMS, DamagedError, sha256_file, verify
+from posenc.artifacts.tables import read_table
 from posenc.datasets.documents import parse, read_documents, select, write_documents
-from posenc.files import CHECKSUMS, DamagedError, sha256_file, verify
-from posenc.models import ModelError, copy_tokenizer, fetch, save_tokenizer
+from posenc.datasets.section import Evaluation
+from posenc.models.load import ModelError, copy_tokenizer, fetch, save_tokenizer
+from posenc.models.section import Corpus, Model, PackageSource, Reading
 from posenc.steps import tokenize as step
-from posenc.store import read_table
-from posenc.tokenization import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
+from posenc.study.params import load
+from posenc.tokens.tokenize import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
 
 from .damage import flip, found_and_marked
 from .raw_files import REVIEWS, archive, content
@@ -70,7 +70,7 @@ def test_training_is_deterministic_and_keeps_the_vocabulary_size(bpe):
 
 def test_the_encoder_s_own_tokenizer(tmp_path):
     """Ids of BERT's published vocabulary: [CLS] 101, hello 7592, world 2088, [SEP] 102."""
-    from posenc.models import source_folder
+    from posenc.models.load import source_folder
 
     model = Model(family="bert", source=MINILM, max_tokens=256)
     copy_tokenizer("minilm", source_folder(model), tmp_path)

@@ -16,20 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from posenc.config.datasets import Content, Text
-from posenc.config.experiments import TokenizersTraining
-from posenc.config.params import load
-from posenc.datasets import japanese, reviews
+from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
+from posenc.datasets.generated import japanese, reviews
+from posenc.datasets.section import Content, Text
+from posenc.experiments.section import TokenizersTraining
+from posenc.experiments.tokenizers import summary as summary
+from posenc.experiments.tokenizers import trials as step
+from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
 from posenc.figures import tokenizers as figure_of
-from posenc.files import ArtifactError, read_sealed, write_json
-from posenc.measures import tokenizers as measures
-from posenc.measures.perplexity import entropy
-from posenc.networks.tokenizers import language_model, nll, summed_nll
-from posenc.steps import tokenizers as summary
-from posenc.steps import tokenizers_trials as step
-from posenc.tokenization import END_OF_TEXT
-from posenc.tokenizer_kinds import (
+from posenc.metrics import tokenizers as measures
+from posenc.metrics.perplexity import entropy
+from posenc.study.params import load
+from posenc.tokens.kinds import (
     UNKNOWN,
     TokenizerError,
     rebuild,
@@ -37,6 +36,7 @@ from posenc.tokenizer_kinds import (
     train_tokenizer,
     whole_entries,
 )
+from posenc.tokens.tokenize import END_OF_TEXT
 
 from . import synthetic
 from .damage import Killed
@@ -276,7 +276,7 @@ def test_tokenizers_are_the_same_in_every_process(tokenizers):
     """The trainers count in hash maps whose order differs between processes."""
     program = (
         "import json, sys\n"
-        "from posenc.tokenizer_kinds import train_tokenizer\n"
+        "from posenc.tokens.kinds import train_tokenizer\n"
         "kinds, some = json.load(sys.stdin)\n"
         "print(json.dumps([train_tokenizer(kind, some, 640).to_str() for kind in kinds]))"
     )

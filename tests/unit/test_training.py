@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 import torch
 
-from posenc.checkpoints import FILE as CHECKPOINT
-from posenc.config.models import TrainSource
+from posenc.artifacts.checkpoints import FILE as CHECKPOINT
+from posenc.artifacts.files import CHECKSUMS, read_sealed, sha256_file, verify
+from posenc.artifacts.tables import write_table
 from posenc.figures.training_loss import read_training
-from posenc.files import CHECKSUMS, read_sealed, sha256_file, verify
-from posenc.models import load, save_tokenizer
+from posenc.models.load import load, save_tokenizer
+from posenc.models.section import TrainSource
+from posenc.models.training import batch_rows, build, learning_rate, sequences, train
 from posenc.steps import train as step
-from posenc.store import write_table
-from posenc.tokenization import train_bpe
-from posenc.training import batch_rows, build, learning_rate, sequences, train
+from posenc.tokens.tokenize import train_bpe
 
 from .damage import Killed, flip, found_and_marked
 

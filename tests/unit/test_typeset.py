@@ -12,9 +12,7 @@ import statistics
 
 import pytest
 
-from posenc import cells, evaluation_tables, numbers, sources, typeset
-from posenc.documents import DOCUMENTS, FIGURES, TABLE_MEASUREMENTS, TABLES
-from posenc.files import (
+from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     DamagedError,
@@ -22,9 +20,14 @@ from posenc.files import (
     verify,
     write_sealed,
 )
-from posenc.groups import GROUPS
-from posenc.numbers import NotRun, Number, decimals_of, written
-from posenc.semantics import semantics
+from posenc.conditions.groups import GROUPS
+from posenc.conditions.semantics import semantics
+from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLE_MEASUREMENTS, TABLES
+from posenc.report import quantities as numbers
+from posenc.report import sources, typeset
+from posenc.report.quantities import NotRun, Number, decimals_of, written
+from posenc.report.tables import cells
+from posenc.report.tables import evaluation as evaluation_tables
 from posenc.steps import typeset as step
 
 from . import synthetic

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from ruamel.yaml import YAML
 
-from posenc.config.params import ParamsError, load
 from posenc.config.yaml_file import MAX_DEPTH, YamlError, YamlFile
+from posenc.study.params import ParamsError, load
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (ROOT / "params.yaml").read_text()

@@ -66,7 +66,7 @@ def prepare(folder: Path) -> None:
     import torch
     import transformers
 
-    from posenc.models import save
+    from posenc.models.load import save
 
     torch.manual_seed(SEED)
     classes = {
@@ -119,10 +119,10 @@ def run_ours(folder: Path, progress: tqdm) -> dict[str, dict[str, Outputs | str]
     """Outputs of our own semantics, or why there are none, by case and then by candidate."""
     import torch
 
-    from posenc.capture import forward
-    from posenc.config.conditions import Condition
-    from posenc.interventions import ConditionError, applied
-    from posenc.models import load
+    from posenc.capture.capture import forward
+    from posenc.capture.interventions import ConditionError, applied
+    from posenc.conditions.section import Condition
+    from posenc.models.load import load
 
     documents = json.loads((folder / "inputs.json").read_text())["documents"]
     ours: dict[str, dict[str, Outputs | str]] = {}

@@ -12,10 +12,10 @@ INTRODUCTION = """\
 
 `attention_mask=linspace(0.1, 1, n)` is one line of user code with several meanings. Small random
 models (GPT-2 and BERT, {layers} layers, documents of {lengths} tokens, float32 on the CPU) were run
-in each version below and here under our semantics (`posenc.semantics`), on the same weights, with
-position embeddings intact and zeroed. A version *agrees with* a semantics if hidden states of all
-layers and logits differ by less than {tolerance} of their largest value in every document and
-with both kinds of positions. {exceptions}
+in each version below and here under our semantics (`posenc.conditions.semantics`), on the same
+weights, with position embeddings intact and zeroed. A version *agrees with* a semantics if hidden
+states of all layers and logits differ by less than {tolerance} of their largest value in every
+document and with both kinds of positions. {exceptions}
 All versions ran with torch {torch} and Python {python}.
 
 To repeat it, or for other versions (about 0.1 GB each):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc.semantics import semantics
+from posenc.conditions.semantics import semantics
 
 from .compare import MASKS, SEMANTICS, TOLERANCES, written
 from .page import lines, page, ranges

@@ -16,8 +16,8 @@ import pytest
 from filelock import FileLock
 from ruamel.yaml import YAML
 
-from posenc.documents import DOCUMENTS
-from posenc.files import sha256_file
+from posenc.artifacts.files import sha256_file
+from posenc.figures.catalogue import DOCUMENTS
 from tests.copies import ROOT, copy_project
 
 LONGEST = 1800

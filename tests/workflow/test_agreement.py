@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from posenc.config import params as schema
-from posenc.documents import DOCUMENTS
+from posenc.artifacts import imports
 from posenc.figures import __path__ as figure_modules
+from posenc.figures.catalogue import DOCUMENTS
+from posenc.study import params as schema
 from tests.workflow.conftest import ROOT, Project, make_project
 
 TARGETS = {"all", "measurements", "figures"}
@@ -145,10 +146,10 @@ def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(roo
     check = next(stage for stage in stages if stage.name == "check")
     assert check.outs == {"data/config"}
     written = {dep for stage in stages for dep in stage.deps if dep.startswith("data/config")}
-    from posenc import plan
+    from posenc.study import plan
 
     made = {str(path) for path, _ in plan.sections(schema.load(root / "params.yaml"))}
-    assert written <= made, f"posenc.plan does not write {sorted(written - made)}"
+    assert written <= made, f"posenc.study.plan does not write {sorted(written - made)}"
 
 
 def test_check_sees_every_edit_of_the_package(stages):
@@ -159,16 +160,18 @@ def test_check_sees_every_edit_of_the_package(stages):
 
 def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
     """Against the interpreter itself: what is in memory after the step was imported."""
-    from posenc import code
-
     monkeypatch.chdir(ROOT)
-    for module in ("posenc.steps.similarity", "posenc.figures.perplexity", "posenc.steps.train"):
+    for module in (
+        "posenc.measurements.similarity",
+        "posenc.figures.perplexity",
+        "posenc.steps.train",
+    ):
         program = (
             f"import sys, {module}; print(*(m.__file__ for n, m in sys.modules.items() "
             "if n.startswith('posenc.') and m.__file__ and not m.__file__.endswith('__init__.py')))"
         )
         loaded = Project(ROOT).run(sys.executable, "-c", program).stdout.split()
-        listed = {str(ROOT / path) for path in code.digests(module)}
+        listed = {str(ROOT / path) for path in imports.digests(module)}
         assert set(loaded) <= listed, f"{module}: {sorted(set(loaded) - listed)}"
         assert len(loaded) > 3
 
@@ -202,9 +205,7 @@ def test_stages_stay_few_however_many_runs_there_are(root, stages):
 
 def test_steps_that_need_no_torch_import_none():
     """They start in a fraction of a second; torch and a model class take several."""
-    heavy = {"train"}  # the others import it when there is something to do
-    steps = {path.stem for path in (ROOT / "workflow/posenc/steps").glob("*.py")} - {"__init__"}
-    light = [f"posenc.steps.{name}" for name in sorted(steps - heavy)]
-    light += [f"posenc.figures.{path.stem}" for path in Path(figure_modules[0]).glob("*.py")]
+    heavy = {"posenc.steps.train"}  # the others import it when there is something to do
+    light = sorted(set(imports.commands()) - heavy)
     program = f"import sys, {', '.join(light)}; print('torch' in sys.modules)"
     assert Project(ROOT).run(sys.executable, "-c", program).stdout.strip() == "False"

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from posenc import latex
 from posenc.config.measurements import BUNDLED
+from posenc.study import latex
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -173,9 +173,9 @@ def test_the_documents_themselves_build_from_the_tiny_study(finished, tmp_path):
 
 
 def test_an_edited_module_reruns_its_step(finished):
-    path = finished.folder / "workflow/posenc/measures/similarity.py"
+    path = finished.folder / "workflow/posenc/metrics/similarity.py"
     before = path.read_bytes()
-    finished.append("workflow/posenc/measures/similarity.py", "\n# edited\n")
+    finished.append("workflow/posenc/metrics/similarity.py", "\n# edited\n")
     try:
         planned = finished.planned()
         assert planned["similarity"] == 2

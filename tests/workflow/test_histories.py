@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from posenc.ledger import PLACE, Ledger, parts_of
+from posenc.study.ledger import PLACE, Ledger, parts_of
 from tests.faults.kills import VICTIMS, kill, start
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts

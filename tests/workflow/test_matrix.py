@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from posenc import latex
+from posenc.study import latex
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 
@@ -214,7 +214,7 @@ def experiments(shown: list) -> list[dict]:
 
 
 def test_an_edited_module(project):
-    project.append("workflow/posenc/measures/perplexity.py", "\n# edited\n")
+    project.append("workflow/posenc/metrics/perplexity.py", "\n# edited\n")
     # Other measurements use the module too.
     assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 1}
     stages = project.reproduced()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from posenc.config.params import load
 from posenc.datasets.documents import read_documents
+from posenc.study.params import load
 from tests.copies import ROOT, copy_project
 from tests.workflow.conftest import Project
 
@@ -119,7 +119,7 @@ def test_documents_of_the_own_data_are_made(copies):
 
 def test_the_model_is_built_as_it_says(copies):
     """Its parameters counted by hand: d = 128, and 12 d² + 13 d a block."""
-    from posenc.training import build
+    from posenc.models.training import build
 
     section = load(copies["add-a-model"].folder / "params.yaml").models["decoder_shallow"]
     found = sum(p.numel() for p in build(section.source, 1024, 0).parameters())
@@ -140,8 +140,8 @@ def test_a_measurement_s_number_can_be_printed(copies):
     """From a made-up measurement, by the copy's own package, under the key that the paper has."""
     program = (
         "import sys, tempfile; from pathlib import Path; from tests.unit import synthetic as s;"
-        "from posenc import numbers; from posenc.files import read_json, read_sealed;"
-        "from posenc.results import unbundled;"
+        "from posenc import numbers; from posenc.artifacts.files import read_json, read_sealed;"
+        "from posenc.measurements.results import unbundled;"
         "w = s.write_inputs(Path(tempfile.mkdtemp()));"
         "m = [one for path in w['state_norms'] for one in unbundled(read_sealed(path))];"
         "n = numbers.collect(s.study_file(), m, []);"

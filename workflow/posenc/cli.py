@@ -23,7 +23,7 @@ def _stop(message: str) -> None:
 
 
 def _load(path: Path = PARAMS):
-    from .config.params import ParamsError, load
+    from posenc.study.params import ParamsError, load
 
     try:
         return load(path)
@@ -32,7 +32,7 @@ def _load(path: Path = PARAMS):
 
 
 def _check_stages(params, say: Callable[[str], None]) -> None:
-    from . import stages
+    from posenc.study import stages
 
     try:
         stages.check(params)
@@ -45,7 +45,7 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml and show what the active study runs."""
-    from .plan import materialize, tidy
+    from posenc.study.plan import materialize, tidy
 
     params = _load()
     _check_stages(params, _stop if write else lambda error: print(f"for DVC: {error}"))
@@ -62,8 +62,8 @@ def check(
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
-    from . import place
-    from .studies import StudyError, activate
+    from posenc.study import place
+    from posenc.study.switch import StudyError, activate
 
     _load()
     try:
@@ -77,8 +77,8 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
 @app.command()
 def stages() -> None:
     """Take the stages out of dvc.yaml that the active study does not have; git has them."""
-    from .files import write_text
-    from .stages import FILE, needed
+    from posenc.artifacts.files import write_text
+    from posenc.study.stages import FILE, needed
 
     params = _load()
     text = FILE.read_text(encoding="utf-8")
@@ -91,8 +91,8 @@ def schema(
     verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
 ) -> None:
     """Write the JSON Schema of params.yaml, which editors use for completion."""
-    from .config.params import json_schema
-    from .files import write_text
+    from posenc.artifacts.files import write_text
+    from posenc.study.params import json_schema
 
     text = json.dumps(json_schema(), indent=1) + "\n"
     if verify:
@@ -117,9 +117,10 @@ def _nothing_to_do() -> bool:
 @app.command()
 def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
-    from . import comparison, findings, latex, place
-    from .agreement import drop_retired
-    from .files import ArtifactError
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report import comparison, findings
+    from posenc.study import latex, place
+    from posenc.study.agreement import drop_retired
 
     try:
         place.refuse_read_only(Path())
@@ -161,8 +162,8 @@ def record() -> None:
 @app.command()
 def compare() -> None:
     """Compare every recorded number of the study with the one that was made here."""
-    from .comparison import report
-    from .files import ArtifactError
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report.comparison import report
 
     try:
         lines, is_sound = report(_load().study.name)
@@ -176,8 +177,8 @@ def compare() -> None:
 @app.command()
 def verify() -> None:
     """Read every file of the study again, and mark what is damaged, so that it is made again."""
-    from .ledger import LedgerError
-    from .verification import verify_files
+    from posenc.study.ledger import LedgerError
+    from posenc.study.verification import verify_files
 
     try:
         damaged, count, size = verify_files()
@@ -221,7 +222,7 @@ def report() -> None:
 @app.command()
 def summary() -> None:
     """Say what was made, and what is missing."""
-    from . import latex
+    from posenc.study import latex
 
     print(latex.closing_line())
 

@@ -9,10 +9,11 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc import agreement, devices, latex, ledger, place, plan, recovery
-from posenc.config import params as schema
+from posenc.study import agreement, latex, ledger, place, plan, recovery
+from posenc.models import devices
+from posenc.study import params as schema
 from posenc.config.measurements import OPTIONAL
-from posenc.documents import DOCUMENTS, FIGURES, TABLES
+from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 try:
     # Not by `configfile:`, which reads YAML 1.1: `--config study=NAME` is all that config holds.

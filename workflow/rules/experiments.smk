@@ -59,7 +59,7 @@ rule trials:
         model=trials_model,
         documents=trials_documents,
         config=section("{experiment}_trials/{subject}"),
-        code=section("code/posenc.steps.{experiment}_trials"),
+        code=section("code/posenc.experiments.{experiment}.trials"),
     output:
         update(f"{RUNS}/trials/{{experiment}}/{{subject}}/{{seed}}.json"),
     log:
@@ -74,7 +74,7 @@ rule trials:
         runs=RUNS,
         options=trials_options,
     shell:
-        "python -m posenc.steps.{wildcards.experiment}_trials --seed {wildcards.seed}"
+        "python -m posenc.experiments.{wildcards.experiment}.trials --seed {wildcards.seed}"
         " --config {input.config} {params.options} --output {output}"
         " --partial"
         " {params.runs}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
@@ -94,7 +94,7 @@ rule experiment:
     input:
         trials=lambda wildcards: trials_of(wildcards.experiment, "study"),
         config=section("{experiment}"),
-        code=section("code/posenc.steps.{experiment}"),
+        code=section("code/posenc.experiments.{experiment}.summary"),
     output:
         f"{RUNS}/measurements/{{experiment}}.json",
     log:
@@ -104,7 +104,7 @@ rule experiment:
     wildcard_constraints:
         experiment=plan.alternatives(STUDY_EXPERIMENTS),
     shell:
-        "python -m posenc.steps.{wildcards.experiment} --config {input.config}"
+        "python -m posenc.experiments.{wildcards.experiment}.summary --config {input.config}"
         " --output {output} {input.trials} 2>&1 | tee {log}"
 
 
@@ -112,7 +112,7 @@ rule experiment_of_model:
     input:
         trials=lambda wildcards: trials_of(wildcards.experiment, wildcards.model),
         config=section("{experiment}"),
-        code=section("code/posenc.steps.{experiment}"),
+        code=section("code/posenc.experiments.{experiment}.summary"),
     output:
         f"{RUNS}/measurements/{{experiment}}/{{model}}.json",
     log:
@@ -123,5 +123,5 @@ rule experiment_of_model:
         experiment=plan.alternatives(plan.OF_MODELS),
         model=plan.alternatives(STUDY.pretrained),
     shell:
-        "python -m posenc.steps.{wildcards.experiment} --config {input.config}"
+        "python -m posenc.experiments.{wildcards.experiment}.summary --config {input.config}"
         " --output {output} {input.trials} 2>&1 | tee {log}"

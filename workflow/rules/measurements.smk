@@ -24,7 +24,7 @@ rule similarity:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("similarity/{model}"),
-        code=section("code/posenc.steps.similarity"),
+        code=section("code/posenc.measurements.similarity"),
     output:
         update(
             of_model(
@@ -38,7 +38,7 @@ rule similarity:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.similarity --config {input.config}"
+        "python -m posenc.measurements.similarity --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/similarity/{wildcards.model} 2>&1 | tee {log}"
 
@@ -49,7 +49,7 @@ rule perplexity:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("perplexity/{model}"),
-        code=section("code/posenc.steps.perplexity"),
+        code=section("code/posenc.measurements.perplexity"),
     output:
         update(
             of_model(
@@ -63,7 +63,7 @@ rule perplexity:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.perplexity --config {input.config}"
+        "python -m posenc.measurements.perplexity --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/perplexity/{wildcards.model} 2>&1 | tee {log}"
 
@@ -76,7 +76,7 @@ rule conditions:
         ),
         masks=f"{RUNS}/masks/{{model}}/masks.json",
         config=section("conditions/{model}"),
-        code=section("code/posenc.steps.conditions"),
+        code=section("code/posenc.measurements.conditions"),
     output:
         expand(
             f"{RUNS}/measurements/conditions/{{{{model}}}}/{{dataset}}.json",
@@ -89,7 +89,7 @@ rule conditions:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.conditions --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.conditions --model {wildcards.model} --config {input.config}"
         " --evaluations {params.runs}/evaluations/{wildcards.model}"
         " --masks {params.runs}/masks/{wildcards.model}"
         " --output {params.runs}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
@@ -100,7 +100,7 @@ rule norms:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("norms/{model}"),
-        code=section("code/posenc.steps.norms"),
+        code=section("code/posenc.measurements.norms"),
     output:
         expand(f"{RUNS}/measurements/norms/{{{{model}}}}/{{dataset}}.json", dataset=STUDY.datasets),
     log:
@@ -110,7 +110,7 @@ rule norms:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.norms --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.norms --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
         " --output {params.runs}/measurements/norms/{wildcards.model} 2>&1 | tee {log}"
 
@@ -126,7 +126,7 @@ rule reference:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=["data/models/{model}/config.json", "data/models/{model}/checksums.json"],
         config=section("reference/{model}"),
-        code=section("code/posenc.steps.reference"),
+        code=section("code/posenc.measurements.reference"),
     output:
         expand(
             f"{RUNS}/measurements/reference/{{{{model}}}}/{{dataset}}.json",
@@ -140,7 +140,7 @@ rule reference:
         runs=RUNS,
         corpus=lambda wildcards, input: f"--corpus {input.corpus}" if input.corpus else "",
     shell:
-        "python -m posenc.steps.reference --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.reference --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} {params.corpus}"
         " --tokens {params.runs}/tokens/{wildcards.model}"
         " --output {params.runs}/measurements/reference/{wildcards.model} 2>&1 | tee {log}"

@@ -8,7 +8,7 @@ rule page:
         figures=expand("data/figures/{figure}.png", figure=DRAWN),
         checksums=expand("data/figures/{figure}.json", figure=DRAWN),
         captions="workflow/captions/figure.rst",
-        templates=[f"workflow/posenc/templates/{name}" for name in PAGE],
+        templates=[f"workflow/posenc/report/templates/{name}" for name in PAGE],
         study=section("study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",

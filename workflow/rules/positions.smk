@@ -41,7 +41,7 @@ rule position_embeddings:
     input:
         table=position_table,
         config=section("position_embeddings/{subject}"),
-        code=section("code/posenc.steps.position_embeddings"),
+        code=section("code/posenc.measurements.position_embeddings"),
     output:
         f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
     log:
@@ -57,7 +57,7 @@ rule position_embeddings:
             else ""
         ),
     shell:
-        "python -m posenc.steps.position_embeddings --subject {wildcards.subject}"
+        "python -m posenc.measurements.position_embeddings --subject {wildcards.subject}"
         " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
 
 
@@ -65,7 +65,7 @@ rule readback:
     input:
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("readback/{model}"),
-        code=section("code/posenc.steps.readback"),
+        code=section("code/posenc.measurements.readback"),
     output:
         f"{RUNS}/measurements/readback/{{model}}.json",
     log:
@@ -73,7 +73,7 @@ rule readback:
     benchmark:
         "logs/benchmarks/readback/{model}.tsv"
     shell:
-        "python -m posenc.steps.readback --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.readback --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --output {output} 2>&1 | tee {log}"
 
 
@@ -81,7 +81,7 @@ rule embedding_sums:
     input:
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("embedding_sums/{model}"),
-        code=section("code/posenc.steps.embedding_sums"),
+        code=section("code/posenc.measurements.embedding_sums"),
     output:
         f"{RUNS}/measurements/embedding_sums/{{model}}.json",
     log:
@@ -89,7 +89,7 @@ rule embedding_sums:
     benchmark:
         "logs/benchmarks/embedding_sums/{model}.tsv"
     shell:
-        "python -m posenc.steps.embedding_sums --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.embedding_sums --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --output {output} 2>&1 | tee {log}"
 
 
@@ -97,7 +97,7 @@ rule relative_attention:
     input:
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("relative_attention/{model}"),
-        code=section("code/posenc.steps.relative_attention"),
+        code=section("code/posenc.measurements.relative_attention"),
     output:
         f"{RUNS}/measurements/relative_attention/{{model}}.json",
     log:
@@ -105,7 +105,7 @@ rule relative_attention:
     benchmark:
         "logs/benchmarks/relative_attention/{model}.tsv"
     shell:
-        "python -m posenc.steps.relative_attention --model {wildcards.model}"
+        "python -m posenc.measurements.relative_attention --model {wildcards.model}"
         " --config {input.config} --weights data/models/{wildcards.model} --output {output}"
         " 2>&1 | tee {log}"
 
@@ -117,7 +117,7 @@ rule probes:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("probes/{model}"),
-        code=section("code/posenc.steps.probes"),
+        code=section("code/posenc.measurements.probes"),
     output:
         update(
             expand(
@@ -132,7 +132,7 @@ rule probes:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.probes --config {input.config}"
+        "python -m posenc.measurements.probes --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/probes/{wildcards.model} 2>&1 | tee {log}"
 
@@ -143,7 +143,7 @@ rule spectra:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("spectra/{model}"),
-        code=section("code/posenc.steps.spectra"),
+        code=section("code/posenc.measurements.spectra"),
     output:
         update(
             expand(
@@ -158,7 +158,7 @@ rule spectra:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.spectra --config {input.config}"
+        "python -m posenc.measurements.spectra --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/spectra/{wildcards.model} 2>&1 | tee {log}"
 
@@ -169,7 +169,7 @@ rule components:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("components/{model}"),
-        code=section("code/posenc.steps.components"),
+        code=section("code/posenc.measurements.components"),
     output:
         update(
             expand(
@@ -184,7 +184,7 @@ rule components:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.components --config {input.config}"
+        "python -m posenc.measurements.components --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/components/{wildcards.model} 2>&1 | tee {log}"
 
@@ -195,7 +195,7 @@ rule heads:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("heads/{model}"),
-        code=section("code/posenc.steps.heads"),
+        code=section("code/posenc.measurements.heads"),
     output:
         update(
             expand(
@@ -210,7 +210,7 @@ rule heads:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.heads --config {input.config}"
+        "python -m posenc.measurements.heads --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/heads/{wildcards.model} 2>&1 | tee {log}"
 
@@ -221,7 +221,7 @@ rule hard_attention:
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
         ),
         config=section("hard_attention/{model}"),
-        code=section("code/posenc.steps.hard_attention"),
+        code=section("code/posenc.measurements.hard_attention"),
     output:
         update(
             expand(
@@ -236,7 +236,7 @@ rule hard_attention:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.hard_attention --config {input.config}"
+        "python -m posenc.measurements.hard_attention --config {input.config}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/hard_attention/{wildcards.model} 2>&1 | tee {log}"
 
@@ -250,7 +250,7 @@ rule layer_norm:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("layer_norm/{model}"),
-        code=section("code/posenc.steps.layer_norm"),
+        code=section("code/posenc.measurements.layer_norm"),
     output:
         expand(
             f"{RUNS}/measurements/layer_norm/{{{{model}}}}/{{dataset}}.json",
@@ -263,7 +263,7 @@ rule layer_norm:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.layer_norm --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.layer_norm --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
         " --activations {params.runs}/activations/{wildcards.model}"
         " --output {params.runs}/measurements/layer_norm/{wildcards.model} 2>&1 | tee {log}"
@@ -277,7 +277,7 @@ rule scheme_probes:
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         training=[f"data/training/{{model}}/{file}" for file in ["summary.json", "loss.csv"]],
         config=section("scheme_probes/{model}"),
-        code=section("code/posenc.steps.scheme_probes"),
+        code=section("code/posenc.measurements.scheme_probes"),
     output:
         expand(
             f"{RUNS}/measurements/scheme_probes/{{{{model}}}}/{{dataset}}.json",
@@ -292,7 +292,7 @@ rule scheme_probes:
     params:
         runs=RUNS,
     shell:
-        "python -m posenc.steps.scheme_probes --model {wildcards.model} --config {input.config}"
+        "python -m posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
         " --training {input.training[0]}"
         " --output {params.runs}/measurements/scheme_probes/{wildcards.model}"
@@ -302,7 +302,7 @@ rule scheme_probes:
 rule random_causal:
     input:
         config=section("random_causal"),
-        code=section("code/posenc.steps.random_causal"),
+        code=section("code/posenc.measurements.random_causal"),
     output:
         f"{RUNS}/measurements/random_causal.json",
     log:
@@ -310,14 +310,14 @@ rule random_causal:
     benchmark:
         "logs/benchmarks/random_causal.tsv"
     shell:
-        "python -m posenc.steps.random_causal --config {input.config} --output {output}"
+        "python -m posenc.measurements.random_causal --config {input.config} --output {output}"
         " 2>&1 | tee {log}"
 
 
 rule scaling:
     input:
         config=section("scaling"),
-        code=section("code/posenc.steps.scaling"),
+        code=section("code/posenc.measurements.scaling"),
     output:
         f"{RUNS}/measurements/scaling.json",
     log:
@@ -325,7 +325,7 @@ rule scaling:
     benchmark:
         "logs/benchmarks/scaling.tsv"
     shell:
-        "python -m posenc.steps.scaling --config {input.config} --output {output} 2>&1 | tee {log}"
+        "python -m posenc.measurements.scaling --config {input.config} --output {output} 2>&1 | tee {log}"
 
 
 # Offsets that the weights predict (C3) against those where the attention is (C6).
@@ -340,7 +340,7 @@ rule lags:
             dataset=STUDY.datasets,
         ),
         config=section("lags"),
-        code=section("code/posenc.steps.lags"),
+        code=section("code/posenc.measurements.lags"),
     output:
         f"{RUNS}/measurements/lags.json",
     log:
@@ -348,5 +348,5 @@ rule lags:
     benchmark:
         "logs/benchmarks/lags.tsv"
     shell:
-        "python -m posenc.steps.lags --config {input.config} --output {output}"
+        "python -m posenc.measurements.lags --config {input.config} --output {output}"
         " {input.predicted} {input.found} 2>&1 | tee {log}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from .base import (
+from posenc.config.base import (
     Clusters,
     Count,
     Deviation,

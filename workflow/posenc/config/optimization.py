@@ -6,7 +6,16 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from .base import Batch, Count, Decay, FirstSteps, Loss, Rate, Section, Steps
+from posenc.config.base import (
+    Batch,
+    Count,
+    Decay,
+    FirstSteps,
+    Loss,
+    Rate,
+    Section,
+    Steps,
+)
 
 
 class Optimization(Section):

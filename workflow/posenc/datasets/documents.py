@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.datasets import Content, Evaluation, Text
-from ..files import (
+from posenc.artifacts.files import (
     SEAL,
     UNSEALED,
     ArtifactError,
@@ -19,8 +18,9 @@ from ..files import (
     check_parquet,
     seal_parquet,
 )
-from . import imdb, truthfulqa
-from .errors import DatasetError
+from posenc.datasets import imdb, truthfulqa
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.section import Content, Evaluation, Text
 
 if TYPE_CHECKING:
     import pyarrow as pa

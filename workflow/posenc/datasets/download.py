@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from ..files import sha256_file
-from .errors import DatasetError
+from posenc.artifacts.files import sha256_file
+from posenc.datasets.errors import DatasetError
 
 CHUNK_BYTES = 1 << 20
 TIMEOUT_S = (20, 60)

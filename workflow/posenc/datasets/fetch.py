@@ -5,11 +5,17 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from ..config.datasets import HubSource, PathSource, SampleSource, Source, UrlSource
-from ..files import atomic_file
-from .download import copy, download
-from .errors import DatasetError
-from .names import raw_file_name
+from posenc.artifacts.files import atomic_file
+from posenc.datasets.download import copy, download
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.names import raw_file_name
+from posenc.datasets.section import (
+    HubSource,
+    PathSource,
+    SampleSource,
+    Source,
+    UrlSource,
+)
 
 __all__ = ["fetch", "raw_file_name"]
 
@@ -46,7 +52,7 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
         case HubSource():
             _fetch_hub(source, target, key)
         case SampleSource():
-            from .sample import write_sample
+            from posenc.datasets.generated.sample import write_sample
 
             write_sample(source, format, target)
 

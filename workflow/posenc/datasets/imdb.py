@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .errors import DatasetError
-from .parquet import read_hub_rows
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.parquet import read_hub_rows
 
 SPLITS = ("train", "test", "unsup")
 # Split and label of the directories below aclImdb/.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from ..config.datasets import HubSource, PathSource, Source, UrlSource
+from posenc.datasets.section import HubSource, PathSource, Source, UrlSource
 
 PUBLISHED = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv"}
 """What the authors call the raw file of each format; generated ones are named alike."""

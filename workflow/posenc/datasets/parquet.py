@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import DatasetError
+from posenc.datasets.errors import DatasetError
 
 
 def read_hub_rows(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .errors import DatasetError
-from .parquet import read_hub_rows
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.parquet import read_hub_rows
 
 SPLIT = "validation"
 COLUMNS = {

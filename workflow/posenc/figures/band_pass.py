@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 UNIFORM = "uniform attention"
 
@@ -95,6 +95,6 @@ def _curve(axes: Axes, layers: range, estimates: list[dict], **look) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

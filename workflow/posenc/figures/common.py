@@ -15,12 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
-from ..config.figures import Figure, Style
-from ..files import ArtifactError, atomic_file, read_sealed, sha256_file, write_sealed
-from ..precision import note, precisions
-from ..provenance import versions
-from ..results import unbundled
-from ..steps.common import read_section
+from posenc.artifacts.command import read_section
+from posenc.artifacts.files import (
+    ArtifactError,
+    atomic_file,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
+from posenc.artifacts.provenance import versions
+from posenc.figures.section import Figure, Style
+from posenc.measurements.results import unbundled
+from posenc.store.precision import note, precisions
 
 INTACT = "intact"
 SMALLEST_POINTS = 6.0
@@ -249,7 +255,7 @@ def command(
     Returns
     -------
     callable
-        For ``posenc.steps.common.run``.
+        For ``posenc.artifacts.command.run``.
     """
 
     def main(

@@ -8,8 +8,8 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 CONDITIONS = 2
 LEADING = (1, 4)
@@ -151,6 +151,6 @@ def _draw_map(axes: Axes, run: dict, kind: str) -> QuadMesh:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -6,9 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 WITHOUT = "zero"
 
@@ -86,6 +85,6 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from ..config.figures import Histogram, Style
-from ..measures.similarity import gaussian_null_density
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Histogram, Style
+from posenc.metrics.similarity import gaussian_null_density
 
 
 def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
@@ -96,6 +96,6 @@ def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
 main = common.command(draw, Histogram)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 POSITIONS = {"intact": "positions intact", "zero": "positions zeroed"}
 SHUFFLED = "intact, words shuffled"
@@ -168,6 +168,6 @@ def _legend(made: Canvas, measured: list[dict], style: Style) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -7,9 +7,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 LABELS = {"none": "b = 0", "mean": "b = E[f]", "optimal": "b = b*"}
 MARKERS = {"none": "o", "mean": "s", "optimal": "^"}
@@ -158,6 +157,6 @@ def _legend(figure: Canvas, colours: dict[str, str]) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -11,10 +11,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
-from .relative_attention import label_layers, label_offsets
+from posenc.figures import common, evaluated
+from posenc.figures.relative_attention import label_layers, label_offsets
+from posenc.figures.section import Figure, Style
 
 ZERO = "zero"
 NAMES = ("previous token", "next token", "self", "first token", "special token", "near", "broad")
@@ -140,6 +139,6 @@ def _legend(figure: Canvas, measured: list[dict], colours: dict[str, str]) -> No
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -8,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 SHOWN = {"peak": "peak offset", "profile_mean": "mean offset"}
 """Comparisons of the rows, and what their axes are of."""
@@ -139,6 +138,6 @@ def _points(axes: Axes, one: dict, name: str, style: Style) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from ..config.figures import Figure, Style
-from ..evaluated import by_dataset, curve
-from . import common
+from posenc.figures import common
+from posenc.figures.evaluated import by_dataset, curve
+from posenc.figures.section import Figure, Style
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -150,6 +150,6 @@ def _say_not_run(made: Canvas, found: list[dict], style: Style) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure as Canvas
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -75,6 +74,6 @@ def _rows(measurement: dict) -> list[dict]:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -8,11 +8,11 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
-from .. import profiles
-from .. import semantics as rows
-from ..config.figures import MaskSemantics, Style
-from ..measures.patterns import softmax
-from . import common
+from posenc.conditions import profiles
+from posenc.conditions import semantics as rows
+from posenc.figures import common
+from posenc.figures.section import MaskSemantics, Style
+from posenc.metrics.patterns import softmax
 
 PER_ROW = 6
 SCALE = 1.5
@@ -122,6 +122,6 @@ def _draw_pattern(axes: Axes, values: NDArray[np.float64]):
 main = common.command(draw, MaskSemantics)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 TITLES = {"one_fact": "one fact", "two_facts": "two facts", "order": "order of words"}
 NAMES = {
@@ -114,6 +114,6 @@ def _row(network: str, hops: int | None) -> str:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

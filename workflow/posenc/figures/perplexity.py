@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure as Canvas
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -85,6 +85,6 @@ def _set_scale(axes, measured: list[dict]) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

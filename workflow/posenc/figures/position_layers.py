@@ -5,10 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from ..groups import grouped
-from . import common
+from posenc.conditions.groups import grouped
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -80,6 +79,6 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 ROWS = ("table", "cosine", "spectra")
 DEVIATIONS = 2.5
@@ -163,6 +163,6 @@ def _inverse(values: np.ndarray) -> np.ndarray:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

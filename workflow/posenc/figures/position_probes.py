@@ -10,9 +10,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from ..config.figures import Figure, Style
-from ..evaluated import curve
-from . import common
+from posenc.figures import common
+from posenc.figures.evaluated import curve
+from posenc.figures.section import Figure, Style
 
 QUANTITIES = {"position": "error\n(tokens)", "order": "order\nerror"}
 LINEAR = {"position": "ridge", "order": "logistic"}
@@ -144,6 +144,6 @@ def _legend(made: Canvas, lines: list[Line]) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

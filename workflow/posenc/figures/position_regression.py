@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 KINDS = {"absolute": "mean error\n(positions)", "relative": "pairs mistaken\n(%)"}
 SERIES = {"table": "position embeddings", "control": "random, same shape and deviation"}
@@ -86,6 +86,6 @@ def _counts(axes: Axes, measured: list[dict]) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 ARCHITECTURES = {"transformer": "Transformer", "lstm": "LSTM"}
 ROWS = ((True, True), (True, False), (False, True), (False, False))
@@ -133,6 +133,6 @@ def _transfer(axes: Axes, one: dict, style: Style) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

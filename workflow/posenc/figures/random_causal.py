@@ -6,8 +6,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 SHOWN = {"none": "none", "random": "random"}
 """Variants that have a panel, and what their position embeddings are called."""
@@ -78,6 +78,6 @@ def _panel(axes: Axes, layers: list[dict], without_mask: dict) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from ..groups import MASKED
-from . import common
+from posenc.conditions.groups import MASKED
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 LOWEST, HIGHEST = -0.6, 1.12
 LEVELS = (0.0, 0.9, 1.0)
@@ -119,6 +118,6 @@ def _draw_share(
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

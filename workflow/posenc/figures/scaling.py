@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
-from ..config.figures import Figure, Style
-from ..evaluated import curve
-from . import common
+from posenc.figures import common
+from posenc.figures.evaluated import curve
+from posenc.figures.section import Figure, Style
 
 KINDS = {"raw": ("q·k", "o"), "scaled": ("q·k / √d$_k$", "s")}
 """Label and marker of the two kinds of scores."""
@@ -107,6 +107,6 @@ def _logarithmic(axes: Axes) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

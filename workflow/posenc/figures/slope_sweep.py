@@ -5,9 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from .. import evaluated
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
 
 LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
 """Dashes of the reference levels that are drawn."""
@@ -133,6 +132,6 @@ def _draw_panel(axes: Axes, runs: list[dict], name: str, looks: dict[str, dict])
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -9,8 +9,8 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from ..config.figures import Figure, Style
-from . import common
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 COLUMNS = {
     ("hidden_states", "relative_power"): "hidden states X",
@@ -169,6 +169,6 @@ def _add_periods(axes: Axes, run: dict) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

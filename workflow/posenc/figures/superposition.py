@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
-from ..config.figures import Figure, Style
-from ..evaluated import curve, of_kind
-from . import common
+from posenc.figures import common
+from posenc.figures.evaluated import curve, of_kind
+from posenc.figures.section import Figure, Style
 
 NAMES = {
     "relu": "residual network",
@@ -155,6 +155,6 @@ def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
 main = common.command(draw, Figure)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

@@ -9,9 +9,14 @@ from pathlib import Path
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..config.figures import Figure, Style
-from ..files import ArtifactError, DamagedError, read_sealed, sha256_file
-from . import common
+from posenc.artifacts.files import (
+    ArtifactError,
+    DamagedError,
+    read_sealed,
+    sha256_file,
+)
+from posenc.figures import common
+from posenc.figures.section import Figure, Style
 
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
 
@@ -103,6 +108,6 @@ def _read_loss(path: Path) -> list[dict[str, float | None]]:
 main = common.command(draw, Figure, read_training)
 
 if __name__ == "__main__":
-    from ..steps.common import run
+    from posenc.artifacts.command import run
 
     run(main)

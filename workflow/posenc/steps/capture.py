@@ -17,16 +17,16 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
-from posenc.config.activations import Activations
-from posenc.files import ArtifactError, write_json
-from posenc.packing import packs_of
-from posenc.precision import SAMPLE_TOKENS
-from posenc.runs import Job, Run, is_finished, runs_of, write_shard
-from posenc.shards import ShardFile
-from posenc.steps.common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, write_json
+from posenc.store.precision import SAMPLE_TOKENS
+from posenc.store.runs import Job, Run, is_finished, runs_of, write_shard
+from posenc.store.section import Activations
+from posenc.store.shards import ShardFile
+from posenc.tokens.packing import packs_of
 
 if TYPE_CHECKING:
-    from posenc.capture import Shape
+    from posenc.capture.capture import Shape
 
 
 def main(
@@ -53,11 +53,11 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     """Capture every ``parts``-th shard of runs, those that are finished already left out."""
     # Not before it is known that there is something to capture: they take seconds to import.
 
-    from posenc.affine import ready
-    from posenc.capture import Shape
-    from posenc.devices import device_for, use_threads
-    from posenc.interventions import applied
-    from posenc.models import load
+    from posenc.capture.capture import Shape
+    from posenc.capture.interventions import applied
+    from posenc.models.affine import ready
+    from posenc.models.devices import device_for, use_threads
+    from posenc.models.load import load
 
     use_threads(threads)
     network = ready(load(weights, job.reading.family, device_for(job.activations.device)))
@@ -95,8 +95,8 @@ def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]
     mode = job.activations.precision
     if mode == "exact":
         return {run.name: {"mode": mode} for run in runs}
-    from posenc.inference import Sample, faster
-    from posenc.interventions import applied
+    from posenc.capture.fast import Sample, faster
+    from posenc.capture.interventions import applied
 
     def samples() -> Iterator[Sample]:
         for one in runs:
@@ -134,7 +134,7 @@ def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str,
 
 def _fill(network, run: Run, activations: Activations, documents: range, bar, file: ShardFile):
     """Capture documents into a shard; returns their losses."""
-    from posenc.capture import capture as captured
+    from posenc.capture.capture import capture as captured
 
     lengths = run.tokens.lengths
     begins = dict(zip(documents, np.cumsum(lengths[documents]) - lengths[documents], strict=True))
@@ -152,7 +152,7 @@ def _fill(network, run: Run, activations: Activations, documents: range, bar, fi
 
 def tokens_per_second(network, run: Run, batch_tokens: int) -> float:
     """How fast the model runs, by one forward pass after another that is not timed."""
-    from posenc.capture import packed_states
+    from posenc.capture.capture import packed_states
 
     text = run.tokens
     pack = next(packs_of(text.lengths, range(len(text.ids)), batch_tokens))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..config.datasets import Content
-from ..datasets.documents import parse, write_documents
-from ..files import sha256_file, verify
-from .common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import sha256_file, verify
+from posenc.datasets.documents import parse, write_documents
+from posenc.datasets.section import Content
 
 
 def main(

@@ -20,18 +20,25 @@ import pyarrow.parquet as pq
 import typer
 from tqdm import tqdm
 
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import (
+    ArtifactError,
+    atomic_file,
+    read_json,
+    read_sealed,
+    sha256_json,
+)
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.tables import read_table, write_table
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.learned import read as read_mask
+from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
-from posenc.config.conditions import Condition
-from posenc.config.models import Reading
-from posenc.files import ArtifactError, atomic_file, read_json, read_sealed, sha256_json
-from posenc.learned import LearnedMask
-from posenc.learned import read as read_mask
-from posenc.packing import packs_of
-from posenc.precision import SAMPLE_TOKENS, loss_error, note
-from posenc.provenance import code_digest, versions
-from posenc.runs import CONFIG, Tokens, model_digests
-from posenc.steps.common import read_section, run
-from posenc.store import read_table, write_table
+from posenc.models.files import CONFIG, model_digests
+from posenc.models.section import Reading
+from posenc.store.precision import SAMPLE_TOKENS, loss_error, note
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import Tokens
 
 SCHEMA = 1
 CHUNK_TOKENS = 16384
@@ -294,9 +301,9 @@ class _Network:
     def model(self):
         """The model."""
         if self._model is None:
-            from posenc.affine import ready
-            from posenc.devices import device_for, use_threads
-            from posenc.models import load
+            from posenc.models.affine import ready
+            from posenc.models.devices import device_for, use_threads
+            from posenc.models.load import load
 
             use_threads(self.threads)
             device = device_for(self.job.device)
@@ -305,7 +312,7 @@ class _Network:
 
     def quicken(self) -> None:
         """Let the model compute in bfloat16 from now on."""
-        from posenc.inference import faster
+        from posenc.capture.fast import faster
 
         faster(self.model)
 
@@ -362,7 +369,7 @@ def _chunks(lengths: np.ndarray) -> list[slice]:
 
 
 def _rows(network, text, chunk, tokens, conditions, learned, job, bar) -> list[dict]:
-    from posenc.evaluation import evaluate as outcomes
+    from posenc.capture.evaluation import evaluate as outcomes
 
     ids = [text.ids[index][:tokens] for index in chunk]
     special = [text.table["special"][int(index)].as_py()[:tokens] for index in chunk]

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..config.datasets import Origin
-from ..datasets.fetch import fetch
-from ..files import write_checksums
-from .common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import write_checksums
+from posenc.datasets.fetch import fetch
+from posenc.datasets.section import Origin
 
 
 def main(

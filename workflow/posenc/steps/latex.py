@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from posenc.files import (
+from posenc.artifacts.command import run
+from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     atomic_file,
@@ -20,7 +21,6 @@ from posenc.files import (
     verify,
     write_json,
 )
-from posenc.steps.common import run
 
 SOURCES = (
     "params.yaml", "Snakefile", "workflow", "paper/paper.tex", "paper/slides.tex",

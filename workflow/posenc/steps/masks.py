@@ -9,14 +9,20 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.conditions.learned import read, write
+from posenc.conditions.masks import LearnedMaskSource
 from posenc.config.base import Name, Section
-from posenc.config.masks import LearnedMaskSource
-from posenc.config.models import Reading
-from posenc.files import ArtifactError, read_sealed, sha256_file, write_sealed
-from posenc.learned import read, write
-from posenc.provenance import code_digest, versions
-from posenc.runs import Tokens, model_digests
-from posenc.steps.common import read_section, run
+from posenc.models.files import model_digests
+from posenc.models.section import Reading
+from posenc.tokens.tokenized import Tokens
 
 
 class Job(Section):
@@ -87,10 +93,10 @@ def learn(
 ) -> None:
     """Learn the masks that are not current, each written as soon as it is there."""
 
-    from posenc import masks
-    from posenc.affine import ready
-    from posenc.devices import device_for, use_threads
-    from posenc.models import load
+    from posenc.capture import learning as masks
+    from posenc.models.affine import ready
+    from posenc.models.devices import device_for, use_threads
+    from posenc.models.load import load
 
     use_threads(threads)
     network = ready(load(weights, job.reading.family, device_for(job.device)))

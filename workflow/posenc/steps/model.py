@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from posenc.config.models import Model
-from posenc.models import fetch
-from posenc.steps.common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.models.load import fetch
+from posenc.models.section import Model
 
 
 def main(

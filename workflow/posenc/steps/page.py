@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from jinja2 import Environment, StrictUndefined
 
-from posenc import page
-from posenc.documents import FIGURES
-from posenc.files import ArtifactError, read_sealed, verify, write_text
-from posenc.page_rows import MissingError, Source, rows_of
-from posenc.results import unbundled
-from posenc.steps.common import run
+from posenc.artifacts.command import run
+from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
+from posenc.figures.catalogue import FIGURES
+from posenc.measurements.results import unbundled
+from posenc.report import page
+from posenc.report.page_rows import MissingError, Source, rows_of
 from posenc.steps.typeset import read
 
 

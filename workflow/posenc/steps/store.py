@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from posenc.files import ArtifactError
-from posenc.runs import Job, clean, finish, is_captured, partials, runs_of
-from posenc.steps.common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError
+from posenc.store.runs import Job, clean, finish, is_captured, partials, runs_of
 
 
 def main(

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import typer
 from tokenizers import Tokenizer
 
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, sha256_file, verify
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.tables import read_table, write_table
 from posenc.config.base import Name, Section
-from posenc.config.datasets import Evaluation
-from posenc.config.models import Reading
 from posenc.datasets.documents import read_documents, select
-from posenc.files import ArtifactError, sha256_file, verify
-from posenc.provenance import code_digest, versions
-from posenc.steps.common import read_section, run
-from posenc.store import read_table, write_table
-from posenc.tokenization import SCHEMA, tokenize
+from posenc.datasets.section import Evaluation
+from posenc.models.section import Reading
+from posenc.tokens.tokenize import SCHEMA, tokenize
 
 
 class Text(Section):

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from posenc.config.models import Corpus, TrainedTokenizer
-from posenc.model_files import check_digests, tokenizer_files
-from posenc.models import copy_tokenizer, save_tokenizer
-from posenc.steps.common import read_section, run
+from posenc.artifacts.command import read_section, run
+from posenc.models.files import check_digests, tokenizer_files
+from posenc.models.load import copy_tokenizer, save_tokenizer
+from posenc.models.section import Corpus, TrainedTokenizer
 
 
 def main(
@@ -26,8 +26,8 @@ def main(
         check_digests(f"{key}.files", folder, tokenizer_files(folder), corpus.tokenizer.files)
         copy_tokenizer(key, folder, output.parent)
         return
-    from posenc.datasets.training import training_documents
-    from posenc.tokenization import train_bpe
+    from posenc.models.corpus import training_documents
+    from posenc.tokens.tokenize import train_bpe
 
     training, _ = training_documents(documents, corpus)
     tokenizer = train_bpe(training["text"].to_pylist(), corpus.tokenizer.vocabulary_size)

@@ -10,14 +10,20 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from posenc.config.models import TrainSource
-from posenc.devices import device_for, use_threads
-from posenc.files import atomic_file, sha256_file, sha256_json, verify, write_sealed
-from posenc.models import save
-from posenc.provenance import code_digest, versions
-from posenc.steps.common import read_section, run
-from posenc.store import read_table
-from posenc.training import build, sequences, train
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import (
+    atomic_file,
+    sha256_file,
+    sha256_json,
+    verify,
+    write_sealed,
+)
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.tables import read_table
+from posenc.models.devices import device_for, use_threads
+from posenc.models.load import save
+from posenc.models.section import TrainSource
+from posenc.models.training import build, sequences, train
 
 
 def main(
@@ -34,7 +40,7 @@ def main(
     """Write the model's folder to OUTPUT, its loss curve to CURVE and its summary to SUMMARY."""
     from tokenizers import Tokenizer
 
-    from posenc.tokenization import END_OF_TEXT
+    from posenc.tokens.tokenize import END_OF_TEXT
 
     use_threads(threads)
     source = read_section(config, TrainSource)

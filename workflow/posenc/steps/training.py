@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from posenc.files import DamagedError, atomic_file, read_sealed, sha256_file
-from posenc.steps.common import run
+from posenc.artifacts.command import run
+from posenc.artifacts.files import DamagedError, atomic_file, read_sealed, sha256_file
 
 
 def main(

@@ -9,13 +9,13 @@ import pyarrow as pa
 import typer
 from tokenizers import Tokenizer
 
-from posenc.config.models import Corpus
-from posenc.datasets.training import training_documents
-from posenc.files import sha256_file, verify
-from posenc.provenance import versions
-from posenc.steps.common import read_section, run
-from posenc.store import write_table
-from posenc.tokenization import SCHEMA, tokenize
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.provenance import versions
+from posenc.artifacts.tables import write_table
+from posenc.models.corpus import training_documents
+from posenc.models.section import Corpus
+from posenc.tokens.tokenize import SCHEMA, tokenize
 
 
 def main(

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 from ruamel.yaml import YAML, YAMLError
 
-from posenc import typeset
-from posenc.config.experiments import EXPERIMENTS
-from posenc.files import (
+from posenc.artifacts.command import run
+from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     read_json,
@@ -20,8 +19,9 @@ from posenc.files import (
     write_json,
     write_text,
 )
-from posenc.results import unbundled
-from posenc.steps.common import run
+from posenc.experiments.section import EXPERIMENTS
+from posenc.measurements.results import unbundled
+from posenc.report import typeset
 
 MEASUREMENTS = (
     "similarity", "perplexity", "conditions", "norms", "reference", "extrapolation",

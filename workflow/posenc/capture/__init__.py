@@ -1,0 +1,1 @@
+"""A model run under conditions: interventions, forward passes, evaluation, learning of masks."""

@@ -1,0 +1,359 @@
+"""Capture: one pass over the tokens gives hidden states, queries, keys and losses.
+
+Documents are packed, one after the other, in rows of a token budget: nothing is padded. What is
+computed goes straight into a buffer of the storage type, and is written while the next is computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from posenc.artifacts.files import ArtifactError
+from posenc.capture import interventions
+from posenc.models import attention
+from posenc.models.affine import affine
+from posenc.store.section import Activations
+from posenc.tokens.packing import Pack, positions_of
+
+_TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a model that a store needs."""
+
+    n_layers: int
+    n_heads: int
+    d_model: int
+    vocabulary_size: int
+
+    @property
+    def d_head(self) -> int:
+        """Width of one head."""
+        return self.d_model // self.n_heads
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Shape:
+        """Read the sizes off a model's configuration."""
+        config = model.config
+        return cls(
+            n_layers=config.num_hidden_layers,
+            n_heads=config.num_attention_heads,
+            d_model=config.hidden_size,
+            vocabulary_size=config.vocab_size,
+        )
+
+    def as_json(self) -> dict[str, int]:
+        """What the index of a store says of the model."""
+        return dataclasses.asdict(self)
+
+    def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the activations of so many tokens: layer, then head, token, feature."""
+        by_head = (self.n_layers, self.n_heads, tokens, self.d_head)
+        return {
+            "hidden_states": (self.n_layers + 1, tokens, self.d_model),
+            "queries": by_head,
+            "keys": by_head,
+        }
+
+    def bytes_per_token(self, parameters: Activations) -> int:
+        """Bytes that a token takes on disk."""
+        width = {"float16": 2, "float32": 4}[parameters.dtype]
+        vectors = {
+            "hidden_states": self.n_layers + 1,
+            "queries": self.n_layers,
+            "keys": self.n_layers,
+        }
+        return width * self.d_model * sum(vectors[name] for name in parameters.quantities)
+
+
+def batches_of(lengths: np.ndarray, documents: range, batch_tokens: int) -> Iterator[list[int]]:
+    """Group a shard's documents, from short to long, so that padded batches keep to a budget."""
+    batch: list[int] = []
+    for document in sorted(documents, key=lambda index: (lengths[index], index)):
+        if batch and (len(batch) + 1) * int(lengths[document]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(document)
+    if batch:
+        yield batch
+
+
+def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Documents as rows of one length, padded on the right, on the model's device.
+
+    Returns
+    -------
+    input_ids
+        int64 [batch, longest].
+    mask
+        int64 [batch, longest]: 1 for a document's tokens, 0 for padding.
+    """
+    device = next(model.parameters()).device
+    longest = max(len(ids) for ids in documents)
+    filler = model.config.pad_token_id if model.config.pad_token_id is not None else 0
+    input_ids = torch.full((len(documents), longest), filler)  # [batch, longest]
+    mask = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
+    for row, ids in enumerate(documents):
+        input_ids[row, : len(ids)] = torch.tensor(ids)
+        mask[row, : len(ids)] = 1
+    return input_ids.to(device), mask.to(device)
+
+
+@torch.inference_mode()
+def forward(
+    model: nn.Module,
+    documents: list[list[int]],
+    is_decoder: bool,
+) -> tuple[tuple[Tensor, ...], attention.Recording]:
+    """Run a batch of documents.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, under a condition or not.
+    documents
+        Token ids of each document.
+
+    Returns
+    -------
+    hidden_states
+        n_layers + 1 tensors [batch, longest, d_model]; 0 is the embedding output, l the input of
+        block l, the last comes after the final norm.
+    recording
+        Queries and keys, each [batch, n_heads, longest, d_head].
+    """
+    input_ids, mask = pad(model, documents)  # [batch, longest] each
+    options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
+    body = model.transformer if is_decoder else model
+    if is_decoder:
+        options["use_cache"] = False
+    lengths = [len(ids) for ids in documents]
+    with attention.recording() as recording, interventions.documents_of(lengths):
+        output = body(input_ids, output_hidden_states=True, **options)
+    return output.hidden_states, recording
+
+
+@torch.inference_mode()
+def token_losses(
+    hidden: Tensor,  # [tokens, d_model], after the final norm
+    weight: Tensor,  # [vocabulary, d_model]
+    targets: Tensor,  # [tokens]
+    chunk: int = 2048,
+) -> Tensor:
+    """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
+
+    Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
+    they stay in the processor's cache; the sum over the vocabulary grows block by block.
+    """
+    losses = []
+    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+        total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
+        for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
+            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
+        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
+    return torch.cat(losses)
+
+
+@torch.inference_mode()
+def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, ...]:
+    """Hidden states of documents that are run in one row, each attending to itself alone.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, under a condition or not.
+    documents
+        Token ids of each document.
+
+    Returns
+    -------
+    n_layers + 1 tensors [branches, tokens, d_model], as those of :func:`forward`; there is one
+    branch but for :mod:`posenc.capture.evaluation`.
+    """
+    device = next(model.parameters()).device
+    lengths = [len(ids) for ids in documents]
+    first = interventions.first_row(interventions.position_embedding(model))
+    ids = torch.tensor([token for document in documents for token in document], device=device)
+    places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
+    if interventions.is_decoder(model):
+        body, options = model.transformer, {"use_cache": False}
+    else:
+        body, options = model, {"token_type_ids": torch.zeros_like(places)}
+    with interventions.packed(model, lengths):
+        output = body(ids[None], position_ids=places + first, output_hidden_states=True, **options)
+    return output.hidden_states
+
+
+class _Into(dict):
+    """Queries or keys of a pass, written to a buffer as soon as they are there."""
+
+    def __init__(self, buffer: Tensor) -> None:  # [n_layers, n_heads, tokens, d_head]
+        super().__init__()
+        self.buffer = buffer
+
+    def __setitem__(self, layer: int, value: Tensor) -> None:  # [1, n_heads, tokens, d_head]
+        self.buffer[layer].copy_(value[0])
+
+
+@dataclass
+class Buffer:
+    """Room for the activations of one pack, in the type that is stored.
+
+    Parameters
+    ----------
+    shape
+        Of the model.
+    tokens
+        Tokens of the longest pack.
+    parameters
+        Quantities and storage type.
+    """
+
+    shape: Shape
+    tokens: int
+    parameters: Activations
+
+    def __post_init__(self) -> None:
+        dtype = _TORCH_DTYPES[self.parameters.dtype]
+        sizes = self.shape.sizes(self.tokens)
+        self.arrays = {
+            name: torch.empty(sizes[name], dtype=dtype) for name in self.parameters.quantities
+        }
+
+    def fill(
+        self, model: nn.Module, documents: list[list[int]]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Run a pack.
+
+        Returns
+        -------
+        arrays
+            Views of this buffer: ``hidden_states`` [n_layers + 1, tokens, d_model]; ``queries``
+            and ``keys`` [n_layers, n_heads, tokens, d_head].
+        last
+            Hidden states after the final norm, [tokens, d_model], as they were computed.
+        """
+        tokens = sum(map(len, documents))
+        views = {name: array[..., :tokens, :] for name, array in self.arrays.items()}
+        with attention.recording() as recording:
+            for name in ("queries", "keys"):
+                setattr(recording, name, _Into(views[name]) if name in views else _Nowhere())
+            states = packed_states(model, documents)
+        for view, state in zip(views.get("hidden_states", ()), states, strict=False):
+            view.copy_(state[0])
+        return views, states[-1][0]
+
+
+class _Nowhere(dict):
+    """Queries or keys that are not kept."""
+
+    def __setitem__(self, layer: int, value: Tensor) -> None:
+        pass
+
+
+def overflows(array: NDArray[np.floating]) -> bool:  # [layers, ...]
+    """Whether a value is infinite or not a number."""
+    if array.dtype != np.float16:
+        return not np.isfinite(array).all()
+    # NumPy would convert half precision value by value. What is not finite has all bits of the
+    # exponent set. Layer by layer: what is made of one stays in the processor's cache.
+    return any(bool(((layer.view(np.uint16) & 0x7C00) == 0x7C00).any()) for layer in array)
+
+
+def capture(
+    model: nn.Module,
+    tokens: list[list[int]],
+    packs: Sequence[Pack],
+    parameters: Activations,
+    write: Callable[[Pack, dict[str, NDArray]], None],
+    progress=None,
+) -> dict[int, np.ndarray]:
+    """Capture packs of documents; what is computed is written while the next pack is computed.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, under a condition or not.
+    tokens
+        Token ids of every document of the data set.
+    packs
+        Documents of each forward pass.
+    parameters
+        Quantities and storage type.
+    write
+        Receives a pack and its activations, in a thread of its own; the arrays hold them until it
+        returns.
+    progress
+        Object with ``update(tokens)``.
+
+    Returns
+    -------
+    For a decoder, by document: float32 [tokens - 1], nats; empty for an encoder.
+
+    Raises
+    ------
+    ArtifactError
+        If a value does not fit the storage type, or is not finite.
+    """
+    causal, losses = interventions.is_decoder(model), {}
+    longest = max((pack.tokens for pack in packs), default=0)
+    buffers = [Buffer(Shape.of(model), longest, parameters) for _ in range(2)]
+    writing: Future | None = None
+
+    # NumPy, not PyTorch: it would start threads of its own beside those of the model.
+    def check_and_write(pack: Pack, arrays: dict[str, NDArray]) -> None:
+        for name, array in arrays.items():
+            if overflows(array):
+                if parameters.dtype == "float32":
+                    raise ArtifactError(
+                        f"{name} are not finite, though the weights are: see what the condition "
+                        f"does to them"
+                    )
+                raise ArtifactError(
+                    f"{name} do not fit {parameters.dtype}: set activations.dtype to float32"
+                )
+        write(pack, arrays)
+
+    with ThreadPoolExecutor(1) as writer:
+        for number, pack in enumerate(packs):
+            documents = [tokens[document] for document in pack.documents]
+            arrays, last = buffers[number % 2].fill(model, documents)
+            if causal:
+                nll = document_losses(model, last, documents)
+                losses.update(zip(pack.documents, nll, strict=True))
+            if writing is not None:
+                writing.result()  # the other buffer is free again, and errors come to light
+            ready = {name: array.numpy() for name, array in arrays.items()}
+            writing = writer.submit(check_and_write, pack, ready)
+            if progress is not None:
+                progress.update(pack.tokens)
+        if writing is not None:
+            writing.result()
+    return losses
+
+
+@torch.inference_mode()
+def document_losses(
+    model: nn.Module,
+    last: Tensor,  # [tokens, d_model], after the final norm
+    documents: list[list[int]],
+) -> list[np.ndarray]:
+    """Losses of tokens 1, 2, ... of packed documents, float32 [tokens - 1] each, in nats."""
+    lengths = [len(ids) for ids in documents]
+    ids = torch.tensor([token for document in documents for token in document])  # [tokens]
+    is_first = torch.from_numpy(positions_of(lengths) == 0)  # [tokens]
+    scored = torch.nonzero(~is_first)[:, 0]  # [scored tokens]
+    targets = ids[scored].to(last.device)  # [scored tokens]
+    # A token is predicted from the one before it.
+    previous = last[(scored - 1).to(last.device)]  # [scored tokens, d_model]
+    losses = token_losses(previous, model.lm_head.weight, targets).cpu().numpy()
+    return np.split(losses, np.cumsum([length - 1 for length in lengths])[:-1])

@@ -1,0 +1,1 @@
+"""What is asked of a model: positions, masks and their parameters, without torch."""

@@ -1,0 +1,141 @@
+"""Learned masks on disk: biases by layer, head and distance, and vectors in place of positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.files import (
+    ArtifactError,
+    atomic_file,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class LearnedMask:
+    """A mask that was learned from calibration text, the model frozen.
+
+    Attributes
+    ----------
+    relative
+        float32 [n_layers, n_heads, sides, offsets]: bias of a key by its distance from the query.
+        One side for a decoder (the past); two for an encoder (past, future). A distance beyond the
+        last has the last's.
+    first
+        float32 [n_layers, n_heads, offsets]: added to the bias of the first key, by the query's
+        position; the last's beyond the last. None where there is none.
+    absolute
+        float32 [n_layers, n_heads, positions, positions]: bias of query i and key j, in place of
+        the others. None where there is none.
+    constant, initial
+        float32 [d_model]: what stands in place of the position embeddings, and of the first one.
+        None where positions are not learned.
+    """
+
+    relative: NDArray[np.float32] | None = None
+    first: NDArray[np.float32] | None = None
+    absolute: NDArray[np.float32] | None = None
+    constant: NDArray[np.float32] | None = None
+    initial: NDArray[np.float32] | None = None
+
+    def bias(self, layer: int, length: int) -> NDArray[np.float32]:
+        """Bias of a layer, [n_heads, length, length].
+
+        Raises
+        ------
+        ArtifactError
+            If the mask has no bias, or is absolute and shorter than the document.
+        """
+        if self.absolute is not None:
+            if length > self.absolute.shape[-1]:
+                raise ArtifactError(
+                    f"an absolute mask of {self.absolute.shape[-1]} positions does not reach "
+                    f"{length} tokens: use a relative one for longer documents"
+                )
+            return self.absolute[layer, :, :length, :length]
+        if self.relative is None:
+            raise ArtifactError("the learned mask has no bias: it is not for a mask's profile")
+        offset = np.arange(length)[:, None] - np.arange(length)  # [length, length]
+        last = self.relative.shape[-1] - 1
+        side = np.where(offset < 0, self.relative.shape[2] - 1, 0)  # [length, length]
+        bias = self.relative[layer][:, side, np.minimum(np.abs(offset), last)]
+        if self.first is not None:
+            rows = np.minimum(np.arange(length), self.first.shape[-1] - 1)  # [length]
+            bias[:, :, 0] += self.first[layer][:, rows]
+        return bias
+
+    def vectors(self, positions: int) -> NDArray[np.float32]:
+        """Position embeddings, [positions, d_model].
+
+        Raises
+        ------
+        ArtifactError
+            If positions were not learned.
+        """
+        if self.constant is None:
+            raise ArtifactError("the learned mask has no vectors: it is not for a position")
+        table = np.repeat(self.constant[None], positions, axis=0)  # [positions, d_model]
+        if self.initial is not None:
+            table[0] = self.initial
+        return table
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Its arrays by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
+
+def write(path: Path, mask: LearnedMask, facts: dict[str, Any]) -> None:
+    """Write NAME.safetensors, and NAME.json with the facts and its checksum, atomically."""
+    from safetensors.numpy import save_file
+
+    with atomic_file(path) as temporary:
+        save_file(mask.arrays(), temporary)
+    write_sealed(
+        path.with_suffix(".json"), {"schema": SCHEMA, **facts, "arrays": sha256_file(path)}
+    )
+
+
+def read(path: Path) -> tuple[LearnedMask, dict[str, Any]]:
+    """Read a mask and what its file says of it.
+
+    Raises
+    ------
+    DamagedError
+        If a file was altered.
+    ArtifactError
+        If a file is missing.
+    """
+    from safetensors.numpy import load_file
+
+    from posenc.artifacts.files import DamagedError
+
+    facts = read_sealed(path.with_suffix(".json"))
+    if not path.exists():
+        raise ArtifactError(f"{path} is missing; start the workflow again")
+    if sha256_file(path) != facts["arrays"]:
+        raise DamagedError(path, f"{path} does not match its checksum: it was altered or damaged")
+    return LearnedMask(**load_file(path)), facts
+
+
+def checksums(path: Path) -> dict[str, str]:
+    """SHA-256 of the files of all masks, as their list (``masks.json``) and they themselves say.
+
+    Raises
+    ------
+    ArtifactError
+        If the list or a mask's facts are missing or altered.
+    """
+    found = {}
+    for name, sha256 in read_sealed(path)["masks"].items():
+        found[f"{name}.json"] = sha256
+        found[f"{name}.safetensors"] = read_sealed(path.with_name(f"{name}.json"))["arrays"]
+    return found

@@ -1,0 +1,1 @@
+"""Texts made by rule, so that the default study needs no download."""

@@ -1,0 +1,1 @@
+"""One package an experiment: its networks, its trials, and the summary over seeds."""

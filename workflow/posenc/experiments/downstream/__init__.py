@@ -1,0 +1,1 @@
+"""Classifiers with and without position embeddings (A6)."""

@@ -1,0 +1,135 @@
+"""What classifiers gain from position embeddings, over seeds (A6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc.artifacts.command import run
+from posenc.experiments.frame import summary_command
+from posenc.metrics.downstream import chance_test
+from posenc.metrics.order_sensitivity import order_sensitivity
+from posenc.metrics.seeds import difference_over_seeds, over_seeds
+
+CHANCE = 0.5
+CONTROL = "word_swap"
+KEYS = ("task", "method", "positions")
+
+Trial = dict[str, Any]
+
+
+def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """Accuracies, gains from positions, the control's test, and sensitivity to order.
+
+    Parameters
+    ----------
+    files
+        Contents of the seeds' files, in the order of the seeds.
+    confidence
+        Of the intervals.
+    """
+    parameters = files[0]["provenance"]["parameters"]
+    trials = by_variant(files)
+    tasks = parameters["tasks"]
+    methods = list(dict.fromkeys(method for _, method, _ in trials))
+    places = list(dict.fromkeys(positions for _, _, positions in trials))
+    pairs = [(task, method) for task in tasks for method in methods]
+    return {
+        "chance": CHANCE,
+        "documents": {
+            name: parameters[f"{name}_documents"] for name in ("training", "validation", "test")
+        },
+        **{name: parameters[name] for name in ("max_tokens", "excerpt", "swaps", "trained_layers")},
+        "results": [
+            {"task": task, "method": method, "positions": one,
+             **result(trials[task, method, one], confidence)}
+            for task, method in pairs for one in places
+        ],
+        "gains": [
+            {"task": task, "method": method,
+             **gain(trials[task, method, "intact"], trials[task, method, "zero"], confidence)}
+            for task, method in pairs
+        ],
+        "control": [
+            {"task": CONTROL, "method": method, "positions": "zero",
+             **control(trials[CONTROL, method, "zero"], confidence)}
+            for method in methods if CONTROL in tasks
+        ],
+        "shuffling": [
+            {"positions": one, **pooled_change(trials[tasks[0], "frozen", one], confidence)}
+            for one in places
+        ],
+    }  # fmt: skip
+
+
+def by_variant(files: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[Trial]]:
+    """The trials of each task, method and positions, in the order of the seeds."""
+    found: dict[tuple[str, str, str], list[Trial]] = {}
+    for file in files:
+        for trial in file["trials"]:
+            key = tuple(trial["variant"][name] for name in KEYS)
+            found.setdefault(key, []).append(trial)
+    return found
+
+
+def share(trials: list[Trial], count: str, of: str = "test") -> np.ndarray:
+    """A count over the number of documents, float64 [seeds]."""
+    return np.array([one[of][count] / one[of]["documents"] for one in trials])
+
+
+def result(trials: list[Trial], confidence: float) -> dict[str, Any]:
+    """What one kind of classifier does, over seeds."""
+    accuracy = share(trials, "correct")  # [seeds]
+    shuffled = share(trials, "correct_shuffled")  # [seeds]
+    return {
+        "accuracy": over_seeds(accuracy, confidence),
+        "validation_accuracy": over_seeds(share(trials, "correct", "validation"), confidence),
+        "accuracy_shuffled": over_seeds(shuffled, confidence),
+        # Both are of the same documents.
+        "lost": difference_over_seeds(accuracy, shuffled, confidence),
+        "changed": over_seeds(share(trials, "changed"), confidence),
+        "order_sensitivity": sensitivity(trials, confidence),
+    }
+
+
+def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
+    """1 - kappa over seeds; no value where a classifier answers the same throughout."""
+    counts = ("documents", "positive", "positive_shuffled", "changed")
+    scores = [order_sensitivity(*(one["test"][name] for name in counts)) for one in trials]
+    constant = sum(score is None for score in scores)
+    if constant:
+        return {
+            "status": "not run",
+            "reason": f"{constant} of {len(scores)} classifiers give all documents one label",
+        }
+    return {"status": "measured", "reason": None, **over_seeds(scores, confidence)}
+
+
+def gain(intact: list[Trial], zero: list[Trial], confidence: float) -> dict[str, Any]:
+    """Accuracy with positions less that without, paired by seed: the documents are the same."""
+    accuracies = share(intact, "correct"), share(zero, "correct")  # [seeds] each
+    return {"gain": difference_over_seeds(*accuracies, confidence)}
+
+
+def control(trials: list[Trial], confidence: float) -> dict[str, Any]:
+    """Right answers of all seeds against guessing: each label is a coin of its own."""
+    correct, documents = (
+        sum(one["test"][name] for one in trials) for name in ("correct", "documents")
+    )
+    return chance_test(correct, documents, confidence)
+
+
+def pooled_change(trials: list[Trial], confidence: float) -> dict[str, Any]:
+    """How far shuffled words move a document's mean hidden state, relative to its norm."""
+    changes = [one["pooled_change"] for one in trials]
+    return {
+        "mean": over_seeds([one["mean"] for one in changes], confidence),
+        "largest": max(one["largest"] for one in changes),
+    }
+
+
+main = summary_command("downstream", ["A6"], summarise)
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,1 @@
+"""Memory networks with soft and hard attention (E3)."""

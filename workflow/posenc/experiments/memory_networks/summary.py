@@ -1,0 +1,140 @@
+"""Errors of memory networks by task, over seeds, and what each needs to answer (E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from posenc.artifacts.command import run
+from posenc.experiments.frame import summary_command
+from posenc.experiments.memory_networks.stories import guess_levels
+from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.stories import guess_test
+
+SUPERVISED = ("strongly_supervised", "dynamic")
+"""Networks that learn from the numbers of the supporting sentences too."""
+PUBLISHED = {
+    "network": "end_to_end",
+    "error": 0.138,
+    "description": "mean over the 20 bAbI tasks, 1,000 training questions each",
+    "source": "Sukhbaatar et al. (2015), https://arxiv.org/abs/1503.08895",
+}
+"""Not of these tasks, so only the order of magnitude compares."""
+
+
+def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """Errors over seeds, guess levels, paired differences, and tests against guessing.
+
+    Parameters
+    ----------
+    files
+        Content of the trials of each seed.
+    confidence
+        Of the intervals.
+    """
+    parameters = files[0]["provenance"]["parameters"]
+    # Trials of all seeds, [seeds] each, by variant.
+    trials = [[one["trials"][place] for one in files] for place in range(len(files[0]["trials"]))]
+    return {
+        "training_stories": parameters["training_stories"],
+        "test_stories": parameters["test_stories"],
+        "tasks": [{"task": task, "guess": guess_levels(task)} for task in parameters["tasks"]],
+        "cells": [cell(of_seeds, confidence) for of_seeds in trials],
+        "differences": {
+            "positions": differences(trials, "positions", False, confidence),
+            "hops": differences(trials, "hops", 1, confidence),
+        },
+        "guesses": guesses(trials, parameters["test_stories"]),
+        "pattern_deviation": max(
+            (one["pattern_deviation"] for of_seeds in trials for one in of_seeds
+             if one["pattern_deviation"] is not None),
+            default=None,
+        ),
+        "published": PUBLISHED,
+    }  # fmt: skip
+
+
+def cell(of_seeds: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """One row of the table: a variant, its errors, and how often its hops find a fact."""
+
+    def mean(value: Callable[[dict[str, Any]], float]) -> dict[str, Any]:
+        return over_seeds([value(one) for one in of_seeds], confidence)
+
+    variant, found = of_seeds[0]["variant"], of_seeds[0]["facts_found"]
+    return {
+        **variant,
+        "supervised": variant["network"] in SUPERVISED,
+        "parameters": of_seeds[0]["parameters"],
+        **{
+            name: mean(lambda one, name=name: one[name])
+            for name in ("error", "validation_error", "training_error")
+        },
+        "facts_found": None
+        if found is None
+        else [mean(lambda one, hop=hop: one["facts_found"][hop]) for hop in range(len(found))],
+    }
+
+
+def differences(
+    trials: list[list[dict[str, Any]]], key: str, reference: Any, confidence: float
+) -> list[dict[str, Any]]:
+    """Test errors of variants minus those of the same with the reference value of one key.
+
+    Parameters
+    ----------
+    trials
+        Trials of all seeds by variant.
+    key
+        What is varied, ``hops``.
+    reference
+        Its value in the variant that is subtracted; variants without one have no difference.
+    confidence
+        Of the intervals.
+    """
+    found = []
+    for of_seeds in trials:
+        variant = of_seeds[0]["variant"]
+        wanted = {**variant, key: reference}
+        same = [one for one in trials if one[0]["variant"] == wanted]
+        if variant[key] in (None, reference) or not same:
+            continue
+        errors, base = ([one["error"] for one in each] for each in (of_seeds, same[0]))
+        found.append(
+            {**variant, "minus": reference, **difference_over_seeds(errors, base, confidence)}
+        )
+    return found
+
+
+def guesses(trials: list[list[dict[str, Any]]], questions: int) -> list[dict[str, Any]]:
+    """Tests of those that must guess, by what they cannot see.
+
+    ``story``: a bag of the words of the story cannot tell which word stands in which sentence.
+    ``sentences``: without word positions a sentence is a bag of words, so ``order`` has two
+    answers. ``one_hop``: one look finds what was carried, and where things are, but not both
+    together, in ``two_facts``; this level is not a theorem, but a claim that the test may reject.
+    """
+    found = []
+    for of_seeds in trials:
+        variant = of_seeds[0]["variant"]
+        level, seen = guess_levels(variant["task"]), None
+        if variant["network"] == "bag_of_words":
+            seen = "story"
+        elif variant["task"] == "order" and variant["positions"] is False:
+            seen = "sentences"
+        elif (
+            variant["task"] == "two_facts"
+            and variant["network"] == "end_to_end"
+            and variant["hops"] == 1
+        ):
+            seen = "one_hop"
+        if seen:
+            known = level["story" if seen == "one_hop" else seen]
+            errors = [one["error"] for one in of_seeds]
+            found.append({**variant, "seen": seen, **guess_test(errors, questions, known)})
+    return found
+
+
+main = summary_command("memory_networks", ["E3"], summarise)
+
+if __name__ == "__main__":
+    run(main)

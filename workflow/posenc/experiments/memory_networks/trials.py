@@ -1,0 +1,221 @@
+"""Memory networks on questions about generated stories, of one seed (E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.optimization import Optimization
+from posenc.experiments.frame import Trials
+from posenc.experiments.memory_networks.stories import VOCABULARY, Stories, generate
+from posenc.experiments.section import MemoryNetworksTraining
+from posenc.models.devices import use_threads
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PASSES = 2
+"""Of the dynamic memory network: as many as the longest chain of facts."""
+
+
+class Job(Section):
+    """What the trials depend on: no model and no data set."""
+
+    parameters: MemoryNetworksTraining
+
+
+def main(
+    seed: Annotated[int, typer.Option(min=0)],
+    config: Annotated[Path, typer.Option(help="data/config/memory_networks_trials.json")],
+    output: Annotated[Path, typer.Option(help="the trials of the seed")],
+    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Train all networks on all tasks with one seed; write OUTPUT."""
+
+    use_threads(threads)
+    parameters = read_section(config, Job).parameters
+    provenance = {
+        "parameters": parameters.model_dump(),
+        "inputs": {},
+        "versions": versions("numpy", "torch"),
+        "code": code_digest("posenc.experiments.memory_networks.trials"),
+    }
+    trials = Trials(output, partial, "memory_networks", {}, seed, provenance)
+    if trials.current:
+        return
+    for task in parameters.tasks:
+        splits = draw_splits(task, parameters, seed)
+        for variant in variants(task, parameters.hops):
+            steps = optimization_of(variant, parameters).steps
+            trials.measure(variant, steps, work(variant, splits, parameters, seed))
+    trials.finish()
+
+
+def variants(task: str, hops: list[int]) -> Iterator[dict[str, Any]]:
+    """What is compared on a task; None where a network has no hops or no choice of positions."""
+    yield {"task": task, "network": "majority", "hops": None, "positions": None}
+    yield {"task": task, "network": "bag_of_words", "hops": None, "positions": None}
+    for positions in (False, True):
+        yield {"task": task, "network": "strongly_supervised", "hops": None, "positions": positions}
+    for count in hops:
+        for positions in (False, True):
+            yield {"task": task, "network": "end_to_end", "hops": count, "positions": positions}
+    yield {"task": task, "network": "dynamic", "hops": PASSES, "positions": None}
+
+
+def optimization_of(variant: dict[str, Any], parameters: MemoryNetworksTraining) -> Optimization:
+    """How a variant is trained."""
+    return parameters.dynamic if variant["network"] == "dynamic" else parameters.optimization
+
+
+def draw_splits(task: str, parameters: MemoryNetworksTraining, seed: int) -> dict[str, Stories]:
+    """Training, validation and test stories of a task; no story is in two of them."""
+    sizes = {
+        "training": parameters.training_stories,
+        "validation": parameters.validation_stories,
+        "test": parameters.test_stories,
+    }
+    stories = generate(task, sum(sizes.values()), seed)
+    ends = np.cumsum(list(sizes.values()))
+    return {
+        name: stories.rows(slice(end - size, end))
+        for (name, size), end in zip(sizes.items(), ends, strict=True)
+    }
+
+
+def work(
+    variant: dict[str, Any],
+    splits: dict[str, Stories],
+    parameters: MemoryNetworksTraining,
+    seed: int,
+) -> Callable[[Checkpoint, Callable[[int, float], None]], dict[str, Any]]:
+    """What trains and tests one variant."""
+
+    def trial(checkpoint: Checkpoint, report: Callable[[int, float], None]) -> dict[str, Any]:
+        if variant["network"] == "majority":
+            return majority(splits)
+        from posenc.experiments.fitting import fit
+
+        network = build(variant, splits["training"], parameters, seed)
+        training, validation = (as_tensors(splits[name]) for name in ("training", "validation"))
+        fitted = fit(
+            network,
+            loss=lambda rows: network.loss(*(one[rows] for one in training)),
+            examples=len(splits["training"]),
+            validate=lambda: float(network.loss(*validation)),
+            optimization=optimization_of(variant, parameters),
+            seed=seed,
+            checkpoint=checkpoint,
+            report=report,
+        )
+        return {
+            **tested(network, splits),
+            "parameters": sum(one.numel() for one in network.parameters()),
+            "training": fitted.as_json(),
+        }
+
+    return trial
+
+
+def majority(splits: dict[str, Stories]) -> dict[str, Any]:
+    """Results of always giving the most frequent answer of the training stories."""
+    answer = np.bincount(splits["training"].answers).argmax()
+    return {
+        **_errors({name: np.full(len(one), answer) for name, one in splits.items()}, splits),
+        "facts_found": None,
+        "pattern_deviation": None,
+        "parameters": 0,
+        "training": None,
+    }
+
+
+def build(
+    variant: dict[str, Any], stories: Stories, parameters: MemoryNetworksTraining, seed: int
+) -> nn.Module:
+    """A freshly initialised network, determined by the seed."""
+    import torch
+
+    from posenc.experiments.memory_networks import network as networks
+
+    torch.manual_seed(seed)
+    sizes = networks.Sizes(
+        vocabulary=len(VOCABULARY),
+        sentences=stories.sentences.shape[1],
+        words=max(stories.sentences.shape[2], stories.questions.shape[1]),
+    )
+    name, hops, positions = variant["network"], variant["hops"], variant["positions"]
+    width = parameters.d_model
+    if name == "bag_of_words":
+        return networks.BagOfWords(sizes, width)
+    if name == "strongly_supervised":
+        return networks.StronglySupervised(sizes, width, stories.facts.shape[1], positions)
+    if name == "end_to_end":
+        return networks.EndToEnd(sizes, width, hops, positions, parameters.linear_steps)
+    return networks.Dynamic(sizes, width, hops)
+
+
+def as_tensors(stories: Stories) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sentences, questions, answers and facts for the networks."""
+    import torch
+
+    arrays = (stories.sentences, stories.questions, stories.answers, stories.facts)
+    return tuple(torch.from_numpy(one) for one in arrays)
+
+
+def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
+    """Errors of a network, and what it looks at in the test stories.
+
+    Returns
+    -------
+    dict
+        ``error``, ``validation_error``: share of wrong answers. ``facts_found``: for each hop the
+        share of test stories in which it looks most at a supporting sentence; None without a
+        memory. ``pattern_deviation``: the largest difference of a sum of attention weights from
+        one; None where hops have no attention pattern.
+    """
+    import torch
+
+    from posenc.experiments.memory_networks.network import EndToEnd
+
+    with torch.inference_mode():
+        said = {name: network(*as_tensors(one)[:2]) for name, one in splits.items()}
+    found = deviation = None
+    focus = said["test"].focus  # [stories, hops, sentences]
+    if focus is not None:
+        looked = focus.argmax(-1).numpy()  # [stories, hops]
+        is_fact = (looked[:, :, None] == splits["test"].facts[:, None]).any(-1)  # [stories, hops]
+        found = is_fact.mean(axis=0).tolist()
+    if isinstance(network, EndToEnd):
+        deviation = float((focus.double().sum(-1) - 1).abs().max())
+    answers = {name: one.scores.argmax(-1).numpy() for name, one in said.items()}
+    return {
+        **_errors(answers, splits),
+        "facts_found": found,
+        "pattern_deviation": deviation,
+    }
+
+
+def _errors(
+    answers: dict[str, NDArray[np.int64]],  # [stories] each
+    splits: dict[str, Stories],
+) -> dict[str, Any]:
+    wrong = {name: float(np.mean(given != splits[name].answers)) for name, given in answers.items()}
+    return {
+        "error": wrong["test"],
+        "validation_error": wrong["validation"],
+        "training_error": wrong["training"],
+    }
+
+
+if __name__ == "__main__":
+    run(main)

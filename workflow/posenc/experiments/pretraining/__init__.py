@@ -1,0 +1,1 @@
+"""Pre-training, the auxiliary objective, Transformer or LSTM (D5)."""

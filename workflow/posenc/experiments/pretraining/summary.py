@@ -1,0 +1,180 @@
+"""What pre-training, the auxiliary objective and the architecture do, over seeds (D5)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import run
+from posenc.experiments.frame import summary_command
+from posenc.metrics.parameter_matching import relative_difference
+from posenc.metrics.seeds import difference_over_seeds, over_seeds
+
+FACTORS = ("pretrained", "auxiliary", "architecture")
+"""What is varied, in the order of the axes of a cell."""
+LEVELS = {
+    "pretrained": (True, False),
+    "auxiliary": (True, False),
+    "architecture": ("transformer", "lstm"),
+}
+"""Values of each factor. An effect is the first minus the second; the firsts are GPT-1."""
+CHANCE = 0.5
+"""Expected accuracy without learning: there are as many documents of each of two labels."""
+
+
+def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """Accuracy by cell, effect of each factor paired by seed, layers transferred.
+
+    Parameters
+    ----------
+    files
+        Trials of each seed.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    dict
+        ``parameters``, ``language_models``, ``cells``, ``effects`` and ``transfer``.
+    """
+    stages = {
+        stage: [_of_stage(file, stage) for file in files]
+        for stage in ("pretraining", "finetuning", "transfer")
+    }
+    sizes = files[0]["provenance"]["parameters"]
+    trials = {_cell(t): [_cells(found)[_cell(t)] for found in stages["finetuning"]]
+              for t in stages["finetuning"][0]}  # fmt: skip
+    accuracy = {cell: np.array([t["accuracy"] for t in found]) for cell, found in trials.items()}
+    new = accuracy[False, True, "transformer"]  # [seeds]
+    return {
+        "dataset": sizes["dataset"],
+        "sizes": {key: value for key, value in sizes.items() if not isinstance(value, dict)},
+        "auxiliary_weight": sizes["auxiliary_weight"],
+        "chance": CHANCE,
+        "parameters": _parameters(stages["pretraining"][0]),
+        "language_models": [
+            _language_model([seed[index] for seed in stages["pretraining"]], confidence)
+            for index in range(len(stages["pretraining"][0]))
+        ],
+        "cells": [
+            {
+                **dict(zip(FACTORS, cell, strict=True)),
+                **_over(found, ("accuracy", "validation_accuracy", "validation_loss", "test_loss",
+                                "best_step", "steps"), confidence),
+            }
+            for cell, found in trials.items()
+        ],
+        "effects": [effect(factor, accuracy, confidence) for factor in FACTORS],
+        "transfer": [
+            {
+                "layers": layers,
+                "accuracy": over_seeds(found, confidence),
+                "gain": difference_over_seeds(found, new, confidence),
+            }
+            for layers, found in _transferred(stages["transfer"], accuracy, sizes["n_layers"])
+        ],
+    }  # fmt: skip
+
+
+def effect(
+    factor: str, accuracy: dict[tuple, NDArray[np.float64]], confidence: float
+) -> dict[str, Any]:
+    """What a factor changes, paired by seed: in each setting of the others, and on average.
+
+    Parameters
+    ----------
+    factor
+        One of :data:`FACTORS`.
+    accuracy
+        [seeds] of each cell.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    dict
+        ``average`` over the settings of the other factors, and ``settings``, each with its own
+        ``difference``. The first setting has everything that GPT-1 has: it is the published
+        ablation.
+    """
+    others = [name for name in FACTORS if name != factor]
+    settings = []
+    for values in itertools.product(*(LEVELS[name] for name in others)):
+        setting = dict(zip(others, values, strict=True))
+        one, other = (
+            accuracy[tuple({**setting, factor: level}[name] for name in FACTORS)]
+            for level in LEVELS[factor]
+        )  # [seeds] each
+        settings.append((setting, one, other))
+    one, other = (np.mean([entry[place] for entry in settings], axis=0) for place in (1, 2))
+    return {
+        "factor": factor,
+        "levels": list(LEVELS[factor]),
+        "average": difference_over_seeds(one, other, confidence),
+        "settings": [
+            {**setting, "difference": difference_over_seeds(a, b, confidence)}
+            for setting, a, b in settings
+        ],
+    }
+
+
+def _cell(trial: dict[str, Any]) -> tuple[bool, bool, str]:
+    """The cell of a trial: its values of the factors."""
+    variant = trial["variant"]
+    return variant["pretrained"], variant["auxiliary_weight"] > 0, variant["architecture"]
+
+
+def _cells(trials: list[dict[str, Any]]) -> dict[tuple[bool, bool, str], dict[str, Any]]:
+    return {_cell(trial): trial for trial in trials}
+
+
+def _of_stage(file: dict[str, Any], stage: str) -> list[dict[str, Any]]:
+    return [trial for trial in file["trials"] if trial["variant"]["stage"] == stage]
+
+
+def _over(trials: list[dict[str, Any]], keys: tuple[str, ...], confidence: float) -> dict[str, Any]:
+    return {key: over_seeds([trial[key] for trial in trials], confidence) for key in keys}
+
+
+def _parameters(trials: list[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers of parameters by architecture, and how far they are apart."""
+    counts = {trial["variant"]["architecture"]: trial["parameters"] for trial in trials}
+    return {**counts, "relative_difference": relative_difference(*counts.values())}
+
+
+def _language_model(trials: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+    """Quality of one architecture's pre-trained language model, one trial a seed."""
+    keys = ("nll", "perplexity", "bits_per_byte")
+    return {
+        "architecture": trials[0]["variant"]["architecture"],
+        **_over(trials, ("validation_loss", "best_step", "steps"), confidence),
+        "validation": _over([trial["validation"] for trial in trials], keys, confidence),
+        "test": _over([trial["test"] for trial in trials], keys, confidence),
+    }
+
+
+def _transferred(
+    stages: list[list[dict[str, Any]]],
+    accuracy: dict[tuple, NDArray[np.float64]],
+    n_layers: int,
+) -> list[tuple[int, NDArray[np.float64]]]:
+    """Number of layers and accuracy, [seeds]; all layers are a cell of the ablation."""
+    found = [
+        (layers, np.array([_with_layers(trials, layers)["accuracy"] for trials in stages]))
+        for layers in range(n_layers)
+    ]
+    return [*found, (n_layers, accuracy[True, True, "transformer"])]
+
+
+def _with_layers(trials: list[dict[str, Any]], layers: int) -> dict[str, Any]:
+    (found,) = (trial for trial in trials if trial["variant"]["layers"] == layers)
+    return found
+
+
+main = summary_command("pretraining", ["D5"], summarise)
+
+if __name__ == "__main__":
+    run(main)

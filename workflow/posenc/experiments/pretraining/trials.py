@@ -1,0 +1,394 @@
+"""Trials of GPT-1's ablation of one seed: two pre-trainings, and what is fine-tuned of them (D5).
+
+Radford et al. (2018), "Improving Language Understanding by Generative Pre-Training", section 5.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.datasets.section import Evaluation
+from posenc.experiments.frame import Trials
+from posenc.experiments.pretraining.documents import Text, draw
+from posenc.experiments.section import PretrainingTraining
+from posenc.metrics.parameter_matching import relative_difference
+from posenc.models.devices import device_for, use_threads
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from posenc.experiments.pretraining.network import LanguageModel, Sizes
+
+MOST_APART = 0.02
+"""Share by which the two networks' numbers of parameters may differ."""
+EVALUATION_BATCH = 32
+Report = Callable[[int, float], None]
+
+
+class Job(Section):
+    """What the trials depend on beside the seed and the documents."""
+
+    parameters: PretrainingTraining
+    evaluation: Evaluation
+    device: Literal["auto", "cpu", "cuda"]
+
+
+def main(
+    seed: Annotated[int, typer.Option(min=0)],
+    config: Annotated[Path, typer.Option(help="data/config/pretraining_trials/study.json")],
+    documents: Annotated[Path, typer.Option(help="data/documents/DATASET.parquet")],
+    output: Annotated[Path, typer.Option(help="the trials of the seed")],
+    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Write OUTPUT."""
+
+    use_threads(threads)
+    job = read_section(config, Job)
+    provenance = {
+        # The data set's evaluation decides which documents are tested on by its split alone.
+        "parameters": {**job.parameters.model_dump(), "test_split": job.evaluation.split},
+        "inputs": {"documents": sha256_file(documents)},
+        "versions": versions("numpy", "tokenizers", "torch", "transformers"),
+        "code": code_digest("posenc.experiments.pretraining.trials"),
+    }
+    about = {"dataset": job.parameters.dataset}
+    trials = Trials(output, partial, "pretraining", about, seed, provenance)
+    if trials.current:
+        return
+    parts = draw(documents, job.evaluation, job.parameters, seed)
+    experiment = Experiment(job.parameters, parts, seed, device_for(job.device))
+    experiment.measure(trials, partial, sha256_json([seed, provenance]))
+    trials.finish()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts of one part, padded.
+
+    Attributes
+    ----------
+    ids
+        int64 [texts, tokens]; what stands after a text is 0.
+    lengths
+        int64 [texts].
+    labels
+        int64 [texts]; empty where there are none.
+    """
+
+    ids: Any
+    lengths: Any
+    labels: Any
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Batch:
+        """Some texts, no longer padded than the longest of them needs."""
+        lengths = self.lengths[rows]  # [texts]
+        return Batch(self.ids[rows][:, : int(lengths.max())], lengths, self.labels[rows])
+
+    def split(self, size: int) -> list[Batch]:
+        """All texts, so many at a time."""
+        starts = range(0, len(self.ids), size)
+        return [self.take(slice(start, start + size)) for start in starts]
+
+
+class Experiment:
+    """Everything that the trials of one seed share.
+
+    Parameters
+    ----------
+    parameters
+        The experiment's section.
+    parts
+        From :func:`draw`.
+    seed
+        Of the weights and of the order of the examples.
+    device
+        ``cpu`` or ``cuda``.
+    """
+
+    def __init__(
+        self, parameters: PretrainingTraining, parts: dict[str, list[Text]], seed: int, device: str
+    ) -> None:
+        import torch
+
+        from posenc.models.training import sequences
+        from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
+
+        if parameters.d_model % parameters.n_heads:
+            raise ArtifactError(
+                f"experiments.pretraining: d_model {parameters.d_model} is not a multiple of "
+                f"n_heads {parameters.n_heads}: change one of them in params.yaml"
+            )
+        self.parameters, self.seed, self.device = parameters, seed, device
+        texts = {name: [text for text, _ in part] for name, part in parts.items()}
+        tokenizer = train_bpe(texts["pretraining"], parameters.vocabulary_size)
+        self.vocabulary = tokenizer.get_vocab_size()
+        first = tokenizer.token_to_id(END_OF_TEXT)
+        ids = {
+            name: [one.ids for one in tokenizer.encode_batch(part)] for name, part in texts.items()
+        }
+        self.sequences = sequences(
+            [[first, *one] for one in ids["pretraining"]], parameters.tokens
+        ).to(device)  # [sequences, tokens]
+        length = parameters.tokens - 1
+        labelled = ("training", "validation", "test")
+        classes = sorted({label for name in labelled for _, label in parts[name]})
+        self.classes = len(classes)
+        # A review ends with its verdict: classifiers read its end (Sun et al., 2019), and language
+        # models are tested on its beginning, where no token lacks what comes before it.
+        self.ends, self.beginnings = {}, {}
+        for name in labelled:
+            labels = torch.tensor([classes.index(label) for _, label in parts[name]])  # [texts]
+            self.ends[name] = _padded([[first, *i[-length:]] for i in ids[name]], labels, device)
+            self.beginnings[name] = _padded(
+                [[first, *i[:length]] for i in ids[name]], labels, device
+            )
+        self.bytes = _utf8_bytes(tokenizer, first, device)  # [vocabulary]
+
+    def measure(self, trials: Trials, partial: Path, identity: str) -> None:
+        """Do all trials: pre-trainings, fine-tunings, and layers transferred.
+
+        Parameters
+        ----------
+        trials
+            Of the seed.
+        partial
+            Folder where pre-trained weights are kept until all trials are done.
+        identity
+            Digest of what determines the weights.
+        """
+        from posenc.experiments.pretraining.network import ARCHITECTURES
+
+        p = self.parameters
+        self._check_parameters()
+        weights = {}
+        for architecture in ARCHITECTURES:
+            kept = Checkpoint(partial / f"{architecture}.pt", f"{identity} {architecture}", _quiet)
+            trials.measure(
+                {"stage": "pretraining", "architecture": architecture},
+                p.pretraining.steps,
+                lambda checkpoint, report, a=architecture, k=kept: self.pretrain(
+                    a, k, checkpoint, report
+                ),
+                again=kept.load() is None,
+            )
+            weights[architecture] = kept.load()["weights"]
+        for variant in variants(p):
+            used = weights[variant["architecture"]] if variant["pretrained"] else None
+            trials.measure(
+                variant,
+                p.finetuning.steps,
+                lambda checkpoint, report, v=variant, w=used: self.finetune(
+                    v["architecture"], v["auxiliary_weight"], w, v.get("layers"), checkpoint, report
+                ),
+            )
+
+    def pretrain(
+        self, architecture: str, kept: Checkpoint, checkpoint: Checkpoint, report: Report
+    ) -> dict[str, Any]:
+        """Train a language model on the documents without labels, and keep its weights."""
+        import torch
+
+        from posenc.experiments.fitting import fit
+        from posenc.experiments.pretraining.network import parameter_count, text_losses
+
+        network = self._network(architecture, "pretraining")
+        length = torch.full((self.parameters.pretraining.batch,), self.parameters.tokens)
+        length = length.to(self.device)  # [batch]
+
+        def loss(rows: NDArray[np.int64]) -> Any:
+            ids = self.sequences[torch.from_numpy(rows).to(self.device)]  # [batch, tokens]
+            logits = network.next_token_logits(network.states(ids))  # [batch, tokens, vocabulary]
+            return text_losses(logits, ids, length).mean() / (self.parameters.tokens - 1)
+
+        fitted = fit(
+            network, loss, len(self.sequences), lambda: self.language(network, "validation")["nll"],
+            self.parameters.pretraining, self.seed, checkpoint, self.device, report,
+        )  # fmt: skip
+        kept.save({"step": fitted.step, "weights": network.state_dict()})
+        return {
+            "parameters": parameter_count(network),
+            "vocabulary_size": self.vocabulary,
+            "sequences": len(self.sequences),
+            **fitted.as_json(),
+            "validation": self.language(network, "validation"),
+            "test": self.language(network, "test"),
+        }
+
+    def finetune(
+        self,
+        architecture: str,
+        auxiliary_weight: float,
+        weights: dict[str, Any] | None,
+        layers: int | None,
+        checkpoint: Checkpoint,
+        report: Report,
+    ) -> dict[str, Any]:
+        """Train a classifier, from pre-trained weights or from new ones, and test it."""
+        import torch
+
+        from posenc.experiments.fitting import fit
+        from posenc.experiments.pretraining.network import (
+            finetuning_loss,
+            parameter_count,
+            transfer,
+        )
+
+        network = self._network(architecture, "finetuning")
+        if weights is not None:
+            transfer(network, weights, layers)
+        examples = self.ends["training"]
+
+        def loss(rows: NDArray[np.int64]) -> Any:
+            batch = examples.take(torch.from_numpy(rows).to(self.device))
+            return finetuning_loss(
+                network, batch.ids, batch.lengths, batch.labels, auxiliary_weight
+            )
+
+        fitted = fit(
+            network, loss, len(examples.ids), lambda: self.classification(network, "validation")[0],
+            self.parameters.finetuning, self.seed, checkpoint, self.device, report,
+        )  # fmt: skip
+        test_loss, accuracy = self.classification(network, "test")
+        return {
+            "parameters": parameter_count(network),
+            **fitted.as_json(),
+            "validation_accuracy": self.classification(network, "validation")[1],
+            "test_loss": test_loss,
+            "accuracy": accuracy,
+        }
+
+    def language(self, network: LanguageModel, part: str) -> dict[str, Any]:
+        """Loss on the beginnings of texts: nats a token, perplexity, bits a byte.
+
+        The first token is only read. Bytes are those of the tokens that are predicted.
+        """
+        import torch
+
+        from posenc.experiments.pretraining.network import text_losses
+
+        total, tokens, count = 0.0, 0, 0
+        with torch.inference_mode():
+            for batch in self.beginnings[part].split(EVALUATION_BATCH):
+                logits = network.next_token_logits(network.states(batch.ids))
+                total += float(text_losses(logits, batch.ids, batch.lengths).double().sum())
+                places = torch.arange(batch.ids.shape[1], device=self.device)  # [tokens]
+                inside = (places < batch.lengths[:, None]) & (places > 0)  # [texts, tokens]
+                tokens += int(inside.sum())
+                count += int(self.bytes[batch.ids[inside]].sum())
+        nll = total / tokens
+        return {
+            "nll": nll,
+            "perplexity": math.exp(nll),
+            "bits_per_byte": total / (math.log(2) * count),
+            "tokens": tokens,
+            "bytes": count,
+        }
+
+    def classification(self, network: LanguageModel, part: str) -> tuple[float, float]:
+        """Mean cross-entropy in nats and accuracy of a part."""
+        import torch
+
+        total, right, texts = 0.0, 0, len(self.ends[part].ids)
+        with torch.inference_mode():
+            for batch in self.ends[part].split(EVALUATION_BATCH):
+                logits = network.class_logits(network.states(batch.ids), batch.lengths).float()
+                entropy = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum")
+                total += float(entropy)
+                right += int((logits.argmax(1) == batch.labels).sum())
+        return total / texts, right / texts
+
+    def _network(self, architecture: str, stage: str) -> LanguageModel:
+        """A new network; new layers never have the weights that pre-training began with."""
+        from posenc.experiments.pretraining.network import build
+
+        place = ("pretraining", "finetuning").index(stage)
+        seed = int(np.random.default_rng([self.seed, place]).integers(2**31))
+        return build(architecture, self.sizes, seed).to(self.device)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the networks."""
+        from posenc.experiments.pretraining.network import Sizes
+
+        p = self.parameters
+        return Sizes(self.vocabulary, p.tokens, p.n_layers, p.d_model, p.n_heads, self.classes)
+
+    def _check_parameters(self) -> None:
+        """Print both numbers of parameters; they must be the same but for rounding of a width."""
+        from posenc.experiments.pretraining.network import ARCHITECTURES, parameter_count
+
+        counts = {name: parameter_count(self._network(name, "finetuning"))
+                  for name in ARCHITECTURES}  # fmt: skip
+        apart = relative_difference(*counts.values())
+        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        print(f"parameters: {said} ({apart:.2%} apart)", file=sys.stderr)
+        if apart > MOST_APART:
+            raise ArtifactError(
+                f"experiments.pretraining: parameters cannot be matched to {MOST_APART:.0%} "
+                f"({said}): take a larger d_model"
+            )
+
+
+def variants(parameters: PretrainingTraining) -> list[dict[str, Any]]:
+    """The fine-tunings: eight of the ablation, then by layers transferred.
+
+    All layers of the Transformer with the auxiliary loss are one of the eight.
+    """
+    from posenc.experiments.pretraining.network import ARCHITECTURES
+
+    weight = parameters.auxiliary_weight
+    ablation = [
+        {"stage": "finetuning", "architecture": architecture, "pretrained": pretrained,
+         "auxiliary_weight": auxiliary}
+        for architecture in ARCHITECTURES
+        for pretrained in (True, False)
+        for auxiliary in (weight, 0.0)
+    ]  # fmt: skip
+    transferred = [
+        {"stage": "transfer", "architecture": "transformer", "pretrained": True,
+         "auxiliary_weight": weight, "layers": layers}
+        for layers in range(parameters.n_layers)
+    ]  # fmt: skip
+    return ablation + transferred
+
+
+def _padded(texts: Sequence[Sequence[int]], labels: Any, device: str) -> Batch:
+    import torch
+
+    lengths = torch.tensor([len(one) for one in texts])  # [texts]
+    ids = torch.zeros(len(texts), int(lengths.max()), dtype=torch.int64)  # [texts, tokens]
+    for row, one in enumerate(texts):
+        ids[row, : len(one)] = torch.tensor(one)
+    return Batch(ids.to(device), lengths.to(device), labels.to(device))
+
+
+def _utf8_bytes(tokenizer: Tokenizer, special: int, device: str) -> Any:
+    """UTF-8 bytes of each token, int64 [vocabulary]: a byte is one character of its name."""
+    import torch
+
+    names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    count = [0 if i == special else len(name) for i, name in enumerate(names)]
+    return torch.tensor(count).to(device)
+
+
+def _quiet(line: str) -> None:
+    """Say nothing: weights that are read are no training that goes on."""
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,1 @@
+"""Two images in one (B5)."""

@@ -1,0 +1,1 @@
+"""The same model over other tokenizers (D3)."""

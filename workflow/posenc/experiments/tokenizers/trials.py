@@ -1,0 +1,299 @@
+"""Tokenizers of one seed: the same model over each, in bits a byte of unseen text (D3).
+
+Every tokenizer's model sees the same segments of the same documents in the same order, cut every
+so many bytes of text: what differs is how a segment is told in tokens. Of a seed are the model's
+first weights and the order of the segments; documents and tokenizers are the same for all seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, sha256_file
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.datasets.section import Evaluation
+from posenc.experiments.frame import Trials
+from posenc.experiments.section import TokenizersTraining
+from posenc.metrics.tokenizers import (
+    change,
+    code_length,
+    fertility,
+    merged_entries,
+    sizes,
+    uniform_nll,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from tokenizers import Tokenizer
+
+    from posenc.tokens.kinds import Tokens
+
+SPLIT = "train"
+"""What tokenizers and models learn from."""
+
+
+class Text(Section):
+    """What is known of a data set's documents."""
+
+    normalization: Literal["NFC", "NFKC", "none"]
+    """That they have already."""
+    evaluation: Evaluation
+    """Its split and seed are read: tests are drawn by the seed, and so is what is trained on."""
+
+
+class Job(Section):
+    """What the trials depend on."""
+
+    parameters: TokenizersTraining
+    texts: dict[str, Text]
+
+
+def main(
+    seed: Annotated[int, typer.Option(min=0)],
+    config: Annotated[Path, typer.Option(help="data/config/tokenizers_trials/study.json")],
+    documents: Annotated[list[Path], typer.Option(help="DATASET.parquet; repeatable")],
+    output: Annotated[Path, typer.Option(help="the trials of the seed")],
+    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Write OUTPUT."""
+
+    from posenc.models.devices import device_for, use_threads
+
+    # The trainers' sums of floats are in the order of their threads.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    use_threads(threads)
+    job = read_section(config, Job)
+    files = paths_of(job, documents)
+    trials = Trials(
+        output,
+        partial,
+        "tokenizers",
+        {},
+        seed,
+        {
+            "parameters": job.model_dump(mode="json"),
+            "inputs": {name: sha256_file(path) for name, path in files.items()},
+            "versions": versions("numpy", "tokenizers", "torch", "transformers"),
+            "code": code_digest("posenc.experiments.tokenizers.trials"),
+        },
+    )
+    if trials.current:
+        return
+    device = device_for("auto")
+    for variant in variants(job):
+        corpus = functools.partial(read_corpus, job, files, variant)
+        trials.measure(
+            variant,
+            job.parameters.optimization.steps,
+            lambda checkpoint, report, kind=variant["kind"], corpus=corpus: trial(
+                corpus(), kind, job.parameters, seed, checkpoint, report, device
+            ),
+        )
+    trials.finish()
+
+
+def paths_of(job: Job, documents: Sequence[Path]) -> dict[str, Path]:
+    """Documents by data set, which is the file's stem.
+
+    Raises
+    ------
+    ArtifactError
+        If those of a data set are not given.
+    """
+    given = {path.stem: path for path in documents}
+    for name in job.parameters.datasets:
+        if name not in given or name not in job.texts:
+            raise ArtifactError(
+                f"experiments.tokenizers names the data set {name}, but the documents given are of "
+                f"{', '.join(given)}: give data/documents/{name}.parquet"
+            )
+    return {name: given[name] for name in job.parameters.datasets}
+
+
+def variants(job: Job) -> Iterator[dict[str, str]]:
+    """What is varied; text that is in form NFKC already is read as it is."""
+    for name in job.parameters.datasets:
+        is_nfkc = job.texts[name].normalization == "NFKC"
+        for normalization in ["none"] if is_nfkc else job.parameters.normalizations:
+            for kind in job.parameters.kinds:
+                yield {"dataset": name, "normalization": normalization, "kind": kind}
+
+
+@dataclass
+class Corpus:
+    """Texts of a data set in one normalisation; ``originals`` are the tests before it."""
+
+    training: list[str]
+    validation: list[str]
+    test: list[str]
+    originals: list[str]
+
+
+def read_corpus(job: Job, files: dict[str, Path], variant: dict[str, str]) -> Corpus:
+    """Read and draw the texts of a variant.
+
+    Raises
+    ------
+    ArtifactError
+        If there are fewer documents than asked for, or tests would be trained on.
+    """
+    name, parameters = variant["dataset"], job.parameters
+    evaluation = job.texts[name].evaluation
+    if evaluation.split == SPLIT:
+        raise ArtifactError(
+            f"datasets.{name}.evaluation.split is {SPLIT!r}, which the tokenizers are trained on: "
+            f"choose another"
+        )
+    learned = draw(
+        files[name],
+        SPLIT,
+        {
+            "training_documents": parameters.training_documents,
+            "validation_documents": parameters.validation_documents,
+        },
+        evaluation.seed,
+    )
+    originals = draw(
+        files[name],
+        evaluation.split,
+        {"test_documents": parameters.test_documents},
+        evaluation.seed,
+    )
+    test, form, count = originals, variant["normalization"], parameters.training_documents
+    if form != "none":
+        learned = [unicodedata.normalize(form, text) for text in learned]
+        test = [unicodedata.normalize(form, text) for text in originals]
+    return Corpus(learned[:count], learned[count:], test, originals)
+
+
+def draw(path: Path, split: str, asked: dict[str, int], seed: int) -> list[str]:
+    """Texts of a split drawn without replacement, as many as the fields ask for together.
+
+    Raises
+    ------
+    ArtifactError
+        If there are fewer.
+    """
+    from posenc.datasets.documents import read_documents
+
+    texts = read_documents(path, split=split, columns=["text"])["text"].to_pylist()
+    count = sum(asked.values())
+    if count > len(texts):
+        raise ArtifactError(
+            f"experiments.tokenizers: {' and '.join(asked)} ask for {count} documents of {path}, "
+            f"whose split {split!r} has {len(texts)}: lower them in params.yaml"
+        )
+    order = np.random.default_rng(seed).permutation(len(texts))  # [documents]
+    return [texts[row] for row in order[:count]]
+
+
+def trial(
+    corpus: Corpus,
+    kind: str,
+    parameters: TokenizersTraining,
+    seed: int,
+    checkpoint: Checkpoint,
+    report: Callable[[int, float], None],
+    device: str,
+) -> dict[str, Any]:
+    """Train a tokenizer and a model over it, and code the tests with them."""
+    from posenc.experiments.fitting import fit
+    from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
+    from posenc.models.training import batch_rows
+    from posenc.tokens.kinds import tokenize, train_tokenizer
+
+    size, optimization = parameters.context_bytes, parameters.optimization
+    tokenizer = train_tokenizer(kind, corpus.training, parameters.vocabulary_size)
+    vocabulary = tokenizer.get_vocab_size()
+    training = tokenize(tokenizer, corpus.training, size)
+    validation = tokenize(tokenizer, corpus.validation, size)
+    test = tokenize(tokenizer, corpus.test, size, decode=True)
+    network = language_model(parameters, vocabulary, seed).to(device)
+
+    def loss(rows: NDArray[np.int64]) -> torch.Tensor:
+        total, count = nll(network, training, rows.tolist(), device)
+        # Segments that a long token has run over are empty.
+        return total / max(1, count)
+
+    fitted = fit(
+        network,
+        loss,
+        len(training.segments),
+        lambda: (
+            summed_nll(network, validation, optimization.batch, device)
+            / sum(map(len, validation.segments))
+        ),
+        optimization,
+        seed,
+        checkpoint,
+        device,
+        report,
+    )
+    seen = segment_bytes(corpus.training, size)  # [segments]
+    rows = np.concatenate(
+        [batch_rows(step, optimization.batch, len(seen), seed) for step in range(fitted.steps)]
+    )  # [steps * batch]
+    bits = summed_nll(network, test, optimization.batch, device), test.unknown_bytes
+    return {
+        "facts": facts(tokenizer, network, corpus, test),
+        "bits_per_byte": code_length(*bits, sizes(corpus.test)["bytes"]),
+        "bits_per_original_byte": code_length(*bits, sizes(corpus.originals)["bytes"]),
+        "training_bytes": int(seen[rows].sum()),
+        "fit": fitted.as_json(),
+    }
+
+
+def segment_bytes(texts: Sequence[str], size: int) -> NDArray[np.int64]:
+    """Bytes of each segment of the texts, [segments]."""
+    totals = [len(text.encode()) for text in texts]
+    return np.array([min(size, n - start) for n in totals for start in range(0, n, size)])
+
+
+def facts(
+    tokenizer: Tokenizer, network: torch.nn.Module, corpus: Corpus, test: Tokens
+) -> dict[str, Any]:
+    """What does not depend on the seed."""
+    from posenc.tokens.kinds import whole_entries
+
+    lengths, vocabulary = sizes(corpus.test), tokenizer.get_vocab_size()
+    embeddings = network.get_input_embeddings().weight.numel()
+    scored = sum(map(len, test.segments))
+    return {
+        "vocabulary": vocabulary,
+        "merged_by_nfkc": merged_entries(whole_entries(tokenizer)),
+        "embedding_parameters": embeddings,
+        "body_parameters": sum(p.numel() for p in network.parameters()) - embeddings,
+        "training": sizes(corpus.training),
+        "test": lengths,
+        "changed": change(corpus.originals, corpus.test),
+        "tokens": test.count,
+        "fertility": fertility(test.count, corpus.test),
+        "unknown": {
+            "tokens": len(test.unknown_bytes) / test.count,
+            "bytes": sum(test.unknown_bytes) / lengths["bytes"],
+        },
+        "round_trip": test.exact / len(corpus.test),
+        "rebuilt": test.rebuilt / len(corpus.test),
+        "uniform_bits_per_byte": code_length(
+            uniform_nll(scored, vocabulary), test.unknown_bytes, lengths["bytes"]
+        )["total"],
+    }
+
+
+if __name__ == "__main__":
+    run(main)

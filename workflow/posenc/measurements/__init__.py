@@ -1,0 +1,1 @@
+"""One module a measurement: what it reads, and how it is measured."""

@@ -1,0 +1,226 @@
+"""Principal and independent components of hidden states, and what of position is in them (C4).
+
+One sample of tokens serves all layers: tokens of text at positions from 1 on, drawn without
+replacement over all documents. Position is the token's index in its document. What texts have
+alike at the same position counts as position too; the encoder without position embeddings shows
+how much that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from posenc.artifacts.command import run
+from posenc.artifacts.files import ArtifactError
+from posenc.config.measurements import Components
+from posenc.measurements.frame import command
+from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
+from posenc.metrics.components import (
+    amari_chance,
+    amari_index,
+    canonical_correlations,
+    fourier_basis,
+    held_out_moments,
+    independent_components,
+    principal_components,
+    variance_between,
+)
+from posenc.metrics.moments import correlation_of_moments
+from posenc.store.activations import ActivationStore
+from posenc.store.samples import KeptTokens, gather, layer_name
+
+SCHEMA = 1
+FOLDS = 5
+"""Documents are dealt to so many folds for canonical correlations."""
+SHUFFLES = 20
+"""How often positions are dealt to other tokens, for the level of chance."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tokens that are drawn once for all layers.
+
+    Attributes
+    ----------
+    document, position
+        int64 [n]: index of each token's document, and its position in it.
+    shard, row
+        int64 [n]: where their hidden states lie.
+    length
+        Tokens of the longest document, special ones included.
+    """
+
+    document: NDArray[np.int64]
+    position: NDArray[np.int64]
+    shard: NDArray[np.int64]
+    row: NDArray[np.int64]
+    length: int
+
+
+def measure(
+    parameters: Components, intact: ActivationStore, condition: ActivationStore
+) -> dict[str, Any]:
+    """Compute the measurement of one store, layer after layer."""
+    sample_seed, split_seed, control_seed = np.random.SeedSequence(parameters.seed).spawn(3)
+    sample = drawn(condition, parameters.tokens, sample_seed)
+    tokens, documents = len(sample.document), len(np.unique(sample.document))
+    if documents < FOLDS:
+        raise ArtifactError(
+            f"{condition.directory} has {documents} documents of text; {FOLDS} are needed: raise "
+            f"evaluation.documents in params.yaml"
+        )
+    basis = fourier_basis(sample.position, sample.length, parameters.harmonics)  # [n, 2 harmonics]
+    # The same tokens with the positions of others: whatever is found then is chance.
+    generator = np.random.default_rng(control_seed)
+    orders = np.stack([generator.permutation(tokens) for _ in range(SHUFFLES)])  # [shuffles, n]
+    halves = np.random.default_rng(split_seed).permutation(int(sample.document.max()) + 1)
+    half = halves[sample.document] % 2 == 0  # [n]
+    layers = []
+    n_states = condition.metadata["n_layers"] + 1
+    for state in tqdm(range(n_states), unit="layer", desc="components", mininterval=5):
+        x = gathered(condition, state, sample)  # [n, d_model]
+        try:
+            found = of_layer(parameters, x, sample, basis, orders, half)
+        except ValueError as error:
+            raise ArtifactError(
+                f"{condition.directory}, layer {state}: {error}; lower components, harmonics or "
+                f"raise tokens of measurements.components in params.yaml, and if float16 "
+                f"overflowed, set activations.dtype to float32"
+            ) from error
+        layers.append({"layer": state, "name": layer_name(state, n_states), **found})
+    return {
+        "schema": SCHEMA,
+        "measurement": "components",
+        "catalogue": ["C4"],
+        "run": condition.metadata["run"],
+        "status": "measured",
+        "reason": None,
+        "documents": documents,
+        "tokens": tokens,
+        "confidence": parameters.confidence,
+        "components": parameters.components,
+        "positions": len(np.unique(sample.position)),
+        "periods": [2 * sample.length / k for k in range(1, parameters.harmonics + 1)],
+        "folds": FOLDS,
+        "shuffles": SHUFFLES,
+        "amari_chance": amari_chance(parameters.components, 200, parameters.seed),
+        "layers": layers,
+    }
+
+
+def drawn(store: ActivationStore, tokens: int, seed: np.random.SeedSequence) -> Sample:
+    """Draw tokens of text, position 0 left out."""
+    kept = KeptTokens(store, special_tokens=False)
+    # Position 0 holds the same special token in every document: it would tell itself.
+    chosen = np.flatnonzero(kept.position > 0)  # [n]
+    if len(chosen) > tokens:
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, tokens, replace=False))
+    return Sample(
+        document=kept.document[chosen],
+        position=kept.position[chosen],
+        shard=kept.shard[chosen],
+        row=kept.row[chosen],
+        length=int(store.documents["length"].to_numpy().max()),
+    )
+
+
+def gathered(store: ActivationStore, state: int, sample: Sample) -> NDArray[np.float64]:
+    """Hidden states of a layer at the drawn tokens, [n, d_model]."""
+    return gather(store, state, sample.shard, sample.row).astype(np.float64)
+
+
+def of_layer(
+    parameters: Components,
+    x: NDArray[np.float64],  # [n, d_model]
+    sample: Sample,
+    basis: NDArray[np.float64],  # [n, 2 harmonics]
+    orders: NDArray[np.int64],  # [shuffles, n]
+    half: NDArray[np.bool_],  # [n]
+) -> dict[str, Any]:
+    """Shares of variance, components and position, canonical correlations."""
+    principal = principal_components(x, parameters.components)
+    independent = independent_components(principal.scores, seed=parameters.seed)
+    parts = [
+        independent_components(principal.scores[part], seed=parameters.seed)
+        for part in (half, ~half)
+    ]
+    positions = sample.position
+    by_component = {}
+    for name, values in (("principal", principal.scores), ("independent", independent.sources)):
+        share = variance_between(values, positions)  # [components]
+        chance = variance_between(values, positions[orders[0]])  # [components]
+        # Independent components come in no order.
+        rank = np.argsort(-share, kind="stable") if name == "independent" else slice(None)
+        by_component[name] = {
+            "position_share": share[rank].tolist(),
+            "position_share_shuffled": chance[rank].tolist(),
+        }
+    by_component["principal"]["variance_share"] = principal.variance.tolist()
+    by_component["principal"]["cumulative_share"] = np.cumsum(principal.variance).tolist()
+    by_component["independent"] |= {
+        "converged": independent.converged,
+        "iterations": independent.iterations,
+        "halves_converged": all(part.converged for part in parts),
+        "amari_between_halves": amari_index(parts[0].unmixing, np.linalg.inv(parts[1].unmixing)),
+    }
+    in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]
+    return {
+        **by_component,
+        "canonical": {
+            "in_sample": in_sample.tolist(),
+            "held_out": held_out(parameters, principal.scores, basis, sample.document),
+            "shuffled": shuffled(parameters, principal.scores, basis, sample.document, orders),
+        },
+    }
+
+
+def held_out(
+    parameters: Components,
+    scores: NDArray[np.float64],  # [n, components]
+    basis: NDArray[np.float64],  # [n, 2 harmonics]
+    document: NDArray[np.int64],  # [n]
+) -> list[dict[str, float]]:
+    """Canonical correlations in held-out documents, with intervals over those.
+
+    The directions stay as they were fitted when documents are resampled.
+    """
+    moments = held_out_moments(scores, basis, document, folds=FOLDS, seed=parameters.seed)
+    flat = moments.reshape(len(moments), -1)  # [documents, 6 * pairs]
+    counts = moments[:, 0, 0]  # [documents]
+    replicates = ratio_replicates(flat, counts, parameters.bootstrap_samples, parameters.seed)
+    return percentile_interval(
+        correlation_of_moments(moments.sum(axis=0)),
+        correlation_of_moments(replicates.reshape(-1, *moments.shape[1:])),
+        parameters.confidence,
+    ).as_json()
+
+
+def shuffled(
+    parameters: Components,
+    scores: NDArray[np.float64],  # [n, components]
+    basis: NDArray[np.float64],  # [n, 2 harmonics]
+    document: NDArray[np.int64],  # [n]
+    orders: NDArray[np.int64],  # [shuffles, n]
+) -> list[dict[str, float]]:
+    """The same with shuffled positions: mean, and interval over shuffles."""
+    options = {"folds": FOLDS, "seed": parameters.seed}
+    found = np.stack(
+        [
+            correlation_of_moments(
+                held_out_moments(scores, basis[order], document, **options).sum(axis=0)
+            )
+            for order in orders
+        ]
+    )  # [shuffles, pairs]
+    return percentile_interval(found.mean(axis=0), found, parameters.confidence).as_json()
+
+
+main = command("components", Components, measure, uses=("scipy", "scikit-learn"))
+
+if __name__ == "__main__":
+    run(main)

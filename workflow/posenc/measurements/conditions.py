@@ -1,0 +1,307 @@
+"""What a study's conditions do to a model: perplexity, recovered share, similarity by layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.tables import read_table
+from posenc.conditions.section import Condition, dumped
+from posenc.conditions.sweeps import Extrapolation
+from posenc.config.base import Name, Section
+from posenc.config.measurements import Conditions
+from posenc.metrics.perplexity import share_worse_than_uniform
+from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
+from posenc.store.losses import Losses
+
+SCHEMA = 1
+INTACT, WITHOUT = "intact", "zero"
+
+
+class Sweep(Section):
+    """One sweep: what is varied, and the unit of each condition and value."""
+
+    key: str
+    units: dict[Name, dict[str, float]]
+    """By condition: unit and value."""
+
+
+class Job(Section):
+    """What the measurement of one model's evaluations depends on, beside them."""
+
+    parameters: Conditions
+    extrapolation: Extrapolation
+    datasets: list[Name]
+    conditions: dict[Name, Condition]
+    sweeps: dict[Name, Sweep]
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/conditions/MODEL.json")],
+    evaluations: Annotated[Path, typer.Option(help="folder of the model's evaluations")],
+    masks: Annotated[Path, typer.Option(help="folder of its learned masks")],
+    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set, and OUTPUT/long.json."""
+    job = read_section(config, Job)
+    code = code_digest("posenc.measurements.conditions")
+    learned = [
+        {key: value for key, value in read_sealed(masks / f"{name}.json").items()
+         if key not in ("provenance", "arrays")}
+        for name in read_sealed(masks / "masks.json")["masks"]
+    ]  # fmt: skip
+    for dataset in [*job.datasets, "long"]:
+        path = evaluations / f"{dataset}.parquet"
+        found = Evaluations(path)
+        make = extrapolation if dataset == "long" else conditions
+        write_sealed(
+            output / f"{dataset}.json",
+            {
+                "schema": SCHEMA,
+                "measurement": "extrapolation" if dataset == "long" else "conditions",
+                "catalogue": ["A5"] if dataset == "long" else ["A1", "A3", "A4", "A5", "D1"],
+                "run": {"model": model, "dataset": dataset},
+                "confidence": job.parameters.confidence,
+                **make(job, found),
+                **({} if dataset == "long" else {"masks": learned}),
+                "provenance": {
+                    "parameters": job.parameters.model_dump(),
+                    "inputs": {"evaluations": sha256_file(path)},
+                    "versions": versions("numpy"),
+                    "code": code,
+                },
+            },
+        )
+
+
+class Evaluations:
+    """The evaluations of a model on one data set.
+
+    Attributes
+    ----------
+    metadata
+        What the file says of itself.
+    units
+        Table of each unit, documents in the same order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        table, self.metadata = read_table(path)
+        self.path = path
+        self._losses: dict[str, Losses] = {}
+        self.units: dict[str, pa.Table] = {
+            unit: table.filter(pc.equal(table["unit"], unit)).sort_by("document_id")
+            for unit in self.metadata["units"]
+        }
+
+    def nll(self, units: list[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Sums of losses, [documents, units], and scored tokens, [documents].
+
+        Raises
+        ------
+        ArtifactError
+            If the units did not score the same tokens.
+        """
+        first = self.losses(units[0]).tokens  # [documents]
+        for unit in units:
+            if not np.array_equal(self.losses(unit).tokens, first):
+                raise ArtifactError(
+                    f"{self.path}: {unit} and {units[0]} scored different tokens; "
+                    f"delete the file and rerun"
+                )
+        return np.stack([self.losses(unit).nll for unit in units], axis=1), first
+
+    def losses(self, unit: str) -> Losses:
+        """Losses of a unit."""
+        if unit not in self._losses:
+            self._losses[unit] = Losses(self.units[unit])
+        return self._losses[unit]
+
+    def cosines(self, unit: str) -> NDArray[np.float64]:
+        """Sums of cosines, [documents, n_layers + 1]."""
+        return np.array(self.units[unit]["cosine"].to_pylist())
+
+
+def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
+    """The measurement of a data set."""
+    names = list(job.conditions)
+    parameters, is_decoder = job.parameters, found.metadata["is_decoder"]
+    bootstrap = {
+        "samples": parameters.bootstrap_samples,
+        "confidence": parameters.confidence,
+        "seed": parameters.seed,
+    }
+    tokens = found.units[names[0]]["tokens"].to_numpy()  # [documents]
+    entries = [
+        {
+            "condition": name,
+            "spec": dumped(job.conditions[name]),
+            "precision": found.metadata["precision"][name],
+        }
+        for name in names
+    ]
+    for name, entry in zip(names, entries, strict=True):
+        cosines = PairedMeans(found.cosines(name), tokens, **bootstrap)
+        layers = range(len(cosines.value))
+        entry["layers"] = [
+            cosines.of(lambda value: value, layer).as_json() | {"layer": layer} for layer in layers
+        ]
+    out: dict[str, Any] = {
+        "status": "measured",
+        "reason": None,
+        "documents": len(tokens),
+        "tokens": int(tokens.sum()),
+        "is_decoder": is_decoder,
+        "vocabulary_size": found.metadata["vocabulary_size"],
+        "conditions": entries,
+        "sweeps": {},
+    }
+    if is_decoder:
+        sums, scored = found.nll(names)
+        means = PairedMeans(sums, scored, **bootstrap)
+        utf8 = found.losses(names[0]).utf8_bytes  # [documents]
+        bits = PairedMeans(sums / np.log(2), utf8, **bootstrap)
+        for column, entry in enumerate(entries):
+            entry.update(losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT})))
+            entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
+            entry["worse_than_uniform"] = share_worse_than_uniform(
+                found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **bootstrap
+            ).as_json()
+        out["scored_tokens"] = int(scored.sum())
+        out["bos"] = found.metadata["bos"]
+    for name, sweep in job.sweeps.items():
+        out["sweeps"][name] = swept(sweep, found, names, bootstrap)
+    return out
+
+
+def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
+    """Where the conditions stand that others are compared with; None for one that is not there."""
+    return [units.index(base[name]) if base[name] in units else None for name in (INTACT, WITHOUT)]
+
+
+def losses(
+    means: PairedMeans, column: int, intact: int | None, without: int | None
+) -> dict[str, Any]:
+    """A condition's nll and what follows from it, paired with two others by document.
+
+    What needs a condition that is not there is null.
+    """
+    entry: dict[str, Any] = {
+        "nll_per_token": means.of(lambda own: own, column).as_json(),
+        "perplexity": means.of(np.exp, column).as_json(),
+    }
+    for name, other in (("delta_nll", intact), ("delta_nll_without", without)):
+        entry[name] = None
+        if other is not None:
+            entry[name] = means.of(np.subtract, column, other).as_json()
+    if intact is None or without is None:
+        return {**entry, "recovered": None, "recovered_perplexity": None}
+    shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
+    # A share of a loss that is not there means nothing.
+    is_lost = means.of(np.subtract, without, intact).low > 0
+    for name, share in shares.items():
+        made = means.of(share, column, without, intact).as_json() if is_lost else None
+        entry[name] = made
+    return entry
+
+
+def swept(sweep: Sweep, found: Evaluations, names: list[str], bootstrap: dict) -> dict[str, Any]:
+    """One row a condition and value."""
+    rows = []
+    values = sorted({value for units in sweep.units.values() for value in units.values()})
+    for value in values:
+        units = {
+            name: unit
+            for name, by_unit in sweep.units.items()
+            for unit, own in by_unit.items()
+            if own == value
+        }
+        # With another length, the conditions to compare with have it too.
+        base = {}
+        for name in (INTACT, WITHOUT):
+            unit = units.get(name) if sweep.key == "tokens" else name
+            base[name] = unit if unit in found.units else None
+        order = list(dict.fromkeys([*units.values(), *filter(None, base.values())]))
+        cosine_tokens = found.units[order[0]]["tokens"].to_numpy()
+        means = None
+        if found.metadata["is_decoder"]:
+            sums, scored = found.nll(order)
+            means = PairedMeans(sums, scored, **bootstrap)
+        for name, unit in units.items():
+            row = {"condition": name, "value": value}
+            last = PairedMeans(found.cosines(unit)[:, -1:], cosine_tokens, **bootstrap)
+            row["last_cosine"] = last.of(lambda own: own, 0).as_json()
+            if means is not None:
+                column = order.index(unit)
+                row.update(losses(means, column, *places(order, base)))
+            rows.append(row)
+    return {"key": sweep.key, "rows": rows}
+
+
+def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
+    """Loss by position in documents that are longer than the model was trained for."""
+    parameters = job.parameters
+    units = [name for name in job.extrapolation.conditions if name in found.units]
+    documents = len(found.units[units[0]]) if units else 0
+    if not found.metadata["is_decoder"] or documents < 2:
+        reason = "no language-model head"
+        if found.metadata["is_decoder"]:
+            reason = f"{documents} documents of {job.extrapolation.tokens} tokens"
+        return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
+    bucket = job.extrapolation.bucket
+    losses_by_unit = {
+        unit: np.stack([np.asarray(row, np.float64) for row in
+                        found.units[unit]["nll"].to_pylist()])
+        for unit in units
+    }  # fmt: skip  # [documents, tokens - 1] each
+    length = losses_by_unit[units[0]].shape[1]
+    edges = np.arange(0, length, bucket)  # [buckets]
+    rows = []
+    for unit, losses_here in losses_by_unit.items():
+        sums = np.add.reduceat(losses_here, edges, axis=1)  # [documents, buckets]
+        widths = np.diff([*edges, length])  # [buckets]
+        means = PairedMeans(
+            sums / widths, np.ones(documents), samples=parameters.bootstrap_samples,
+            confidence=parameters.confidence, seed=parameters.seed,
+        )  # fmt: skip
+        rows.append(
+            {
+                "condition": unit,
+                "precision": found.metadata["precision"][unit],
+                "buckets": [
+                    {
+                        "from": int(edges[k]) + 1,
+                        "to": int(edges[k] + widths[k]) + 1,
+                        "nll_per_token": means.of(lambda own: own, k).as_json(),
+                    }
+                    for k in range(len(edges))
+                ],
+            }
+        )
+    return {
+        "status": "measured",
+        "reason": None,
+        "documents": documents,
+        "tokens": documents * length,
+        "trained_tokens": found.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
+        "conditions": rows,
+    }
+
+
+if __name__ == "__main__":
+    run(main)

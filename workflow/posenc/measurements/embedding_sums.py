@@ -1,0 +1,142 @@
+"""Which two rows of a model's token embedding a mixture consists of, by dimensions (B5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, write_sealed
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.measurements import EmbeddingSums
+from posenc.metrics.superposition import (
+    chance,
+    distinct_rows,
+    expected_recall,
+    needed_dimensions,
+    recall_by_dimensions,
+)
+from posenc.models.files import model_digests
+from posenc.models.section import Reading
+from posenc.models.weights import Weights
+
+SCHEMA = 1
+DRAWS = 4096
+"""Pairs of random rows that the expected recall is a mean over."""
+
+
+class Job(Section):
+    """What the measurement of one model depends on, beside its weights."""
+
+    parameters: EmbeddingSums
+    reading: Reading
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/embedding_sums/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    output: Annotated[Path, typer.Option(help="its measurement, a JSON file")],
+) -> None:
+    """Write OUTPUT."""
+    job = read_section(config, Job)
+    digests = model_digests(weights)
+    tokens, _ = Weights(weights, job.reading.family).embeddings()  # [vocabulary, d_model]
+    write_sealed(
+        output,
+        {
+            "schema": SCHEMA,
+            "measurement": "embedding_sums",
+            "catalogue": ["B5"],
+            "run": {"model": model},
+            "status": "measured",
+            "reason": None,
+            **measure(job.parameters, tokens),
+            "provenance": {
+                "parameters": job.parameters.model_dump(),
+                "inputs": digests,
+                "versions": versions("numpy", "scipy"),
+                "code": code_digest("posenc.measurements.embedding_sums"),
+            },
+        },
+    )
+
+
+def measure(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str, Any]:
+    """Recall of both rows in the table, in random projections of it, and in Gaussian tables.
+
+    Projections to fewer dimensions are the first columns of one product with a Gaussian matrix,
+    those of the Gaussian table its first columns; the same pairs are mixed in all.
+
+    Parameters
+    ----------
+    parameters
+        Dimensions, pairs, mixing weights.
+    tokens
+        [vocabulary, d_model].
+
+    Raises
+    ------
+    ArtifactError
+        If fewer than three rows are not zero.
+    """
+    used = np.any(tokens != 0, axis=1)  # [vocabulary]: a row of zeros has no direction
+    table = tokens[used]  # [rows, d_model]
+    rows, d_model = table.shape
+    if rows < 3:
+        raise ArtifactError(f"the token embedding has {rows} rows that are not zero: too few")
+    seed, narrower = parameters.seed, [d for d in parameters.dimensions if d < d_model]
+    pairs = distinct_rows(rows, parameters.pairs, np.random.default_rng([seed, 0]))
+
+    def recall(vectors: NDArray[np.float32], dimensions: list[int]) -> list[dict[str, Any]]:
+        return recall_by_dimensions(
+            vectors, *pairs, dimensions, parameters.weights, parameters.confidence
+        )
+
+    own = recall(table, [d_model])
+    # A direction that all rows share tells none from another.
+    centred = recall(table - table.mean(axis=0, dtype=np.float64).astype(np.float32), [d_model])
+    projected = []
+    if narrower:
+        directions = _normal([seed, 1], (d_model, narrower[-1]))  # [d_model, widest]
+        projected = recall(table @ directions, narrower)
+    random = _normal([seed, 2], (rows, d_model))  # [rows, d_model]
+    widths = [*narrower, d_model]
+    generator = np.random.default_rng([seed, 3])
+    return {
+        "pairs": parameters.pairs,
+        "rows": rows,
+        "zero_rows": int(len(tokens) - rows),
+        "d_model": d_model,
+        "confidence": parameters.confidence,
+        "chance": chance(rows)["both"],
+        "model": [*projected, *own],
+        "centred": centred,
+        "gaussian": recall(random, widths),
+        "expected": [
+            {
+                "dimensions": width,
+                "weights": [
+                    {"weight": w, "both": expected_recall(rows, width, w, DRAWS, generator)}
+                    for w in parameters.weights
+                ],
+            }
+            for width in widths
+        ],
+        "needed_dimensions": [
+            {"weight": w, "dimensions": needed_dimensions(rows, w)} for w in parameters.weights
+        ],
+    }
+
+
+def _normal(seed: list[int], shape: tuple[int, int]) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+if __name__ == "__main__":
+    run(main)

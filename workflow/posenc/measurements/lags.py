@@ -1,0 +1,210 @@
+"""Offsets that weights alone predict against offsets where the attention is (C3, C6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.measurements import Lags
+from posenc.measurements.results import unbundled
+from posenc.metrics.lags import agreement, compare
+
+SCHEMA = 1
+INTACT = "intact"
+COMPARED = {
+    "peak": ("score_peak", "peak"),
+    "profile_peak": ("profile_peak", "peak"),
+    "peak_mean": ("score_peak", "mean"),
+    "profile_mean": ("profile_mean", "mean"),
+}
+"""Predicted and found value of each comparison.
+
+score_peak: the offset with the highest mean score of positions alone; profile_peak, profile_mean:
+the peak and the mean offset of the attention that positions alone would give; peak, mean: those of
+the attention on text. Means are within the window.
+"""
+
+
+class Job(Section):
+    """What the measurement depends on, beside those that it joins."""
+
+    parameters: Lags
+
+
+def main(
+    config: Annotated[Path, typer.Option(help="data/config/lags.json")],
+    output: Annotated[Path, typer.Option(help="the measurement")],
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="of relative_attention and heads")
+    ],
+) -> None:
+    """Join the two measurements, head by head, and write OUTPUT."""
+    job = read_section(config, Job)
+    read = {path: unbundled(read_sealed(path)) for path in inputs}
+    write_sealed(
+        output,
+        {
+            "schema": SCHEMA,
+            "measurement": "lags",
+            "catalogue": ["C3", "C6"],
+            "run": {},
+            **measure(job.parameters, [one for held in read.values() for one in held]),
+            # What was computed in bfloat16 is said wherever its results are shown.
+            "conditions": [
+                {**one["run"], "precision": one["precision"]}
+                for held in read.values()
+                for one in held
+                if "precision" in one
+            ],
+            "provenance": {
+                "parameters": job.parameters.model_dump(),
+                "inputs": {
+                    name_of(one): sha256_file(path) for path, held in read.items() for one in held
+                },
+                "versions": versions("numpy", "scipy"),
+                "code": code_digest("posenc.measurements.lags"),
+            },
+        },
+    )
+
+
+def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
+    """Compare all heads of each model on each data set, and of all models together.
+
+    Raises
+    ------
+    ArtifactError
+        If the two measurements keep different offsets.
+    """
+    joined = list(join(measurements))
+    if not joined:
+        return {
+            "status": "not run",
+            "reason": "no model has both its weights and the attention of its intact run measured",
+            "confidence": parameters.confidence,
+            "comparisons": [],
+        }
+    comparisons = [
+        comparison(parameters, [names["model"]], names["dataset"], points)
+        for names, points in joined
+    ]
+    for dataset in dict.fromkeys(names["dataset"] for names, _ in joined):
+        here = [(one["model"], points) for one, points in joined if one["dataset"] == dataset]
+        if len(here) > 1:
+            models = [model for model, _ in here]
+            together = [point for _, points in here for point in points]
+            comparisons.append(comparison(parameters, models, dataset, together))
+    return {
+        "status": "measured",
+        "reason": None,
+        "confidence": parameters.confidence,
+        "comparisons": comparisons,
+    }
+
+
+def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
+    """Runs of intact models, and what is predicted and found of each of their heads."""
+    weights = {
+        one["run"]["model"]: one for one in measurements
+        if one["measurement"] == "relative_attention" and one["status"] == "measured"
+    }  # fmt: skip
+    for found in measurements:
+        names = found["run"]
+        if found["measurement"] != "heads" or found["status"] != "measured":
+            continue
+        if names["condition"] != INTACT or names["model"] not in weights:
+            continue
+        predicted = weights[names["model"]]
+        if predicted["offsets"] != found["offsets"]:
+            raise ArtifactError(
+                f"{names['model']}: weights have offsets to {predicted['offsets'][-1]}, attention "
+                f"to {found['offsets'][-1]}: set offsets of measurements.relative_attention and "
+                f"measurements.heads in params.yaml to the same"
+            )
+        yield (
+            names,
+            [
+                point(names["model"], one, two)
+                for one, two in zip(predicted["heads"], found["heads"], strict=True)
+            ],
+        )
+
+
+def point(model: str, predicted: dict, found: dict) -> dict[str, Any]:
+    """What is predicted and found of one head."""
+    if (predicted["layer"], predicted["head"]) != (found["layer"], found["head"]):
+        raise ArtifactError(f"{model}: the two measurements list different heads; rerun both")
+    return {
+        "model": model,
+        "layer": found["layer"],
+        "head": found["head"],
+        "score_peak": predicted["predicted_lag"],
+        "profile_peak": predicted["profile"]["peak"],
+        "profile_mean": predicted["profile"]["mean_offset"],
+        "peak": found["peak"]["offset"],
+        "mean": found["mean_offset"],
+        "stability": found["peak"]["stability"],
+    }
+
+
+def comparison(
+    parameters: Lags, models: list[str], dataset: str, points: list[dict]
+) -> dict[str, Any]:
+    """All comparisons of some heads; heads are resampled within their model."""
+    settings = {
+        "samples": parameters.bootstrap_samples,
+        "confidence": parameters.confidence,
+        "seed": parameters.seed,
+    }
+    first = [one for one in points if one["layer"] == 0]
+    return {
+        "run": {"models": models, "dataset": dataset, "condition": INTACT},
+        "heads": len(points),
+        "results": compared(settings, models, points),
+        # What weights alone predict supposes an input that only the first block really has.
+        "first_layer": compared(settings, models, first),
+        "points": points,
+    }
+
+
+def compared(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
+    """The results of each comparison."""
+    results = {}
+    for name, (predicted, found) in COMPARED.items():
+        both = [one for one in points if None not in (one[predicted], one[found])]
+        x, y = ([one[key] for one in both] for key in (predicted, found))
+        groups = np.array([models.index(one["model"]) for one in both])
+        results[name] = {
+            "predicted": predicted,
+            "found": found,
+            "heads": len(both),
+            **compare(x, y, groups=groups, **settings),
+        }
+        # Means are never the same.
+        if found == "peak" and both:
+            results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
+    return results
+
+
+def name_of(measurement: dict) -> str:
+    """What a measurement is called among the inputs of another."""
+    run = measurement["run"]
+    keys = [key for key in ("model", "dataset", "condition") if key in run]
+    return "/".join([measurement["measurement"], *(run[key] for key in keys)])
+
+
+if __name__ == "__main__":
+    run(main)

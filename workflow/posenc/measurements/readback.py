@@ -1,0 +1,111 @@
+"""Whether token and position can be read back from their sum, and from its layer norm (B2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import write_sealed
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.measurements import Readback
+from posenc.metrics.normalisation import NormalisedSums
+from posenc.metrics.readback import (
+    Sums,
+    compare_angles,
+    noise_curve,
+    principal_directions,
+)
+from posenc.models.files import model_digests
+from posenc.models.section import Reading
+from posenc.models.weights import Weights
+
+SCHEMA = 1
+RANDOM_SUBSPACES = 5
+"""Pairs of random subspaces that principal angles are compared with."""
+
+
+class Job(Section):
+    """What the measurement of one model depends on, beside its weights."""
+
+    parameters: Readback
+    reading: Reading
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/readback/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    output: Annotated[Path, typer.Option(help="its measurement, a JSON file")],
+) -> None:
+    """Write OUTPUT."""
+    job = read_section(config, Job)
+    digests = model_digests(weights)
+    model_weights = Weights(weights, job.reading.family)
+    write_sealed(
+        output,
+        {
+            "schema": SCHEMA,
+            "measurement": "readback",
+            "catalogue": ["B2"],
+            "run": {"model": model},
+            "status": "measured",
+            "reason": None,
+            **measure(job.parameters, model_weights),
+            "provenance": {
+                "parameters": job.parameters.model_dump(),
+                "inputs": digests,
+                "versions": versions("numpy", "scipy"),
+                "code": code_digest("posenc.measurements.readback"),
+            },
+        },
+    )
+
+
+def measure(parameters: Readback, weights: Weights) -> dict[str, Any]:
+    """Decode random pairs, tokens and positions uniform, before and after normalisation."""
+    tokens, positions = weights.embeddings()  # [vocabulary, d_model], [positions, d_model]
+    generator = np.random.default_rng(parameters.seed)
+    token = generator.integers(len(tokens), size=parameters.tokens)  # [n]
+    position = generator.integers(len(positions), size=parameters.tokens)  # [n]
+    draws = generator.normal(size=(parameters.tokens, tokens.shape[1]))  # [n, d_model]
+    # A constant changes no sum's nearest, but it does change the normalised ones.
+    places = positions + np.asarray(weights.token_type(), np.float64)  # [positions, d_model]
+    searched = {
+        "before": Sums(tokens, places),
+        "after": NormalisedSums(tokens, places, weights.eps),
+    }
+    curves = {
+        stage: noise_curve(sums, token, position, parameters.noise, draws, parameters.confidence)
+        for stage, sums in searched.items()
+    }
+    of_tokens, token_rank = principal_directions(tokens, parameters.variance)
+    of_positions, position_rank = principal_directions(positions, parameters.variance)
+    full = tokens.shape[1] in (token_rank, position_rank)
+    return {
+        "pairs": parameters.tokens,
+        "pairs_searched": len(tokens) * len(positions),
+        "confidence": parameters.confidence,
+        "d_model": tokens.shape[1],
+        "vocabulary_size": len(tokens),
+        "positions": len(positions),
+        "eps": weights.eps,
+        **curves,
+        "subspaces": {
+            "variance": parameters.variance,
+            "tokens": {"rank": token_rank, "directions": of_tokens.shape[1]},
+            "positions": {"rank": position_rank, "directions": of_positions.shape[1]},
+            # Any subspace lies within all of R^d.
+            "full_span_angle": 0.0 if full else None,
+            "draws": RANDOM_SUBSPACES,
+            **compare_angles(of_tokens, of_positions, RANDOM_SUBSPACES, parameters.seed),
+        },
+    }
+
+
+if __name__ == "__main__":
+    run(main)

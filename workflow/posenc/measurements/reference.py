@@ -1,0 +1,123 @@
+"""Perplexity of models without a network on the same tokens: uniform, unigram, Kneser-Ney (D2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import read_json, sha256_file, verify, write_sealed
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.tables import read_table
+from posenc.config.base import Name, Section
+from posenc.config.measurements import Reference
+from posenc.metrics.ngram import KneserNey, Unigram, uniform_nll
+from posenc.metrics.perplexity import bits_per_byte, corpus_perplexity, nll_per_token
+from posenc.models.files import CONFIG
+from posenc.models.section import Reading
+from posenc.tokens.tokenized import Tokens
+
+SCHEMA = 1
+NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
+
+
+class Job(Section):
+    """What the measurement of one model's reference levels depends on, beside the tokens."""
+
+    parameters: Reference
+    reading: Reading
+    datasets: list[Name]
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/reference/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
+    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    corpus: Annotated[Path | None, typer.Option(help="what the model learned from")] = None,
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    job = read_section(config, Job)
+    vocabulary = read_json(verify(weights / CONFIG))["vocab_size"]
+    levels = learned(corpus, vocabulary, job.parameters.orders) if corpus else {}
+    for dataset in job.datasets:
+        text = Tokens(tokens / f"{dataset}.parquet")
+        write_sealed(
+            output / f"{dataset}.json",
+            {
+                "schema": SCHEMA,
+                "measurement": "reference",
+                "catalogue": ["D2"],
+                "run": {"model": model, "dataset": dataset},
+                **measure(job, vocabulary, levels, text),
+                "provenance": {
+                    "parameters": job.parameters.model_dump(),
+                    "inputs": {
+                        "tokens": text.digest,
+                        "corpus": sha256_file(corpus) if corpus else None,
+                    },
+                    "versions": versions("numpy"),
+                    "code": code_digest("posenc.measurements.reference"),
+                },
+            },
+        )
+
+
+def learned(corpus: Path, vocabulary: int, orders: list[int]) -> dict[str, Unigram | KneserNey]:
+    """Models by name, from the documents that the decoder learned from, without held-out ones."""
+    table, _ = read_table(corpus)
+    table = table.filter(~table["held_out"].to_numpy())
+    documents = table["input_ids"].combine_chunks()
+    tokens = documents.flatten().to_numpy()  # [all tokens]
+    lengths = np.diff(documents.offsets.to_numpy())  # [documents]
+    made: dict[str, Unigram | KneserNey] = {NAMES[1]: Unigram(tokens, lengths, vocabulary)}
+    for order in orders:
+        made[NAMES[order]] = KneserNey(tokens, lengths, vocabulary, order)
+    return made
+
+
+def measure(job: Job, vocabulary: int, levels: dict, text: Tokens) -> dict[str, Any]:
+    """Perplexity of each level, or why there is none."""
+    empty = {"documents": 0, "tokens": 0, "confidence": job.parameters.confidence}
+    if not job.reading.is_decoder:
+        return {"status": "not run", "reason": "no language-model head", **empty, "levels": []}
+    bootstrap = {
+        "samples": job.parameters.bootstrap_samples,
+        "confidence": job.parameters.confidence,
+        "seed": job.parameters.seed,
+    }
+    scored = text.lengths - 1  # [documents]
+    document = np.repeat(np.arange(len(scored)), scored)  # [scored tokens]
+    utf8 = text.table["bytes"].to_numpy()  # [documents]
+    nll = {"uniform": np.full(int(scored.sum()), uniform_nll(vocabulary))}
+    flat = np.concatenate([np.asarray(ids) for ids in text.ids])  # [all tokens]
+    for name, level in levels.items():
+        nll[name] = level.token_nll(flat, text.lengths)  # [scored tokens]
+    rows = []
+    for name, losses in nll.items():
+        sums = np.bincount(document, losses, minlength=len(scored))  # [documents]
+        rows.append(
+            {
+                "level": name,
+                "perplexity": corpus_perplexity(sums, scored, **bootstrap).as_json(),
+                "nll_per_token": nll_per_token(sums, scored, **bootstrap).as_json(),
+                "bits_per_byte": bits_per_byte(sums, utf8, **bootstrap).as_json(),
+            }
+        )
+    return {
+        "status": "measured",
+        "reason": None if levels else "what the model learned from is not here: uniform only",
+        "documents": len(scored),
+        "tokens": int(scored.sum()),
+        "confidence": job.parameters.confidence,
+        "vocabulary_size": vocabulary,
+        "levels": rows,
+    }
+
+
+if __name__ == "__main__":
+    run(main)

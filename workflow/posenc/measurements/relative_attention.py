@@ -1,0 +1,262 @@
+"""What a model's weights alone say about where its heads look (C3)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, write_sealed
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.measurements import RelativeAttention
+from posenc.metrics.geometry import pca_shares
+from posenc.metrics.heads import (
+    excess_over_uniform,
+    mean_offset,
+    peak_offset,
+    preference,
+)
+from posenc.metrics.lags import profile_by_offset, score_by_offset
+from posenc.metrics.relative_attention import (
+    augmented,
+    cross_correlations,
+    head_factors,
+    null_rotation_demonstration,
+    pair_spectra,
+    position_input,
+    trace_by_offset,
+)
+from posenc.models.files import CONFIG, model_digests
+from posenc.models.section import Reading
+from posenc.models.weights import EMBEDDING_NORM, Weights
+
+SCHEMA = 1
+PAIRS = 4
+"""Pairs of signals that are kept of each head: those that contribute most."""
+COMPONENTS = (4, 12)
+"""Leading principal components of the position embeddings whose share of the variance is kept."""
+INPUT = {
+    "gpt2": "the block's LayerNorm of position embedding + mean token embedding",
+    "bert": "the embeddings' LayerNorm of position embedding + mean token embedding + type 0",
+}
+INPUT["roberta"] = INPUT["bert"]
+
+
+class Job(Section):
+    """What the measurement of one model depends on, beside its weights."""
+
+    parameters: RelativeAttention
+    reading: Reading
+
+
+class HeadWeights(Weights):
+    """The tensors of a model that attention scores depend on.
+
+    Raises
+    ------
+    ArtifactError
+        If the configuration lacks the numbers of layers and heads, or scales its scores in an
+        unknown way.
+    """
+
+    def __init__(self, folder: Path, family: str) -> None:
+        super().__init__(folder, family)
+        self.is_decoder = family == "gpt2"
+        names = (
+            ("n_layer", "n_head") if self.is_decoder
+            else ("num_hidden_layers", "num_attention_heads")
+        )  # fmt: skip
+        missing = [name for name in names if name not in self.config]
+        if missing:
+            raise ArtifactError(f"{folder / CONFIG} has no {missing[0]}; delete it and rerun")
+        self.n_layers, self.n_heads = (self.config[name] for name in names)
+        if not self.config.get("scale_attn_weights", True) or self.config.get(
+            "scale_attn_by_inverse_layer_idx", False
+        ):
+            raise ArtifactError(
+                f"{folder / CONFIG}: scores are not scaled by 1 / √d_head; take another model"
+            )
+
+    def input_norm(self, layer: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gain and bias [d_model] of the layer normalisation that makes the block's input."""
+        return self.norm(f"h.{layer}.ln_1" if self.is_decoder else EMBEDDING_NORM)
+
+    def heads(self, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """W^Q and W^K of all heads of a layer with their biases, [n_heads, d_model + 1, d_head]."""
+        if self.is_decoder:
+            # Conv1D: x @ W, with queries, keys and values side by side.
+            stem = f"h.{layer}.attn.c_attn"
+            weights = np.split(self.tensor(f"{stem}.weight"), 3, axis=1)
+            biases = np.split(self.tensor(f"{stem}.bias"), 3)
+        else:
+            stem = f"encoder.layer.{layer}.attention.self"
+            weights = [self.tensor(f"{stem}.{kind}.weight").T for kind in ("query", "key")]
+            biases = [self.tensor(f"{stem}.{kind}.bias") for kind in ("query", "key")]
+        joint = [augmented(weights[n], biases[n]) for n in (0, 1)]  # [d_model + 1, d_model] each
+        return tuple(
+            np.stack(np.split(one, self.n_heads, axis=1)) for one in joint
+        )  # fmt: skip
+
+
+def main(
+    model: Annotated[str, typer.Option(help="its name")],
+    config: Annotated[Path, typer.Option(help="data/config/relative_attention/MODEL.json")],
+    weights: Annotated[Path, typer.Option(help="folder of the model")],
+    output: Annotated[Path, typer.Option(help="the measurement")],
+) -> None:
+    """Measure all heads of a model and write OUTPUT."""
+    job = read_section(config, Job)
+    digests = model_digests(weights)
+    write_sealed(
+        output,
+        {
+            "schema": SCHEMA,
+            "measurement": "relative_attention",
+            "catalogue": ["C3"],
+            "run": {"model": model},
+            "status": "measured",
+            "reason": None,
+            **measure(job, weights),
+            "provenance": {
+                "parameters": job.parameters.model_dump(),
+                "inputs": digests,
+                "versions": versions("numpy"),
+                "code": code_digest("posenc.measurements.relative_attention"),
+            },
+        },
+    )
+
+
+def measure(job: Job, folder: Path) -> dict[str, Any]:
+    """All heads, layer after layer, and the identities on these weights.
+
+    Raises
+    ------
+    ArtifactError
+        If there are too few positions for the offsets.
+    """
+    parameters, family = job.parameters, job.reading.family
+    weights, is_decoder = HeadWeights(folder, family), job.reading.is_decoder
+    tokens, positions = weights.embeddings()
+    rows = min(parameters.rows, job.reading.max_tokens, len(positions))
+    if rows <= 2 * parameters.offsets or rows < 8:
+        raise ArtifactError(
+            f"{folder} has {rows} positions, too few for offsets of {parameters.offsets}: lower "
+            f"measurements.relative_attention.offsets in params.yaml"
+        )
+    positions = positions[:rows].astype(np.float64)  # [rows, d_model]
+    shares = pca_shares(positions)  # [min(rows, d_model)]
+    constant = tokens.mean(axis=0, dtype=np.float64) + weights.token_type()  # [d_model]
+    heads, residuals, demonstration = [], [], {}
+    uniform: NDArray[np.float64] = np.empty(0)
+    for layer in range(weights.n_layers):
+        x = position_input(positions, constant, *weights.input_norm(layer), weights.eps)
+        x = np.hstack([x, np.ones((rows, 1))])  # [rows, d_model + 1]
+        query, key = weights.heads(layer)  # [n_heads, d_model + 1, d_head] each
+        found, residual, uniform = measure_layer(parameters, x, query, key, is_decoder)
+        heads += [{"layer": layer, "head": head, **one} for head, one in enumerate(found)]
+        residuals.append(residual)
+        if layer == 0 and query.shape[1] > query.shape[2] + 1:
+            demonstration = null_rotation_demonstration(query[0], key[0], x, parameters.seed)
+    return {
+        "family": family,
+        "is_causal": is_decoder,
+        "n_layers": weights.n_layers,
+        "n_heads": weights.n_heads,
+        "rows": rows,
+        "input": INPUT[family],
+        "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
+        "position_variance": {
+            str(count): float(shares[:count].sum()) for count in COMPONENTS
+        },
+        "uniform": rounded(uniform),
+        "residuals": {
+            name: max(one[name] for one in residuals) for name in residuals[0]
+        },
+        "null_rotation": demonstration or None,
+        "heads": heads,
+    }  # fmt: skip
+
+
+def measure_layer(
+    parameters: RelativeAttention,
+    x: NDArray[np.float64],  # [rows, d_model + 1]
+    query: NDArray[np.float64],  # [n_heads, d_model + 1, d_head]
+    key: NDArray[np.float64],  # [n_heads, d_model + 1, d_head]
+    causal: bool,
+) -> tuple[list[dict[str, Any]], dict[str, float], NDArray[np.float64]]:
+    """Heads of one layer, the largest residuals of the identities, and the uniform profile."""
+    offsets, scale = parameters.offsets, math.sqrt(query.shape[-1])
+    factors = head_factors(query, key)
+    a, b = x @ factors.query, x @ factors.key  # [n_heads, rows, r] each
+    queries, keys = x @ query, x @ key  # [n_heads, rows, d_head] each
+    scores = queries @ np.swapaxes(keys, -1, -2)  # [n_heads, rows, rows]
+    singular = factors.singular  # [n_heads, r]
+    rebuilt = (a * singular[:, None]) @ np.swapaxes(b, -1, -2)  # [n_heads, rows, rows]
+    # Σ_j s_j xcorr_j(t), [n_heads, 2 offsets + 1].
+    traces = np.einsum("htr,hr->ht", cross_correlations(a, b, offsets), singular)
+    direct = np.stack(
+        [trace_by_offset(q, k, offsets) for q, k in zip(queries, keys, strict=True)]
+    )  # [n_heads, 2 offsets + 1]
+    size = np.abs(scores).max(axis=(1, 2))  # [n_heads]
+    residuals = {
+        "scores": float((np.abs(rebuilt - scores).max(axis=(1, 2)) / size).max()),
+        "trace": float((np.abs(traces - direct).max(axis=1) / (size * len(x))).max()),
+    }
+    by_offset = score_by_offset(scores / scale, offsets, causal)  # [n_heads, 2 offsets + 1]
+    mass, uniform = profile_by_offset(scores / scale, offsets, causal)
+    # [n_heads] each
+    lag, peak = peak_offset(by_offset), peak_offset(excess_over_uniform(mass, uniform))
+    pairs = pair_spectra(a, b)
+    contribution = singular * pairs.amplitude / scale  # [n_heads, r]
+    total = np.maximum(contribution.sum(axis=1), np.finfo(float).tiny)  # [n_heads]
+    found = []
+    for head in range(len(query)):
+        order = np.argsort(-contribution[head], kind="stable")[:PAIRS]
+        found.append(
+            {
+                "singular_values": rounded(singular[head]),
+                "score": rounded(by_offset[head]),
+                "predicted_lag": int(lag[head]),
+                "profile": {
+                    "mass": rounded(mass[head]),
+                    "preference": rounded(preference(mass[head], uniform)),
+                    "peak": int(peak[head]),
+                    "peak_mass": float(mass[head, peak[head] + offsets]),
+                    "mean_offset": number(mean_offset(mass[head])),
+                },
+                "pairs": [
+                    {
+                        "pair": int(pair),
+                        **{
+                            name: float(getattr(pairs, name)[head, pair])
+                            for name in ("frequency", "phase", "lag", "share", "coherence")
+                        },
+                        "contribution": float(contribution[head, pair]),
+                    }
+                    for pair in order
+                ],
+                "pairs_share": float(contribution[head, order].sum() / total[head]),
+            }
+        )
+    return found, residuals, uniform
+
+
+def number(value: float) -> float | None:
+    """A number, None where it is not defined."""
+    return None if np.isnan(value) else float(value)
+
+
+def rounded(values: NDArray[np.float64]) -> list[float | None]:
+    """Numbers with six digits after the point, None where a key is masked."""
+    return [number(value) for value in np.round(values, 6)]
+
+
+if __name__ == "__main__":
+    run(main)

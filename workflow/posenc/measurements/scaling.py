@@ -1,0 +1,113 @@
+"""Attention scores and their softmax over d_k, with and without the scaling (D4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import write_sealed
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.config.base import Section
+from posenc.config.measurements import Scaling
+from posenc.metrics.bootstrap import Estimate
+from posenc.metrics.patterns import softmax, uniform_pattern
+from posenc.metrics.scaling import (
+    dot_products,
+    mean_interval,
+    median_interval,
+    normal_vectors,
+    summary,
+)
+
+SCHEMA = 1
+
+
+class Job(Section):
+    """What the measurement depends on: no model and no data set."""
+
+    parameters: Scaling
+
+
+def main(
+    config: Annotated[Path, typer.Option(help="data/config/scaling.json")],
+    output: Annotated[Path, typer.Option(help="the measurement")],
+) -> None:
+    """Write OUTPUT."""
+    job = read_section(config, Job)
+    write_sealed(
+        output,
+        {
+            "schema": SCHEMA,
+            "measurement": "scaling",
+            "catalogue": ["D4"],
+            "run": {},
+            "status": "measured",
+            "reason": None,
+            **measure(job.parameters),
+            "provenance": {
+                "parameters": job.parameters.model_dump(),
+                "inputs": {},
+                "versions": versions("numpy", "scipy"),
+                "code": code_digest("posenc.measurements.scaling"),
+            },
+        },
+    )
+
+
+def measure(parameters: Scaling) -> dict[str, Any]:
+    """Results by d_k, raw and scaled, from the same queries and keys.
+
+    The largest probability, the entropy and both norms of a uniform pattern stand beside them: that
+    is where softmax is as far from saturated as it can be.
+    """
+    uniform = summary(uniform_pattern(parameters.keys, causal=False)[:1])  # [1] each
+    return {
+        "queries": parameters.queries,
+        "keys": parameters.keys,
+        "confidence": parameters.confidence,
+        "uniform": {name: float(value[0]) for name, value in uniform.items()},
+        "dimensions": [of_dimension(parameters, d_k) for d_k in parameters.dimensions],
+    }
+
+
+def of_dimension(parameters: Scaling, d_k: int) -> dict[str, Any]:
+    """Results of one d_k."""
+    generator = np.random.default_rng([parameters.seed, d_k])
+    blocks = normal_vectors(d_k, parameters.queries, parameters.keys, generator)
+    scores = np.concatenate([dot_products(*block) for block in blocks])  # [queries, keys]
+    return {
+        "d_k": d_k,
+        "raw": of_scores(parameters, scores),
+        "scaled": of_scores(parameters, scores / np.sqrt(d_k)),
+    }
+
+
+def of_scores(
+    parameters: Scaling,
+    scores: NDArray[np.float64],  # [queries, keys]
+) -> dict[str, Any]:
+    """Means and medians over queries, with intervals.
+
+    The variance is the mean square: the mean of a score is 0, whatever d_k.
+    """
+    pattern = softmax(scores.copy(), causal=False)  # [queries, keys]
+    found = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
+
+    def estimates(interval: Callable[..., Estimate], *names: str) -> dict[str, Any]:
+        return {name: interval(found[name], parameters.confidence).as_json() for name in names}
+
+    return {
+        **estimates(mean_interval, *found),
+        # Few queries, of which two keys score nearly alike, make most of a mean.
+        "median": estimates(median_interval, "largest", "frobenius", "spectral"),
+    }
+
+
+if __name__ == "__main__":
+    run(main)

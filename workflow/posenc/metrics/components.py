@@ -1,0 +1,380 @@
+"""Principal and independent components of hidden states, and what of position is in them.
+
+Neither is told a token's position. How much of it they hold is the share of a component's variance
+that lies between positions, and their canonical correlations with waves over positions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+from scipy.stats import ortho_group
+from sklearn.decomposition import FastICA
+from sklearn.exceptions import ConvergenceWarning
+
+from posenc.metrics.moments import share_between, sums_by_group
+
+# A column is dependent on the others when what it adds to them is a smaller part of it than this.
+_DEPENDENT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Principal:
+    """Leading principal components of a sample.
+
+    Attributes
+    ----------
+    variance
+        float64 [k]: share of each in the total variance, falling.
+    scores
+        float64 [n, k]: coordinates of the centred sample; columns are uncorrelated.
+    directions
+        float64 [k, d]: orthonormal rows; in each, the entry of largest modulus is positive.
+    """
+
+    variance: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    directions: NDArray[np.float64]
+
+
+def principal_components(x: ArrayLike, k: int) -> Principal:
+    """Leading k principal components: eigenvectors of the covariance of the sample.
+
+    Parameters
+    ----------
+    x
+        [n, d]: hidden states of n tokens, of any float type.
+    k
+        How many, at most d and n - 1.
+
+    Returns
+    -------
+    Principal
+        Jolliffe (2002), *Principal Component Analysis*, section 3.1.
+
+    Raises
+    ------
+    ValueError
+        If k is too large, a value is not finite, or the sample varies in fewer than k directions.
+    """
+    x = np.asarray(x, np.float64)  # [n, d]
+    if x.ndim != 2 or not 1 <= k <= min(x.shape[1], len(x) - 1):
+        raise ValueError(f"a sample of shape {x.shape} has no {k} principal components")
+    if not np.isfinite(x).all():
+        raise ValueError("a hidden state holds a value that is not finite")
+    centred = x - x.mean(axis=0)  # [n, d]
+    covariance = centred.T @ centred / len(x)  # [d, d]
+    total, d = float(np.trace(covariance)), x.shape[1]
+    values, vectors = linalg.eigh(covariance, subset_by_index=(d - k, d - 1))  # [k], [d, k]
+    values, directions = values[::-1], vectors.T[::-1]  # [k], [k, d]
+    if total <= 0 or values[-1] <= _DEPENDENT * total / d:
+        raise ValueError(f"the sample varies in fewer than {k} directions")
+    largest = np.abs(directions).argmax(axis=1)  # [k]
+    directions = directions * np.sign(directions[np.arange(k), largest])[:, None]  # [k, d]
+    return Principal(values / total, centred @ directions.T, directions)
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    """Independent components of whitened signals.
+
+    Attributes
+    ----------
+    sources
+        float64 [n, k]: uncorrelated, of mean 0 and variance 1, in no order.
+    unmixing
+        float64 [k, k]: ``sources = centred signals @ unmixing.T``.
+    converged
+        Whether the iterations ended by themselves.
+    iterations
+        How many there were.
+    """
+
+    sources: NDArray[np.float64]
+    unmixing: NDArray[np.float64]
+    converged: bool
+    iterations: int
+
+
+def independent_components(
+    signals: ArrayLike, *, seed: int, most: int = 200, tolerance: float = 1e-3
+) -> Independent:
+    """Independent components by FastICA, with all components at once and log cosh as contrast.
+
+    Parameters
+    ----------
+    signals
+        [n, k]: mixtures, such as the leading principal components; they are whitened here.
+    seed, most, tolerance
+        Seed of the first unmixing matrix; largest number of iterations, which end when no
+        component's direction changes by more than 1 - |cosine| = tolerance.
+
+    Returns
+    -------
+    Independent
+        Hyvärinen (1999), https://doi.org/10.1109/72.761722, as scikit-learn computes it.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, or the signals are linearly dependent.
+    """
+    signals = np.asarray(signals, np.float64)  # [n, k]
+    if not np.isfinite(signals).all():
+        raise ValueError("a signal holds a value that is not finite")
+    whitened, scale = _whitened(signals)  # [n, k], [k, k]
+    model = FastICA(whiten=False, random_state=seed, max_iter=most, tol=tolerance)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        sources = model.fit_transform(whitened)  # [n, k]
+    converged = not any(issubclass(one.category, ConvergenceWarning) for one in raised)
+    return Independent(sources, model.components_ @ scale, converged, int(model.n_iter_))
+
+
+def amari_index(unmixing: ArrayLike, mixing: ArrayLike) -> float:
+    """How far an unmixing matrix is from inverting a mixing matrix, up to order and scale.
+
+    With P = |unmixing @ mixing|, the mean over rows and columns of (Σ P / max P - 1) / (k - 1).
+    Amari, Cichocki and Yang (1996), *A new learning algorithm for blind signal separation*,
+    section 5, without the division, which puts it between 0 and 1.
+
+    Parameters
+    ----------
+    unmixing, mixing
+        [k, k], k at least 2.
+
+    Returns
+    -------
+    float
+        0 if and only if each source is recovered; 1 where all entries of P are of the same size.
+
+    Raises
+    ------
+    ValueError
+        If the matrices are not [k, k], or their product has a row or column of zeros.
+
+    Examples
+    --------
+    >>> amari_index([[0.0, -2.0], [5.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    0.0
+    """
+    unmixing, mixing = np.asarray(unmixing, np.float64), np.asarray(mixing, np.float64)
+    k = len(mixing)
+    if k < 2 or unmixing.shape != (k, k) or mixing.shape != (k, k):
+        raise ValueError(f"shapes {unmixing.shape} and {mixing.shape} are not [k, k], k >= 2")
+    product = np.abs(unmixing @ mixing)  # [k, k]
+    if not (np.isfinite(product).all() and product.any(axis=0).all() and product.any(axis=1).all()):
+        raise ValueError("the product must be finite, with no row or column of zeros")
+    rows = product.sum(axis=1) / product.max(axis=1) - 1  # [k]
+    columns = product.sum(axis=0) / product.max(axis=0) - 1  # [k]
+    return float((rows.sum() + columns.sum()) / (2 * k * (k - 1)))
+
+
+def amari_chance(k: int, repeats: int, seed: int) -> float:
+    """Mean Amari index of random rotations, [k, k]: of whitened components that are unrelated."""
+    rotations = ortho_group(k, seed=seed).rvs(repeats)  # [repeats, k, k]
+    return float(np.mean([amari_index(one, np.eye(k)) for one in rotations]))
+
+
+def variance_between(values: ArrayLike, groups: ArrayLike) -> NDArray[np.float64]:
+    """Share of each column's variance that lies between groups, corrected for finite groups.
+
+    See :func:`posenc.metrics.moments.share_between`.
+
+    Parameters
+    ----------
+    values
+        [n, columns].
+    groups
+        int [n]: group of each row, such as its position.
+
+    Returns
+    -------
+    float64 [columns]: at most 1; about 0, with either sign, where groups say nothing. 0 for a
+    constant column.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, a value is not finite, or there are as many groups as rows.
+    """
+    values, groups = np.asarray(values, np.float64), np.asarray(groups)  # [n, columns], [n]
+    if values.ndim != 2 or groups.shape != (len(values),):
+        raise ValueError(f"shapes {values.shape} and {groups.shape} are not [n, columns] and [n]")
+    if not np.isfinite(values).all():
+        raise ValueError("values must be finite")
+    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)  # [g], [n], [g]
+    n, g = len(values), len(size)
+    if n <= g:
+        raise ValueError(f"{n} rows in {g} groups: none has a second row to vary from the first")
+    # About the first row, so that nothing but 0 is left of a constant column.
+    centred = values - values[0]  # [n, columns]
+    centred -= centred.mean(axis=0)
+    sums = sums_by_group(centred, group)  # [g, columns]
+    total = np.square(centred).sum(axis=0)  # [columns]
+    between = (np.square(sums) / size[:, None]).sum(axis=0)  # [columns]
+    varies = total > 0  # [columns]
+    found = np.zeros_like(total)  # [columns]
+    found[varies] = share_between(total[varies], between[varies], n, g)
+    return found
+
+
+def fourier_basis(positions: ArrayLike, length: int, harmonics: int) -> NDArray[np.float64]:
+    """Cosines and sines of position with the periods 2 T / k, k = 1, ..., harmonics.
+
+    cos(π k t / T) and sin(π k t / T), where T is the length: the slowest goes through half a
+    period from the first to the last position, so that a trend is near one of them.
+
+    Parameters
+    ----------
+    positions
+        int [n]: position t of each token.
+    length, harmonics
+        T, in tokens; how many periods.
+
+    Returns
+    -------
+    float64 [n, 2 * harmonics]: all cosines, then all sines.
+
+    Raises
+    ------
+    ValueError
+        If the length or the number of harmonics is not positive.
+    """
+    if length < 1 or harmonics < 1:
+        raise ValueError(f"a basis needs a length and harmonics, not {length} and {harmonics}")
+    k = np.arange(1, harmonics + 1)  # [harmonics]
+    angle = np.pi * np.asarray(positions, np.float64)[:, None] * k / length  # [n, harmonics]
+    return np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """Canonical correlations of two sets of columns, with their directions.
+
+    Attributes
+    ----------
+    correlations
+        float64 [m], m = min(columns of x, columns of y): falling, in [0, 1].
+    x_mean, y_mean
+        float64 [columns]: what is subtracted.
+    x_directions, y_directions
+        float64 [columns, m]: the centred columns times these are of variance 1, and correlated in
+        pairs alone.
+    """
+
+    correlations: NDArray[np.float64]
+    x_mean: NDArray[np.float64]
+    y_mean: NDArray[np.float64]
+    x_directions: NDArray[np.float64]
+    y_directions: NDArray[np.float64]
+
+
+def canonical_correlations(x: ArrayLike, y: ArrayLike) -> Canonical:
+    """Canonical correlation analysis: the most correlated pairs of combinations of columns.
+
+    The correlations are the singular values of Q_xᵀ Q_y, with orthonormal bases Q of the centred
+    columns. Björck and Golub (1973), https://doi.org/10.2307/2005662.
+
+    Parameters
+    ----------
+    x, y
+        [n, columns of x] and [n, columns of y].
+
+    Returns
+    -------
+    Canonical
+        Hotelling (1936), https://doi.org/10.1093/biomet/28.3-4.321.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of rows differ, there are not more rows than columns of both, a value is not
+        finite, or the columns of one are linearly dependent.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)  # [n, p], [n, q]
+    if x.ndim != 2 or y.ndim != 2 or len(x) != len(y) or len(x) <= x.shape[1] + y.shape[1]:
+        raise ValueError(f"shapes {x.shape} and {y.shape} are not [n, p] and [n, q], n > p + q")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("values must be finite")
+    x_mean, y_mean = x.mean(axis=0), y.mean(axis=0)  # [p], [q]
+    x_basis, x_back = _orthonormal(x - x_mean)  # [n, p], [p, p]
+    y_basis, y_back = _orthonormal(y - y_mean)  # [n, q], [q, q]
+    left, correlations, right = linalg.svd(x_basis.T @ y_basis, full_matrices=False)
+    unit = np.sqrt(len(x))
+    return Canonical(
+        correlations=np.minimum(correlations, 1),
+        x_mean=x_mean,
+        y_mean=y_mean,
+        x_directions=linalg.solve_triangular(x_back, left) * unit,
+        y_directions=linalg.solve_triangular(y_back, right.T) * unit,
+    )
+
+
+def held_out_moments(
+    x: ArrayLike, y: ArrayLike, documents: ArrayLike, *, folds: int, seed: int
+) -> NDArray[np.float64]:
+    """Moments of canonical variates in documents that their directions were not fitted to.
+
+    Documents are dealt to folds at random. Directions are fitted to the other folds, where the
+    variates have mean 0 and variance 1, and applied to the tokens of the fold.
+
+    Parameters
+    ----------
+    x, y
+        [n, p] and [n, q].
+    documents
+        int [n]: document of each row.
+    folds, seed
+        Number of folds, at most the number of documents; seed of the dealing.
+
+    Returns
+    -------
+    float64 [documents, 6, m], m = min(p, q): for each document, in rising order, the sums of 1, u,
+    v, u², v² and u v over its tokens, for each pair (u, v) of variates. See
+    :func:`posenc.metrics.moments.correlation_of_moments`.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer documents than folds, and as :func:`canonical_correlations`.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)  # [n, p], [n, q]
+    names, document = np.unique(np.asarray(documents), return_inverse=True)  # [documents], [n]
+    if not 2 <= folds <= len(names):
+        raise ValueError(f"{len(names)} documents cannot be dealt to {folds} folds")
+    dealt = np.random.default_rng(seed).permutation(np.arange(len(names)) % folds)  # [documents]
+    fold = dealt[document]  # [n]
+    u = np.empty((len(x), min(x.shape[1], y.shape[1])))  # [n, m]
+    v = np.empty_like(u)  # [n, m]
+    for number in range(folds):
+        test = fold == number  # [n]
+        fitted = canonical_correlations(x[~test], y[~test])
+        u[test] = (x[test] - fitted.x_mean) @ fitted.x_directions
+        v[test] = (y[test] - fitted.y_mean) @ fitted.y_directions
+    terms = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)  # [n, 6, m]
+    return sums_by_group(terms, document)
+
+
+def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Signals of covariance 1, [n, k], and the matrix [k, k] that made them so."""
+    centred = signals - signals.mean(axis=0)  # [n, k]
+    values, vectors = linalg.eigh(centred.T @ centred / len(centred))  # [k], [k, k]
+    if values[0] <= _DEPENDENT * values[-1]:
+        raise ValueError("the signals are linearly dependent")
+    scale = vectors.T / np.sqrt(values)[:, None]  # [k, k]
+    return centred @ scale.T, scale
+
+
+def _orthonormal(
+    centred: NDArray[np.float64],  # [n, p]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    basis, back = linalg.qr(centred, mode="economic")  # [n, p], [p, p]
+    norms = np.linalg.norm(centred, axis=0)  # [p]
+    if np.any(np.abs(np.diag(back)) <= _DEPENDENT * norms):
+        raise ValueError("columns are constant or linearly dependent")
+    return basis, back

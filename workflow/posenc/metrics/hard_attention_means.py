@@ -1,0 +1,287 @@
+"""Means over queries of what hard attention's gradient does, with intervals from documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
+from posenc.metrics.hard_attention import (
+    BASELINES,
+    baselines,
+    enumerated_gradient,
+    log_likelihood,
+    readouts,
+    simulate,
+    soft_gradient,
+    total_variance,
+    variance_along,
+)
+from posenc.metrics.moments import sums_by_group
+
+Columns = dict[str, NDArray[np.float64]]
+"""What was found of each query: float64 [queries, ...] by name."""
+SUMMED = (
+    "entropy", "uniform", "soft", "hard", "signal", "soft_signal", "soft_error", "soft_dot",
+    "distance", "expected_distance", "value", "variance", "worse", "simulated", "error",
+)  # fmt: skip
+"""Columns of which means over queries are taken."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How estimates were drawn, and how intervals are.
+
+    Attributes
+    ----------
+    samples
+        Numbers of samples of an estimate.
+    repeats
+        Estimates of each gradient.
+    bootstrap_samples, confidence, seed
+        Of the intervals.
+    """
+
+    samples: list[int]
+    repeats: int
+    bootstrap_samples: int
+    confidence: float
+    seed: int
+
+
+def of_query(
+    pattern: ArrayLike,
+    values: ArrayLike,
+    target: ArrayLike,
+    settings: Settings,
+    generator: np.random.Generator,
+) -> dict[str, Any]:
+    """What is found of one query.
+
+    Parameters
+    ----------
+    pattern
+        float64 [keys]: sums to 1.
+    values
+        [keys, d_model]: what may be read out.
+    target
+        [d_model]: of the objective.
+    settings
+        How estimates are drawn.
+    generator
+        Where keys are drawn from.
+
+    Returns
+    -------
+    dict
+        Numbers, and arrays [baselines] or [samples, baselines].
+    """
+    pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
+    objective = log_likelihood(values, target)  # [keys]
+    read = readouts(pattern, values, target)
+    hard = enumerated_gradient(pattern, objective)  # [keys]
+    soft = soft_gradient(pattern, values, target)  # [keys]
+    b = baselines(pattern, objective)  # [baselines]
+    variance = total_variance(pattern, objective, b)  # [baselines]
+    simulated = [
+        simulate(pattern, objective, b, samples, settings.repeats, generator)
+        for samples in settings.samples
+    ]
+    drawn = settings.repeats * settings.samples[-1]
+    mean = simulated[-1].frequencies @ values  # [d_model], of so many hard read-outs
+    return {
+        "entropy": read.entropy,
+        "uniform": np.log(len(pattern)),
+        "soft": read.soft,
+        "hard": read.hard,
+        "gap_error": abs(read.soft - read.hard - read.spread / (2 * values.shape[1])),
+        "weights_error": abs(pattern.sum() - 1),
+        # E[e_i - p]
+        "score_error": np.abs(pattern @ (np.eye(len(pattern)) - pattern)).max(),
+        "signal": hard @ hard,
+        "soft_signal": soft @ soft,
+        "soft_error": (soft - hard) @ (soft - hard),
+        "soft_dot": soft @ hard,
+        "distance": np.square(mean - pattern @ values).sum(),
+        "expected_distance": read.spread / drawn,
+        "value": b,
+        "variance": variance,
+        # More than rounding adds.
+        "worse": variance > variance[0] * (1 + 1e-9),
+        "simulated": np.array([one.variance for one in simulated]),
+        "error": np.array([one.error for one in simulated]),
+        "along": np.array([one.along for one in simulated]),
+        "along_variance": variance_along(pattern, objective, b, hard),
+    }
+
+
+def largest_errors(columns: Columns) -> dict[str, float]:
+    """How far identities are from holding, by rounding: the largest of all queries.
+
+    Weights sum to 1; the score function's expectation is 0; the soft read-out's objective is above
+    the hard one's expectation by the read-outs' variance over 2 d.
+    """
+    return {name: float(columns[f"{name}_error"].max()) for name in ("weights", "score", "gap")}
+
+
+def joined(columns: list[Columns]) -> Columns:
+    """What was found of all queries of several heads, one head after the other."""
+    return {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+
+
+class Means:
+    """Means over queries, with intervals from resampled documents.
+
+    Parameters
+    ----------
+    columns
+        What was found of the queries, of one or more heads.
+    document
+        int64 [queries]: document of each; of several heads, the same for each.
+    settings
+        How estimates were drawn, and how intervals are.
+    """
+
+    def __init__(self, columns: Columns, document: ArrayLike, settings: Settings) -> None:
+        self._columns, self._settings = columns, settings
+        rows = len(columns["signal"])
+        parts = [np.asarray(columns[name], np.float64).reshape(rows, -1) for name in SUMMED]
+        self._places, start = {}, 0
+        for name, part in zip(SUMMED, parts, strict=True):
+            stop = start + part.shape[1]
+            self._places[name] = np.arange(start, stop).reshape(columns[name].shape[1:])
+            start = stop
+        document = np.asarray(document)  # [queries]
+        every = np.hstack([np.ones((rows, 1)), *parts])  # [rows, 1 + columns]
+        # [documents, 1 + columns]
+        sums = sums_by_group(every, np.tile(document, rows // len(document)))
+        self._value = sums[:, 1:].sum(axis=0) / rows  # [columns]
+        self._replicates = ratio_replicates(
+            sums[:, 1:], sums[:, 0], settings.bootstrap_samples, settings.seed
+        )  # [bootstrap samples, columns]
+
+    def mean(self, name: str, *index: int) -> dict[str, float]:
+        """Mean of a column."""
+        value, replicates = self._of(name, *index)
+        return self._estimate(value, replicates)
+
+    def ratio(self, above: tuple, below: tuple, scale: float = 1.0) -> dict[str, float] | None:
+        """Ratio of the means of two columns, (name, *index) each, times a number.
+
+        None where what is below is 0.
+        """
+        (value, replicates), (divisor, divisors) = self._of(*above), self._of(*below)
+        if divisor <= 0 or not (divisors > 0).all():
+            return None
+        return self._estimate(scale * value / divisor, scale * replicates / divisors)
+
+    def whole(self) -> dict[str, Any]:
+        """What is told of a run."""
+        entries = [self.baseline(place) for place in range(len(BASELINES))]
+        return {
+            **self.readouts(),
+            "readout_distance": self.ratio(("distance",), ("expected_distance",)),
+            "signal": self.mean("signal"),
+            "baselines": entries,
+            "bias": self.bias(entries),
+            "soft_gradient": {
+                "square": self.mean("soft_error"),
+                "error": self.ratio(("soft_error",), ("signal",)),
+                "cosine": self.cosine(),
+            },
+        }
+
+    def part(self) -> dict[str, Any]:
+        """What is told of a layer, or of a head."""
+        variance = {name: self.mean("variance", place) for place, name in enumerate(BASELINES)}
+        ratio = {name: self._to_none(place) for place, name in enumerate(BASELINES) if place}
+        return {**self.readouts(), "variance": variance, "ratio": ratio}
+
+    def readouts(self) -> dict[str, Any]:
+        """Objective of both read-outs, and entropy of the pattern and of a uniform one (nats)."""
+        return {name: self.mean(name) for name in ("entropy", "uniform", "soft", "hard")}
+
+    def baseline(self, place: int) -> dict[str, Any]:
+        """What is told of one baseline."""
+        return {
+            "name": BASELINES[place],
+            "value": self.mean("value", place),
+            "ratio": self._to_none(place),
+            "over_optimal": self.ratio(
+                ("variance", place), ("variance", BASELINES.index("optimal"))
+            ),
+            "worse": self.mean("worse", place),
+            # Samples for as much noise as gradient, and as the soft read-out's gradient is off.
+            "samples_to_signal": self.ratio(("variance", place), ("signal",)),
+            "samples_to_soft": self.ratio(("variance", place), ("soft_error",)),
+            "samples": [
+                self.estimates(turn, samples, place)
+                for turn, samples in enumerate(self._settings.samples)
+            ],
+        }
+
+    def estimates(self, turn: int, samples: int, place: int) -> dict[str, Any]:
+        """Estimates from so many samples: variance, exact and simulated, and their bias."""
+        value, replicates = self._of("variance", place)
+        repeats, simulated = self._settings.repeats, ("simulated", turn, place)
+        return {
+            "samples": samples,
+            "variance": self._estimate(value / samples, replicates / samples),
+            "simulated": self.mean(*simulated),
+            "agreement": self.ratio(simulated, ("variance", place), samples),
+            "bias": {
+                # Squared distance of the estimates' mean from the gradient, 1 by chance.
+                "square": self.ratio(
+                    ("error", turn, place), ("variance", place), samples * repeats
+                ),
+                **self.along(turn, samples, place),
+            },
+        }  # fmt: skip
+
+    def along(self, turn: int, samples: int, place: int) -> dict[str, float]:
+        """Bias along the gradient as a share of it, with its exact standard error."""
+        signal = self._columns["signal"].sum()
+        found = self._columns["along"][:, turn, place].sum()
+        variance = self._columns["along_variance"][:, place].sum()
+        error = np.sqrt(variance / (samples * self._settings.repeats))
+        return {
+            "relative": float(found / signal) if signal > 0 else 0.0,
+            "standard_error": float(error / signal) if signal > 0 else 0.0,
+            "z": float(found / error) if error > 0 else 0.0,
+        }
+
+    def bias(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
+        """Largest |z| along the gradient, and what chance exceeds once in 1 / (1 - confidence).
+
+        The bound is Bonferroni's, over all baselines and numbers of samples.
+        """
+        found = [abs(one["bias"]["z"]) for entry in entries for one in entry["samples"]]
+        risk = (1 - self._settings.confidence) / len(found)
+        return {
+            "tests": len(found),
+            "largest": max(found),
+            "bound": float(norm.ppf(1 - risk / 2)),
+        }
+
+    def cosine(self) -> dict[str, float] | None:
+        """Cosine of the two gradients, all queries' entries taken as one vector."""
+        (dot, dots), (soft, softs), (hard, hards) = map(
+            self._of, ("soft_dot", "soft_signal", "signal")
+        )
+        if not (min(soft, hard) > 0 and (softs * hards > 0).all()):
+            return None
+        return self._estimate(dot / np.sqrt(soft * hard), dots / np.sqrt(softs * hards))
+
+    def _to_none(self, place: int) -> dict[str, float] | None:
+        return self.ratio(("variance", place), ("variance", 0))
+
+    def _of(self, name: str, *index: int) -> tuple[float, NDArray[np.float64]]:
+        column = int(self._places[name][index])
+        return float(self._value[column]), self._replicates[:, column]
+
+    def _estimate(self, value: float, replicates: NDArray[np.float64]) -> dict[str, float]:
+        return percentile_interval(value, replicates, self._settings.confidence).as_json()

@@ -1,0 +1,281 @@
+"""Offsets that scores predict, and whether they are those where the attention is.
+
+An offset is the position of the key minus that of the query: the previous token has -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from posenc.metrics.bootstrap import Seed, percentile_interval
+from posenc.metrics.patterns import softmax, uniform_pattern
+
+Floats = NDArray[np.float64]
+
+
+def score_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> Floats:
+    """Mean score by offset, of what softmax sees.
+
+    softmax does not see what is added to all scores of a query. From each query's scores, the mean
+    over the keys that it may attend to is subtracted, then z_(i, i+t) is averaged over i.
+
+    Parameters
+    ----------
+    scores
+        [..., tokens, tokens]: query, key.
+    offsets
+        t from -offsets to +offsets. Only queries with all these keys count, so that each offset is
+        a mean over the same queries; for a causal head, those from -offsets to 0.
+    causal
+        Whether later keys are masked.
+
+    Returns
+    -------
+    float64 [..., 2 offsets + 1]; NaN where the key is masked.
+
+    Raises
+    ------
+    ValueError
+        If no query has all these keys.
+    """
+    scores = np.asarray(scores, np.float64)  # [..., tokens, tokens]
+    uniform = uniform_pattern(scores.shape[-1], causal=causal)  # [tokens, tokens]
+    mean = np.sum(scores * uniform, axis=-1)  # [..., tokens]
+    found = _by_offset(scores - mean[..., None], offsets, causal).mean(axis=-2)
+    if causal:
+        found[..., offsets + 1 :] = np.nan
+    return found
+
+
+def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Floats, Floats]:
+    """Attention mass by offset of given scores, and that of a uniform pattern.
+
+    Parameters
+    ----------
+    scores
+        [..., tokens, tokens]: query, key; scaled.
+    offsets, causal
+        As :func:`score_by_offset`, the queries too.
+
+    Returns
+    -------
+    mass
+        float64 [..., 2 offsets + 1]: mean of softmax(z)_(i, i+t) over i; what is missing to 1 lies
+        beyond the window.
+    uniform
+        float64 [2 offsets + 1]: the same where all allowed keys get the same.
+    """
+    pattern = softmax(np.array(scores, np.float64), causal=causal)  # [..., tokens, tokens]
+    uniform = uniform_pattern(pattern.shape[-1], causal=causal)  # [tokens, tokens]
+    return tuple(
+        _by_offset(one, offsets, causal).mean(axis=-2) for one in (pattern, uniform)
+    )  # fmt: skip
+
+
+def correlation(x: ArrayLike, y: ArrayLike) -> Floats:
+    """Pearson's correlation along the last axis; NaN where all values of x or of y are the same.
+
+    Parameters
+    ----------
+    x, y
+        [..., n].
+
+    Returns
+    -------
+    float64 [...].
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)  # [..., n] each
+    # Rounding leaves no constant exactly at its mean, so the range decides.
+    varies = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)  # [...]
+    x = x - x.mean(axis=-1, keepdims=True)
+    y = y - y.mean(axis=-1, keepdims=True)
+    scale = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))  # [...]
+    found = np.full(varies.shape, np.nan)
+    return np.divide(np.sum(x * y, axis=-1), scale, out=found, where=varies).clip(-1, 1)
+
+
+def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
+    """Deviations from the mean of each group, so that differences between groups do not count.
+
+    Parameters
+    ----------
+    values
+        [..., n].
+    groups
+        [n].
+    ranked
+        Whether ranks within the group, over its size, stand for the values; ties share theirs.
+
+    Returns
+    -------
+    float64 [..., n]; exactly 0 in a group without differences.
+    """
+    values, groups = np.asarray(values, np.float64), np.asarray(groups)
+    found = np.zeros(values.shape)
+    for group in np.unique(groups):
+        inside = groups == group  # [n]
+        part = values[..., inside]  # [..., n of the group]
+        varies = np.ptp(part, axis=-1, keepdims=True) > 0  # [..., 1]
+        if ranked:
+            part = rankdata(part, axis=-1) / part.shape[-1]
+        found[..., inside] = np.where(varies, part - part.mean(axis=-1, keepdims=True), 0)
+    return found
+
+
+def compare(
+    predicted: ArrayLike,
+    found: ArrayLike,
+    *,
+    samples: int,
+    confidence: float,
+    seed: Seed,
+    groups: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Correlate two values of each head, with percentile intervals over resampled heads.
+
+    Parameters
+    ----------
+    predicted, found
+        [heads].
+    samples, confidence, seed
+        Of the bootstrap.
+    groups
+        [heads]: model of each. Heads are resampled within their model, and correlated by their
+        deviations from its mean, see :func:`within`: a decoder cannot look ahead, which would
+        correlate whatever is predicted.
+
+    Returns
+    -------
+    dict
+        ``spearman``, of ranks, and ``pearson``: value, low and high, or None; ``reason``: why there
+        is none; ``undefined``: share of the resamples in which a value is the same for all heads,
+        which are left out of the intervals.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or a value is not finite.
+    """
+    predicted, found, groups = _checked(predicted, found, groups)
+    for which, values in (("predicted", predicted), ("found", found)):
+        if not within(values, groups, ranked=False).any():
+            reason = f"the {which} value is the same for all heads: a correlation is not defined"
+            return {"spearman": None, "pearson": None, "reason": reason, "undefined": 1.0}
+    generator = np.random.default_rng(seed)
+    drawn = _resampled(groups, samples, generator)  # [samples, heads]
+    result: dict[str, Any] = {}
+    for name, ranked in (("spearman", True), ("pearson", False)):
+        replicates, value = (
+            correlation(
+                within(predicted[index], groups, ranked), within(found[index], groups, ranked)
+            )
+            for index in (drawn, np.arange(len(predicted)))
+        )  # [samples] and []
+        defined = ~np.isnan(replicates)  # [samples]
+        bounds = replicates[defined] if defined.any() else value[None]
+        result[name] = percentile_interval(float(value), bounds, confidence).as_json()
+        result["undefined"] = float(1 - defined.mean())
+    return {**result, "reason": None}
+
+
+def agreement(
+    predicted: ArrayLike,
+    found: ArrayLike,
+    *,
+    samples: int,
+    confidence: float,
+    seed: Seed,
+    groups: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Share of heads whose two offsets are the same, against permuted heads.
+
+    Parameters
+    ----------
+    predicted, found
+        [heads]: whole offsets.
+    samples, confidence, seed
+        Of the bootstrap over heads, and of the permutations.
+    groups
+        [heads]: model of each. Heads are resampled, and permuted, within their model.
+
+    Returns
+    -------
+    dict
+        ``share``: value, low and high. ``chance``: the same of the share after permutations; its
+        value is the exact mean, Σ_v n_predicted(v) n_found(v) / n² within a model. ``p``: share of
+        permutations, the identity among them, that agree as much or more.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a value is not finite, or there is no head.
+    """
+    predicted, found, groups = _checked(predicted, found, groups)
+    if len(predicted) == 0:
+        raise ValueError("there is no head")
+    generator = np.random.default_rng(seed)
+    equal = predicted == found  # [heads]
+    drawn = _resampled(groups, samples, generator)  # [samples, heads]
+    share = percentile_interval(equal.mean(), equal[drawn].mean(axis=1), confidence)
+    permuted, expected = np.zeros(samples), 0.0
+    for group in np.unique(groups):
+        inside = np.flatnonzero(groups == group)  # [heads of the model]
+        x, y = predicted[inside], found[inside]  # [heads of the model] each
+        order = generator.permuted(np.tile(np.arange(len(x)), (samples, 1)), axis=1)
+        permuted += (x == y[order]).sum(axis=1)
+        expected += (x[:, None] == y).mean(axis=1).sum()
+    counts = permuted.round()  # [samples]
+    return {
+        "share": share.as_json(),
+        "chance": percentile_interval(
+            expected / len(predicted), counts / len(predicted), confidence
+        ).as_json(),
+        "p": float((1 + np.sum(counts >= equal.sum())) / (1 + samples)),
+    }
+
+
+def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:
+    """[..., queries, 2 offsets + 1]: values at each offset of the queries that have all keys."""
+    tokens = values.shape[-1]
+    last = tokens if causal else tokens - offsets
+    if last <= offsets:
+        raise ValueError(f"{tokens} tokens are too few for offsets of {offsets}")
+    query = np.arange(offsets, last)[:, None]  # [queries, 1]
+    # Keys after the last one are masked for a causal head; their values are not used.
+    key = np.minimum(query + np.arange(-offsets, offsets + 1), tokens - 1)
+    found = values[..., query, key]
+    if causal:
+        found[..., offsets + 1 :] = 0
+    return found
+
+
+def _checked(
+    predicted: ArrayLike, found: ArrayLike, groups: ArrayLike | None
+) -> tuple[Floats, Floats, NDArray]:
+    predicted, found = np.asarray(predicted, np.float64), np.asarray(found, np.float64)
+    groups = np.zeros(len(predicted), np.int64) if groups is None else np.asarray(groups)
+    if predicted.ndim != 1 or not predicted.shape == found.shape == groups.shape:
+        raise ValueError(
+            f"shapes {predicted.shape}, {found.shape} and {groups.shape} of predicted and found "
+            f"values and groups are not the same [heads]"
+        )
+    if not (np.isfinite(predicted).all() and np.isfinite(found).all()):
+        raise ValueError("predicted and found values must be finite")
+    return predicted, found, groups
+
+
+def _resampled(
+    groups: NDArray,  # [heads]
+    samples: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Indices [samples, heads]: each head stands for a drawn one of its group."""
+    drawn = np.empty((samples, len(groups)), np.int64)
+    for group in np.unique(groups):
+        inside = np.flatnonzero(groups == group)  # [heads of the group]
+        drawn[:, inside] = inside[generator.integers(len(inside), size=(samples, len(inside)))]
+    return drawn

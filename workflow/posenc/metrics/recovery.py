@@ -1,0 +1,86 @@
+"""What conditions cost and recover, all on the same resampled documents (rows A1, A4, A5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posenc.metrics.bootstrap import (
+    Estimate,
+    Seed,
+    percentile_interval,
+    ratio_replicates,
+)
+
+
+class PairedMeans:
+    """Means over tokens of several conditions, with replicates on the same resampled documents.
+
+    Any function of the means then has a paired interval: what is common to the conditions in a
+    resample cancels.
+
+    Parameters
+    ----------
+    sums
+        [documents, k]: sums over each document's tokens under k conditions, such as nll in nats.
+    tokens
+        [documents]: tokens of each document.
+    samples, confidence, seed
+        Of the percentile bootstrap over documents
+        (:func:`posenc.metrics.bootstrap.ratio_replicates`).
+
+    Raises
+    ------
+    ValueError
+        As :func:`posenc.metrics.bootstrap.ratio_replicates`.
+    """
+
+    def __init__(
+        self, sums: ArrayLike, tokens: ArrayLike, *, samples: int, confidence: float, seed: Seed
+    ) -> None:
+        sums, tokens = np.asarray(sums, np.float64), np.asarray(tokens, np.float64)
+        self.value: NDArray[np.float64] = sums.sum(axis=0) / tokens.sum()  # [k]
+        self.replicates = ratio_replicates(sums, tokens, samples, seed)  # [samples, k]
+        self.confidence = confidence
+
+    def of(self, function: Callable[..., NDArray[np.float64]], *columns: int) -> Estimate:
+        """A function of the means of some conditions, such as ``lambda a, b: a - b``."""
+        return percentile_interval(
+            function(*(self.value[column] for column in columns)),
+            function(*(self.replicates[:, column] for column in columns)),
+            self.confidence,
+        )
+
+
+def recovered(
+    condition: NDArray[np.float64], without: NDArray[np.float64], intact: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of the lost log-perplexity that a condition brings back.
+
+    Parameters
+    ----------
+    condition, without, intact
+        Mean nll in nats a token: of the condition, of the model without positions, of the intact
+        model.
+
+    Returns
+    -------
+    (without - condition) / (without - intact): 0 for the model without positions, 1 for the intact
+    one, above 1 for a condition that is better than it.
+
+    Examples
+    --------
+    >>> float(recovered(np.array(3.5), np.array(4.0), np.array(3.0)))
+    0.5
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (without - condition) / (without - intact)
+
+
+def recovered_perplexity(
+    condition: NDArray[np.float64], without: NDArray[np.float64], intact: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """As :func:`recovered`, of the perplexity instead of its logarithm."""
+    return recovered(np.exp(condition), np.exp(without), np.exp(intact))

@@ -1,0 +1,161 @@
+"""Affine maps by the fastest product at hand: the same function in fewer passes over memory."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.activations import GELUActivation, NewGELUActivation
+from transformers.pytorch_utils import Conv1D
+
+_FORMS = {"none": "", "gelu": "none", "gelu tanh": "tanh"}
+"""Activations, and what libraries call the form of GELU."""
+
+
+def affine(
+    x: Tensor,  # [..., inputs]
+    weight: Tensor,  # [outputs, inputs]
+    bias: Tensor | None = None,  # [outputs]
+    activation: str = "none",
+) -> Tensor:
+    """An affine map and the activation after it, as one call of oneDNN on a CPU.
+
+    PyTorch takes its float32 products from MKL, which is slow on processors of other makers: less
+    than half of oneDNN's rate was seen. The activation costs no pass over memory of its own. Where
+    that call cannot be used (a gradient, a GPU, mixed types), the library's functions are.
+
+    Parameters
+    ----------
+    x
+        [..., inputs].
+    weight
+        [outputs, inputs].
+    bias
+        [outputs], or None.
+    activation
+        ``none`` for the identity, ``gelu``, or ``gelu tanh`` for its tanh form (Hendrycks and
+        Gimpel 2016, section 2).
+
+    Returns
+    -------
+    [..., outputs].
+    """
+    name, form = activation.split()[0], _FORMS[activation]
+    if _has_one_call(x, weight):
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, name, [], form)
+    y = functional.linear(x, weight, bias)  # [..., outputs]
+    return y if name == "none" else functional.gelu(y, approximate=form)
+
+
+def _has_one_call(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and torch.backends.mkldnn.is_available()
+    )
+
+
+_PAGEOUT = 21  # Linux 5.4; Python has no name for it
+
+
+class Affine(nn.Module):
+    """:func:`affine` as a module, with the same parameters."""
+
+    def __init__(self, weight: nn.Parameter, bias: nn.Parameter | None, activation: str) -> None:
+        super().__init__()
+        self.weight, self.bias, self.activation = weight, bias, activation
+
+    def forward(self, x: Tensor) -> Tensor:  # [..., inputs] to [..., outputs]
+        return affine(x, self.weight, self.bias, self.activation)
+
+    def pack(self) -> None:
+        """Keep the weight in oneDNN's own layout; it can be neither read nor trained from then."""
+        packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.data)
+        del self.weight  # the name of a parameter, which a packed tensor cannot be
+        self.weight = packed
+
+
+def pack(model: nn.Module) -> nn.Module:
+    """Pack a ready model's weights on a CPU, but those that other modules read.
+
+    Products in bfloat16 are about a sixth faster so. The model is changed in place: what it
+    computes has no gradient from then.
+    """
+    if next(model.parameters()).device.type == "cpu" and torch.backends.mkldnn.is_available():
+        tables = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+        for module in model.modules():
+            if isinstance(module, Affine) and id(module.weight) not in tables:
+                module.pack()
+    return model
+
+
+def with_fast_activations(model: nn.Module) -> nn.Module:
+    """Replace the library's tanh form of GELU, eight operations, by PyTorch's one, for training.
+
+    It is the same function, up to rounding, and the same model once it is saved.
+    """
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, NewGELUActivation):
+                setattr(parent, name, nn.GELU(approximate="tanh"))
+    return model
+
+
+_ACTIVATIONS = {NewGELUActivation: "gelu tanh", GELUActivation: "gelu"}
+_PAIRS = {"c_fc": "act", "dense": "intermediate_act_fn"}
+"""Names of an affine map and of the activation after it, in GPT-2's and in BERT's blocks."""
+
+
+def ready(model: nn.Module) -> nn.Module:
+    """Let a model compute the same function in fewer and faster calls.
+
+    Affine maps, with the activation after them, become :class:`Affine`: GPT-2's activation is eight
+    operations in the library, each of which reads and writes the widest tensor of a block. The
+    results agree to float32 rounding. Weights are brought from the file that they lie in to memory.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`; it is changed in place.
+
+    Returns
+    -------
+    The model.
+    """
+    transposed = set()  # weights that the library keeps as [inputs, outputs]
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, (Conv1D, nn.Linear)):
+                activation = "none"
+                follows = _PAIRS.get(name, "")
+                if type(getattr(parent, follows, None)) in _ACTIVATIONS:
+                    activation = _ACTIVATIONS[type(getattr(parent, follows))]
+                    setattr(parent, follows, nn.Identity())
+                if isinstance(child, Conv1D):
+                    transposed.add(id(child.weight))
+                setattr(parent, name, Affine(child.weight, child.bias, activation))
+    for parameter in model.parameters():
+        _bring(parameter, id(parameter) in transposed)
+    return model
+
+
+def _bring(parameter: nn.Parameter, transposed: bool) -> None:
+    """Copy a parameter to memory of its own.
+
+    The loaded weights are a file that is mapped: its pages count as this process's memory once they
+    are read, so that every weight would be there twice until the last is copied.
+    """
+    mapped = parameter.data
+    data = mapped.T if transposed else mapped
+    parameter.data = data.clone(memory_format=torch.contiguous_format)
+    if mapped.device.type == "cpu" and mapped.nbytes >= mmap.PAGESIZE and sys.platform == "linux":
+        begin = -(-mapped.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = (mapped.data_ptr() + mapped.nbytes - begin) // mmap.PAGESIZE * mmap.PAGESIZE
+        # Advice only: pages that the kernel lets go are read again from the file where needed.
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), _PAGEOUT)

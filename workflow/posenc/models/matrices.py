@@ -1,0 +1,63 @@
+"""The ``matrices`` section: position embeddings that are of no model of the study."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from posenc.config.base import (
+    MAX_LENGTH,
+    Deviation,
+    Length,
+    Line,
+    Section,
+    Seed,
+    Sha256,
+    Width,
+)
+
+Rows = Annotated[Length, Field(ge=16, description="Positions.")]
+
+
+class PathMatrix(Section):
+    """A matrix of a file on this machine, [positions, d_model]."""
+
+    kind: Literal["path"]
+    path: Line
+    """A ``.safetensors`` or ``.npy`` file."""
+    sha256: Sha256
+    """Checksum of the file: what results depend on, wherever it lies."""
+    tensor: Line | None = None
+    """Name of the tensor, where a ``.safetensors`` file has more than one with two dimensions."""
+    first_row: Annotated[int, Field(ge=0, le=MAX_LENGTH)] = 0
+    """Row of the first position; those before it are for padding, as RoBERTa's first two."""
+
+    @field_validator("path")
+    @classmethod
+    def _check_suffix(cls, path: str) -> str:
+        if not path.endswith((".safetensors", ".npy")):
+            raise ValueError(f"{path!r} is neither a .safetensors nor a .npy file")
+        return path
+
+
+class SinusoidMatrix(Section):
+    """The sinusoids of Vaswani et al. (2017)."""
+
+    kind: Literal["sinusoid"]
+    rows: Rows
+    d_model: Annotated[Width, Field(ge=2, multiple_of=2)]
+
+
+class RandomMatrix(Section):
+    """Independent Gaussian entries with mean 0: what an embedding is before its training."""
+
+    kind: Literal["random"]
+    rows: Rows
+    d_model: Width
+    deviation: Deviation
+    """Standard deviation of the entries."""
+    seed: Seed
+
+
+Matrix = Annotated[PathMatrix | SinusoidMatrix | RandomMatrix, Field(discriminator="kind")]

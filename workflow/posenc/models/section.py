@@ -1,0 +1,176 @@
+"""The ``models`` section: where weights come from, or how a model is trained here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from posenc.config.base import (
+    Batch,
+    Decay,
+    Documents,
+    FirstSteps,
+    HeadCount,
+    Layers,
+    Length,
+    Line,
+    Rate,
+    Revision,
+    Section,
+    Seed,
+    Sha256,
+    Steps,
+    Vocabulary,
+    Width,
+    check_heads,
+)
+
+TokenizerFile = Literal["tokenizer.json", "vocab.json", "merges.txt"]
+OtherFile = Literal["config.json", "tokenizer.json", "vocab.json", "merges.txt"]
+
+
+class PackageSource(Section):
+    """Weights carried by an installed Python package."""
+
+    kind: Literal["package"]
+    package: Line
+    """Import name of the package; its ``get_model_path()`` gives the folder."""
+    sha256: Sha256
+    """Checksum of ``model.safetensors``."""
+    files: dict[OtherFile, Sha256]
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
+
+
+class HubSource(Section):
+    """A model of the Hugging Face hub at a pinned commit."""
+
+    kind: Literal["hub"]
+    id: Line
+    revision: Revision
+
+
+class PathSource(Section):
+    """A folder on this machine in the hub's format."""
+
+    kind: Literal["path"]
+    path: Line
+    sha256: Sha256
+    """Checksum of ``model.safetensors``."""
+    files: dict[OtherFile, Sha256]
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
+
+
+class TrainedTokenizer(Section):
+    """A byte-level byte-pair encoding learned from the training documents."""
+
+    kind: Literal["bpe"]
+    vocabulary_size: Annotated[Vocabulary, Field(ge=257)]
+    """Number of tokens: 256 bytes, the end-of-text token, and the merges."""
+
+
+class PathTokenizer(Section):
+    """A folder on this machine with ``vocab.json`` and ``merges.txt`` or ``tokenizer.json``."""
+
+    kind: Literal["path"]
+    path: Line
+    files: dict[TokenizerFile, Sha256]
+    """Checksums of the files that are read."""
+
+
+class Corpus(Section):
+    """What a trained model's tokenizer and training tokens depend on."""
+
+    tokenizer: Annotated[TrainedTokenizer | PathTokenizer, Field(discriminator="kind")]
+    split: Line
+    """Split of the training data set that is learned from."""
+    documents: Documents | None
+    """How many documents of the split, drawn at random; null for all."""
+    validation_share: Annotated[float, Field(gt=0, lt=0.5)]
+    """Share of those documents held out for the validation loss."""
+    seed: Seed
+    """Of the draw, the initial weights, and the order of the sequences."""
+
+
+class TrainSource(Corpus):
+    """A GPT-2-architecture decoder trained by the workflow (``studies.*.trained`` says on what)."""
+
+    kind: Literal["train"]
+    n_layers: Layers
+    d_model: Width
+    n_heads: HeadCount
+    n_positions: Annotated[Length, Field(ge=8)]
+    """Length of the table of position embeddings, and of the training sequences."""
+    positions: Literal["learned", "sinusoidal", "alibi", "rotary", "none"] = "learned"
+    """How positions come in (posenc.models.schemes). Conditions edit the table of a learned one;
+    the others are for ``studies.*.schemes``."""
+    steps: Steps
+    batch_sequences: Batch
+    learning_rate: Rate
+    warmup_steps: FirstSteps
+    weight_decay: Decay
+    precision: Literal["float32", "bfloat16"]
+    """bfloat16 computes the forward pass under autocast; the weights stay float32."""
+    checkpoint_steps: Steps
+    """A killed training goes on from its last checkpoint, written every so many steps."""
+    validate_steps: Steps
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> TrainSource:
+        check_heads(self.d_model, self.n_heads)
+        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+            raise ValueError(
+                f"positions 'rotary' turns pairs of features: d_model / n_heads is "
+                f"{self.d_model // self.n_heads}, which must be even"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"positions 'sinusoidal' needs an even d_model, not {self.d_model}")
+        return self
+
+
+Source = Annotated[
+    PackageSource | HubSource | PathSource | TrainSource, Field(discriminator="kind")
+]
+
+
+class Reading(Section):
+    """How a model reads text: what tokens and captures depend on, beside the model's files."""
+
+    family: Literal["bert", "roberta", "gpt2"]
+    max_tokens: Annotated[Length, Field(ge=4)]
+    """Documents are truncated to this many tokens, special tokens included."""
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether the model is a causal language model."""
+        return self.family == "gpt2"
+
+
+class Model(Reading):
+    """One model."""
+
+    source: Source
+
+    @property
+    def reading(self) -> Reading:
+        """The part that tokens and captures depend on."""
+        return Reading(family=self.family, max_tokens=self.max_tokens)
+
+    def steps(self) -> dict[str, Section]:
+        """The part of the section that each step reads, so that an edit reaches no other."""
+        if not isinstance(self.source, TrainSource):
+            return {"fetch": self}
+        corpus = Corpus(**{name: getattr(self.source, name) for name in Corpus.model_fields})
+        return {"train": self.source, "corpus": corpus}
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Model:
+        if isinstance(self.source, TrainSource):
+            if not self.is_decoder:
+                raise ValueError("source.kind 'train' makes a decoder: set family to 'gpt2'")
+            if self.max_tokens > self.source.n_positions:
+                raise ValueError(
+                    f"max_tokens {self.max_tokens} exceeds source.n_positions "
+                    f"{self.source.n_positions}"
+                )
+        return self

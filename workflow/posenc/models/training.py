@@ -1,0 +1,237 @@
+"""Training a GPT-2-architecture decoder: seeded, resumable, with a loss curve.
+
+A plain PyTorch loop rather than a trainer library: the order of the sequences is a function of
+the seed and the step alone, so a training that was killed goes on from its checkpoint with the
+very batches that it would have seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.artifacts.checkpoints import FILE, Checkpoint, to_stderr
+from posenc.config.optimization import Optimization
+from posenc.models.section import TrainSource
+
+
+class TrainingError(RuntimeError):
+    """A model cannot be trained from what there is."""
+
+    is_user_error = True
+
+
+def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Module:
+    """A freshly initialised decoder, determined by the seed.
+
+    Parameters
+    ----------
+    source
+        Sizes and seed.
+    vocabulary_size
+        Tokens of its tokenizer.
+    end_of_text
+        Id of the token that begins every document.
+    """
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from posenc.models.affine import with_fast_activations
+    from posenc.models.schemes import prepare
+
+    torch.manual_seed(source.seed)
+    config = GPT2Config(
+        vocab_size=vocabulary_size,
+        n_positions=source.n_positions,
+        n_embd=source.d_model,
+        n_layer=source.n_layers,
+        n_head=source.n_heads,
+        # Without dropout no random state has to survive a checkpoint.
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=end_of_text,
+        eos_token_id=end_of_text,
+        use_cache=False,
+    )
+    model = GPT2LMHeadModel(config)
+    prepare(model, source.positions)
+    return with_fast_activations(model)
+
+
+def sequences(documents: list[list[int]], n_positions: int) -> Tensor:
+    """Join documents, each with its end-of-text token first, and cut into sequences.
+
+    Parameters
+    ----------
+    documents
+        Token ids.
+    n_positions
+        Length of a sequence; what is left over at the end is dropped.
+
+    Returns
+    -------
+    Tensor
+        int64 [sequences, n_positions].
+
+    Raises
+    ------
+    TrainingError
+        If there are too few tokens for one sequence.
+    """
+    flat = np.concatenate([np.asarray(ids, dtype=np.int64) for ids in documents])  # [tokens]
+    count = len(flat) // n_positions
+    if count == 0:
+        raise TrainingError(
+            f"{len(flat)} tokens do not fill one sequence of n_positions = {n_positions}: "
+            f"take more documents, or a smaller n_positions"
+        )
+    return torch.from_numpy(flat[: count * n_positions].reshape(count, n_positions))
+
+
+def batch_rows(step: int, batch: int, count: int, seed: int) -> np.ndarray:
+    """Rows of the training sequences that a step learns from, int [batch].
+
+    Every sequence comes once an epoch, in an order that depends on seed and epoch only.
+    """
+    wanted = np.arange(step * batch, (step + 1) * batch)  # [batch]
+    rows = np.empty(batch, dtype=np.int64)
+    for epoch in np.unique(wanted // count):
+        order = np.random.default_rng([seed, int(epoch)]).permutation(count)
+        inside = wanted // count == epoch
+        rows[inside] = order[wanted[inside] % count]
+    return rows
+
+
+def learning_rate(step: int, source: TrainSource | Optimization) -> float:
+    """Linear warm-up, then a cosine to a tenth (Radford et al., 2018; Brown et al., 2020)."""
+    if step < source.warmup_steps:
+        return source.learning_rate * (step + 1) / source.warmup_steps
+    share = (step - source.warmup_steps) / max(1, source.steps - source.warmup_steps)
+    return source.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * share)))
+
+
+def mean_loss(model: nn.Module, rows: Tensor, source: TrainSource, device: str) -> float:
+    """Mean negative log-likelihood in nats over sequences, int64 [sequences, n_positions]."""
+    model.eval()
+    total, tokens = 0.0, 0
+    with torch.inference_mode():
+        for part in rows.split(source.batch_sequences):
+            loss = _loss(model, part.to(device), source, device)
+            total += float(loss) * part[:, 1:].numel()
+            tokens += part[:, 1:].numel()
+    model.train()
+    return total / tokens
+
+
+def _loss(model: nn.Module, batch: Tensor, source: TrainSource, device: str) -> Tensor:
+    with torch.autocast(device, torch.bfloat16, enabled=source.precision == "bfloat16"):
+        logits = model(batch[:, :-1]).logits  # [batch, n_positions - 1, vocabulary]
+    return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
+
+
+def optimizer_for(model: nn.Module, source: TrainSource | Optimization) -> torch.optim.Optimizer:
+    """AdamW over what is not frozen, with weight decay on matrices only."""
+    learned = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learned if p.dim() >= 2]
+    vectors = [p for p in learned if p.dim() < 2]
+    return torch.optim.AdamW(
+        [
+            {"params": matrices, "weight_decay": source.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        lr=source.learning_rate,
+        betas=(0.9, 0.95),
+    )
+
+
+def train(
+    model: nn.Module,
+    training: Tensor,  # [sequences, n_positions]
+    validation: Tensor,  # [sequences, n_positions]
+    source: TrainSource,
+    folder: Path,
+    identity: str,
+    device: str = "cpu",
+    report: Callable[[int, float], None] = lambda step, loss: None,
+    say: Callable[[str], None] = to_stderr,
+) -> list[dict[str, Any]]:
+    """Train a decoder, going on from a checkpoint where ``folder`` holds one.
+
+    Parameters
+    ----------
+    model
+        From :func:`build`; changed in place.
+    training, validation
+        From :func:`sequences`.
+    source
+        Steps, learning rate, precision, ...
+    folder
+        Where the checkpoint is kept between tries.
+    identity
+        Digest of everything that determines the result; a checkpoint of another is discarded.
+    device
+        ``cpu`` or ``cuda``.
+    report
+        Called after every step with the number of steps done and the loss in nats.
+    say
+        Receives one line when a checkpoint is found.
+
+    Returns
+    -------
+    list of dict
+        The loss curve: step, tokens, training_loss (mean since the last row), validation_loss.
+    """
+    model.to(device).train()
+    optimizer = optimizer_for(model, source)
+    checkpoint = Checkpoint(folder / FILE, identity, say)
+    step, recent, curve = _restore(checkpoint, model, optimizer)
+    while step < source.steps:
+        rows = batch_rows(step, source.batch_sequences, len(training), source.seed)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, source)
+        loss = _loss(model, training[torch.from_numpy(rows)].to(device), source, device)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        recent.append(float(loss.detach()))
+        report(step, recent[-1])
+        if step % source.validate_steps == 0 or step == source.steps:
+            curve.append(
+                {
+                    "step": step,
+                    "tokens": step * source.batch_sequences * source.n_positions,
+                    "training_loss": float(np.mean(recent)),
+                    "validation_loss": mean_loss(model, validation, source, device),
+                }
+            )
+            recent = []
+        if step % source.checkpoint_steps == 0 and step < source.steps:
+            checkpoint.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "step": step,
+                    "recent": recent,
+                    "curve": curve,
+                }
+            )
+    return curve
+
+
+def _restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[int, list[float], list[dict[str, Any]]]:
+    state = checkpoint.load()
+    if state is None:
+        return 0, [], []
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["step"], list(state["recent"]), list(state["curve"])

@@ -1,0 +1,97 @@
+"""A model's tensors by the names that its family gives them, read from its file without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.files import ArtifactError, read_json
+from posenc.models.files import CONFIG, WEIGHTS
+
+TABLES = {
+    "tokens": ("wte.weight", "embeddings.word_embeddings.weight"),
+    "positions": ("wpe.weight", "embeddings.position_embeddings.weight"),
+}
+"""Names of the embeddings in the weights, without a model's own prefix."""
+EMBEDDING_NORM = "embeddings.LayerNorm"
+_TOKEN_TYPES = "embeddings.token_type_embeddings.weight"
+_EPS = {
+    "bert": ("layer_norm_eps", 1e-12),
+    "roberta": ("layer_norm_eps", 1e-12),
+    "gpt2": ("layer_norm_epsilon", 1e-5),
+}
+"""Where a configuration says what is added to the variance, and what it is where it does not."""
+_SPELLINGS = {"weight": "gamma", "bias": "beta"}
+"""What older files call the parameters of a normalisation."""
+
+
+class Weights:
+    """The tensors and the configuration of a model.
+
+    Parameters
+    ----------
+    folder
+        With ``config.json`` and ``model.safetensors``.
+    family
+        ``bert``, ``roberta`` or ``gpt2``.
+    """
+
+    def __init__(self, folder: Path, family: str) -> None:
+        from safetensors import safe_open
+
+        self.folder, self.family = folder, family
+        self.path = folder / WEIGHTS
+        self.file = safe_open(self.path, "np")
+        self.keys = list(self.file.keys())
+        self.config = read_json(folder / CONFIG)
+
+    def tensor(self, name: str) -> NDArray[np.float32]:
+        """A tensor by its name, without a model's own prefix, and in either spelling.
+
+        Raises
+        ------
+        ArtifactError
+            If there is none, or more than one.
+        """
+        stem, _, kind = name.rpartition(".")
+        return self._only(f"tensors {name}", name, f"{stem}.{_SPELLINGS[kind]}")
+
+    def embeddings(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Token and position embeddings, [vocabulary, d_model] and [positions, d_model].
+
+        Raises
+        ------
+        ArtifactError
+            If the weights have none under a known name.
+        """
+        tokens, positions = (
+            self._only(f"tables of embeddings of {kind}", *names) for kind, names in TABLES.items()
+        )
+        # RoBERTa's first rows are for padding: its positions begin with row 2.
+        return tokens, positions[2 if self.family == "roberta" else 0 :]
+
+    def token_type(self) -> NDArray[np.float32] | float:
+        """The embedding of the only token type that is in use, [d_model]; 0 where there is none."""
+        return self.tensor(_TOKEN_TYPES)[0] if self._named(_TOKEN_TYPES) else 0.0
+
+    def norm(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Gain and bias of a normalisation, [d_model] each."""
+        return self.tensor(f"{name}.weight"), self.tensor(f"{name}.bias")
+
+    @property
+    def eps(self) -> float:
+        """What the normalisations add to the variance."""
+        key, default = _EPS[self.family]
+        return float(self.config.get(key, default))
+
+    def _only(self, what: str, *names: str) -> NDArray[np.float32]:
+        found = self._named(*names)
+        if len(found) != 1:
+            raise ArtifactError(f"{self.path} has {len(found)} {what}; fetch it again")
+        return self.file.get_tensor(found[0]).astype(np.float32)
+
+    def _named(self, *names: str) -> list[str]:
+        wanted = tuple(f".{name}" for name in names)
+        return [key for key in self.keys if f".{key}".endswith(wanted)]

@@ -1,1 +1,0 @@
-"""Small networks that experiments train."""

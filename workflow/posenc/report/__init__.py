@@ -1,0 +1,1 @@
+"""What readers get: numbers that know their place, tables, paper, slides, page."""

@@ -1,0 +1,189 @@
+"""The numbers that a study's record holds, against those that were just made.
+
+On another processor the last digits of a sum are others, and a training goes another way from
+there: the record says how much of a difference its own intervals allow.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posenc.artifacts.files import ArtifactError, read_json, write_text
+
+MADE = Path("data/numbers.json")
+RECORDS = Path("data/records")
+CPUINFO = Path("/proc/cpuinfo")
+FLAGS = ("avx2", "avx512f", "amx_tile")
+
+
+@dataclass
+class Comparison:
+    """Keys of numbers, by how the made one lies to the recorded one.
+
+    Attributes
+    ----------
+    agreeing
+        The same in all printed digits.
+    within
+        Another, within the recorded interval.
+    unbounded
+        Another, and the record has no interval; with the difference as a share of the larger one.
+    outside
+        Outside the recorded interval, another count, or run here and not there.
+    lacking
+        Recorded and not made.
+    new
+        Made and not recorded.
+    """
+
+    agreeing: list[str] = field(default_factory=list)
+    within: list[str] = field(default_factory=list)
+    unbounded: dict[str, float] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+
+
+def processor(cpuinfo: Path = CPUINFO) -> tuple[str, list[str]]:
+    """A processor's name and its instructions; nothing where the system does not list them."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    parts = (line.partition(":") for line in text.splitlines())
+    said = {name.strip(): value.strip() for name, _, value in parts}
+    return said.get("model name", ""), said.get("flags", "").split()
+
+
+def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
+    """What of a machine decides about last digits: processor, its instructions, threads, torch."""
+    name, flags = processor(cpuinfo)
+    return {
+        "processor": name or platform.processor() or platform.machine(),
+        "instructions": [flag for flag in FLAGS if flag in flags],
+        "processors": len(os.sched_getaffinity(0)),
+        "torch": importlib.metadata.version("torch"),
+    }
+
+
+def described(facts: Mapping[str, Any]) -> str:
+    """A machine in a line."""
+    instructions = ", ".join(facts["instructions"]) or "none of " + ", ".join(FLAGS)
+    return (
+        f"{facts['processor']} ({instructions}), {facts['processors']} processors,"
+        f" torch {facts['torch']}"
+    )
+
+
+def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
+    """Compare numbers by key.
+
+    Parameters
+    ----------
+    recorded, made
+        Under each key ``value`` and ``shown`` (how it is printed), ``low`` and ``high`` of an
+        estimate; or ``not_run``, the reason.
+    """
+    found = Comparison(new=sorted(made.keys() - recorded.keys()))
+    for key, old in sorted(recorded.items()):
+        now = made.get(key)
+        if now is None:
+            found.lacking.append(key)
+        elif old.get("shown", old) == now.get("shown", now):
+            found.agreeing.append(key)
+        elif "not_run" in old or "not_run" in now:
+            found.outside.append(key)
+        elif "low" in old:
+            inside = old["low"] <= now["value"] <= old["high"]
+            (found.within if inside else found.outside).append(key)
+        elif isinstance(old["value"], int) and isinstance(now["value"], int):
+            found.outside.append(key)
+        else:
+            largest = max(abs(old["value"]), abs(now["value"]))
+            found.unbounded[key] = abs(old["value"] - now["value"]) / largest
+    return found
+
+
+def written(entry: Mapping[str, Any]) -> str:
+    """A number with its interval, or why there is none."""
+    if "not_run" in entry:
+        return f"not run ({entry['not_run']})"
+    interval = f" [{entry['low']:.4g}, {entry['high']:.4g}]" if "low" in entry else ""
+    return f"{entry['shown']}{interval}"
+
+
+def record_of(study: str, records: Path = RECORDS) -> Path:
+    """Where the recorded numbers of a study are; git keeps them."""
+    return records / f"{study}.json"
+
+
+def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
+    """The recorded numbers of a study by key."""
+    return read_json(record_of(study, records))["numbers"]
+
+
+def keep(study: str, made: Path = MADE) -> bool:
+    """Make the numbers that were made the recorded ones.
+
+    Returns
+    -------
+    bool
+        Whether any is another than before.
+    """
+    path, numbers = record_of(study), read_json(made)
+    if path.exists() and recorded(study) == numbers:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A line a number, so that git shows what has changed.
+    lines = [f"  {json.dumps(key)}: {json.dumps(entry)}" for key, entry in numbers.items()]
+    head = f'{{\n "made_on": {json.dumps(machine())},\n "numbers": {{\n'
+    write_text(path, head + ",\n".join(lines) + "\n }\n}\n")
+    return True
+
+
+def report(study: str, made: Path = MADE) -> tuple[list[str], bool]:
+    """Compare a study's record with what was made.
+
+    Returns
+    -------
+    tuple
+        Lines to print, and whether every recorded number is as it should be.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no record, or nothing was made.
+    """
+    path = record_of(study)
+    for needed, way_out in (
+        (path, f"study {study!r} was never recorded: `posenc record` does it"),
+        (made, "run `snakemake` first"),
+    ):
+        if not needed.exists():
+            raise ArtifactError(f"{needed} does not exist: {way_out}")
+    record, now = read_json(path), read_json(made)
+    old, found = record["numbers"], compare(record["numbers"], now)
+    lines = [
+        f"recorded on {described(record['made_on'])}",
+        f"made on     {described(machine())}",
+        f"{len(old)} recorded numbers: {len(found.agreeing)} agree in all printed digits,"
+        f" {len(found.within)} lie within the recorded interval,"
+        f" {len(found.outside)} lie outside, {len(found.unbounded)} differ and have no interval,"
+        f" {len(found.lacking)} were not made here; {len(found.new)} are new",
+    ]
+    if found.unbounded:
+        key = max(found.unbounded, key=lambda one: found.unbounded[one])
+        lines.append(
+            f"no interval, the largest difference: {key}: {written(now[key])}, recorded"
+            f" {written(old[key])} ({100 * found.unbounded[key]:.2g} %)"
+        )
+    lines += [f"outside: {k}: {written(now[k])}, recorded {written(old[k])}" for k in found.outside]
+    lines += [f"not made here: {key}" for key in found.lacking]
+    return lines, not (found.outside or found.lacking)

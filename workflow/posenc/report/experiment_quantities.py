@@ -1,0 +1,279 @@
+"""Numbers of the experiments that train (A6, B5, D3, D5, E3), of scaling (D4) and of hard attention
+(E1, E2), by key.
+
+Keys are those of :mod:`posenc.report.quantities`: ``MODEL.downstream.sentiment.frozen.gain``,
+``MODEL.embedding_sums.both``, ``MODEL.DATASET.CONDITION.hard_attention.optimal``,
+``tokenizers.DATASET.none.bpe.bits_per_byte``, ``pretraining.effect.pretrained``,
+``memory_networks.order.end_to_end.1.words.error`` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from posenc.report.position_quantities import estimate
+from posenc.report.records import Entry, NotRun, Number
+
+Facts = dict[str, Entry]
+HARD_ATTENTION = (
+    "queries", "entropy", "uniform", "soft", "hard", "mean", "optimal", "mean_over_optimal",
+    "worse", "samples", "samples_optimal",
+)  # fmt: skip
+DOWNSTREAM = (
+    "seeds", "chance", *(f"documents.{name}" for name in ("training", "validation", "test")),
+    *(f"control.{method}.{key}" for method in ("frozen", "fine_tuned")
+      for key in ("accuracy", "p_value")),
+    *(f"{task}.{method}.{key}" for task in ("sentiment", "word_swap")
+      for method in ("frozen", "fine_tuned")
+      for key in ("gain", *(f"{positions}.{one}" for positions in ("intact", "zero")
+                            for one in ("accuracy", "accuracy_shuffled", "changed",
+                                        "order_sensitivity")))),
+)  # fmt: skip
+EMBEDDING_SUMS = ("both", "both_centred", "gaussian", "inner_product", "pairs", "rows", "needed")
+HALF = 0.5
+"""Mixing weight that the text speaks of."""
+
+
+def percent(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
+    """A share, or a difference of shares, in percent, as such numbers are published."""
+    found = estimate(value, reason)
+    if isinstance(found, NotRun):
+        return found
+    if found.low is None or found.high is None:
+        return Number(100 * found.value)
+    return Number(100 * found.value, 100 * found.low, 100 * found.high)
+
+
+def _at(entries: list[Mapping[str, Any]], key: str, value: Any) -> Mapping[str, Any]:
+    """The entry with a value of a key; the last where none has it."""
+    return next((one for one in entries if one[key] == value), entries[-1])
+
+
+def hard_attention(one: Mapping[str, Any]) -> Facts:
+    """Read-outs, and the variance of the gradient with each baseline against that with none."""
+    found: Facts = {"queries": Number(one["tokens"])}
+    for key in ("entropy", "uniform", "soft", "hard"):
+        found[key] = estimate(one[key])
+    none, mean, optimal = one["baselines"]
+    found["mean"], found["optimal"] = estimate(mean["ratio"]), estimate(optimal["ratio"])
+    found["mean_over_optimal"] = estimate(mean["over_optimal"])
+    found["worse"] = estimate(mean["worse"])
+    found["samples"] = estimate(none["samples_to_signal"])
+    found["samples_optimal"] = estimate(optimal["samples_to_signal"])
+    return found
+
+
+def embedding_sums(one: Mapping[str, Any]) -> Facts:
+    """How often both token embeddings of a sum are found, at the table's own width."""
+
+    def both(entries: list[Mapping[str, Any]], by: str = "cosine") -> Entry:
+        return estimate(_at(entries[-1]["weights"], "weight", HALF)[by]["both"])
+
+    return {
+        "both": both(one["model"]),
+        "both_centred": both(one["centred"]),
+        "gaussian": both(one["gaussian"]),
+        "inner_product": both(one["model"], "inner_product"),
+        "pairs": Number(one["pairs"]),
+        "rows": Number(one["rows"]),
+        "needed": Number(_at(one["needed_dimensions"], "weight", HALF)["dimensions"]),
+    }
+
+
+def downstream(one: Mapping[str, Any]) -> Facts:
+    """Accuracies, what positions gain, and the control."""
+    found: Facts = {
+        **dict.fromkeys(DOWNSTREAM, NotRun("the experiment has no such task")),
+        "seeds": Number(len(one["seeds"])),
+        "chance": percent(one["chance"]),
+        **{f"documents.{key}": Number(value) for key, value in one["documents"].items()},
+    }
+    for entry in one["results"]:
+        place = f"{entry['task']}.{entry['method']}.{entry['positions']}"
+        for key in ("accuracy", "accuracy_shuffled", "changed"):
+            found[f"{place}.{key}"] = percent(entry[key])
+        sensitivity = entry["order_sensitivity"]
+        measured = sensitivity["status"] == "measured"
+        found[f"{place}.order_sensitivity"] = estimate(
+            sensitivity if measured else None, sensitivity["reason"] or ""
+        )
+    for entry in one["gains"]:
+        found[f"{entry['task']}.{entry['method']}.gain"] = percent(entry["gain"])
+    for entry in one["control"]:
+        found[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
+        found[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])
+    return found
+
+
+def superposition(one: Mapping[str, Any]) -> Facts:
+    """Recall of both images at equal weights, and how far networks are from additive."""
+    found: Facts = {
+        "seeds": Number(len(one["seeds"])),
+        "chance": percent(one["chance"]["both"]),
+        "pairs": Number(one["images"]["pairs"]),
+        "affine_gap": Number(one["affine_gap"]),
+        "published": percent(one["published"]["both"]),
+    }
+    for entry in one["classifiers"]:
+        place, name = _at(entry["mixtures"], "weight", HALF), entry["name"]
+        found[f"{name}.accuracy"] = percent(entry["accuracy"])
+        found[f"{name}.both"] = percent(place["inputs"]["both"])
+        found[f"{name}.outputs"] = percent(place["outputs"]["both"])
+        found[f"{name}.gap"] = estimate(list(place["gap"].values())[-1])
+        found[f"{name}.numbers"] = Number(entry["numbers"])
+    place = _at(one["differences"], "weight", HALF)
+    for key in ("logistic_regression", "outputs"):
+        found[f"difference.{key}"] = percent(place[key])
+    pretrained = one["pretrained"]
+    among = pretrained["among"][0]["both"] if pretrained["status"] == "measured" else None
+    found["resnet_50.both"] = percent(among, pretrained["reason"] or "")
+    return found
+
+
+def tokenizers(one: Mapping[str, Any]) -> Facts:
+    """Bits a byte of the original text, and facts, by data set, normalisation and kind."""
+    found: Facts = {"seeds": Number(len(one["seeds"]))}
+    for entry in one["tokenizers"]:
+        place = f"{entry['dataset']}.{entry['normalization']}.{entry['kind']}"
+        found[f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
+        found[f"{place}.bits_per_original_byte"] = estimate(
+            entry["bits_per_original_byte"]["total"]
+        )
+        found[f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
+        found[f"{place}.vocabulary"] = Number(entry["vocabulary"])
+        found[f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
+        found[f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
+        found[f"{place}.round_trip"] = Number(entry["round_trip"])
+    for entry in one["differences"]:
+        place = f"{entry['dataset']}.{entry['normalization']}.{entry['kind']}"
+        found[f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
+    for entry in one["normalizations"]:
+        place = f"{entry['dataset']}.NFKC.{entry['kind']}"
+        found[f"{place}.change"] = estimate(entry["bits_per_original_byte"])
+    return found
+
+
+def scaling(one: Mapping[str, Any]) -> Facts:
+    """Norm of the softmax's Jacobian and its largest probability, by d_k, raw and scaled."""
+    found: Facts = {"keys": Number(one["keys"]), "queries": Number(one["queries"])}
+    # The text speaks of a narrow head and of the widest.
+    places = {"narrow": 1 if len(one["dimensions"]) > 1 else 0, "wide": -1}
+    for name, place in places.items():
+        entry = one["dimensions"][place]
+        found[f"{name}.d_k"] = Number(entry["d_k"])
+        for kind in ("raw", "scaled"):
+            for key in ("variance", "largest", "frobenius"):
+                found[f"{name}.{kind}.{key}"] = estimate(entry[kind][key])
+            found[f"{name}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
+    return found
+
+
+def cell_name(entry: Mapping[str, Any]) -> str:
+    """``pretrained.auxiliary.transformer`` and so on."""
+    return ".".join(
+        (
+            "pretrained" if entry["pretrained"] else "new",
+            "auxiliary" if entry["auxiliary"] else "plain",
+            entry["architecture"],
+        )
+    )
+
+
+def pretraining(one: Mapping[str, Any]) -> Facts:
+    """Accuracy of each cell, effects, and layers transferred."""
+    found: Facts = {
+        "seeds": Number(len(one["seeds"])),
+        "chance": percent(one["chance"]),
+        "auxiliary_weight": Number(one["auxiliary_weight"]),
+        "difference": percent(one["parameters"]["relative_difference"]),
+    }
+    for name in ("transformer", "lstm"):
+        found[f"parameters.{name}"] = Number(one["parameters"][name])
+    for entry in one["language_models"]:
+        place = f"language_model.{entry['architecture']}"
+        for key in ("perplexity", "bits_per_byte"):
+            found[f"{place}.{key}"] = estimate(entry["test"][key])
+    for entry in one["cells"]:
+        found[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
+    for entry in one["effects"]:
+        found[f"effect.{entry['factor']}"] = percent(entry["average"])
+        # The first setting has all else that GPT-1 has: the published ablation.
+        found[f"ablation.{entry['factor']}"] = percent(entry["settings"][0]["difference"])
+    for entry in one["transfer"]:
+        found[f"transfer.{entry['layers']}"] = percent(entry["gain"])
+    found["transfer.all"] = percent(one["transfer"][-1]["gain"])
+    found["transfer.embeddings"] = percent(one["transfer"][0]["gain"])
+    return found
+
+
+def network_name(entry: Mapping[str, Any]) -> str:
+    """``end_to_end.3.words``: network, hops where it has any, and whether it sees word order."""
+    parts = [entry["network"]]
+    if entry["network"] == "end_to_end":
+        parts.append(str(entry["hops"]))
+    if entry["positions"] is not None:
+        parts.append("words" if entry["positions"] else "bag")
+    return ".".join(parts)
+
+
+def memory_networks(one: Mapping[str, Any]) -> Facts:
+    """Test errors by task and network."""
+    found: Facts = {
+        "seeds": Number(len(one["seeds"])),
+        "training_stories": Number(one["training_stories"]),
+        "test_stories": Number(one["test_stories"]),
+    }
+    for entry in one["tasks"]:
+        for key, value in entry["guess"].items():
+            found[f"{entry['task']}.guess.{key}"] = percent(value)
+    for entry in one["cells"]:
+        found[f"{entry['task']}.{network_name(entry)}.error"] = percent(entry["error"])
+    for key, entries in one["differences"].items():
+        for entry in entries:
+            found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)
+    return found
+
+
+OF_RUNS = {"hard_attention": (hard_attention, HARD_ATTENTION)}
+OF_MODELS = {
+    "embedding_sums": ("embedding_sums", embedding_sums, EMBEDDING_SUMS),
+    "downstream": ("downstream", downstream, DOWNSTREAM),
+}
+"""As in :mod:`posenc.report.position_quantities`."""
+OF_STUDIES: dict[str, Callable[[Mapping[str, Any]], Facts]] = {
+    "superposition": superposition,
+    "tokenizers": tokenizers,
+    "scaling": scaling,
+    "pretraining": pretraining,
+    "memory_networks": memory_networks,
+}
+
+
+def collect(
+    study: Mapping[str, Any], measurements: Sequence[Mapping[str, Any]], reviews: str | None
+) -> Facts:
+    """Numbers of what a study has once, by key.
+
+    Parameters
+    ----------
+    study
+        What data/config/study.json holds.
+    measurements
+        Its measurements.
+    reviews
+        The data set that documents call so; ``japanese`` is the first that experiments alone read.
+    """
+    roles = dict(zip(study["study"]["corpora"][:1], ["japanese"], strict=False))
+    roles |= {} if reviews is None else {reviews: "reviews"}
+    numbers: Facts = {}
+    for one in measurements:
+        kind = one["measurement"]
+        if kind not in OF_STUDIES:
+            continue
+        for key, entry in OF_STUDIES[kind](one).items():
+            numbers[f"{kind}.{key}"] = entry
+            first, _, rest = key.partition(".")
+            if kind == "tokenizers" and first in roles:
+                numbers[f"{kind}.{roles[first]}.{rest}"] = entry
+    return numbers

@@ -1,0 +1,389 @@
+"""The report page: results at a glance, every figure with its numbers, in one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import io
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image
+
+from posenc.measurements.results import Results
+from posenc.report import quantities as keys
+from posenc.report.page_rows import ALL_DECODERS, LONG, MissingError, Row, place_of
+from posenc.report.quantities import decimals_of, written
+from posenc.report.records import Entry, NotRun, Number
+from posenc.report.words import ALT, HEADLINES, NARROW
+from posenc.store.precision import note, precisions
+
+MOST_BYTES = 5_000_000
+"""The page is to be smaller; a larger one is made, and the step says so."""
+PIXELS = 1.4
+"""Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page: its name, section and caption, its picture, and what it is made of."""
+
+    name: str
+    category: str
+    caption: str
+    png: bytes
+    inputs: tuple[str, ...]
+
+
+def environment() -> Environment:
+    """Jinja for HTML: what is inserted is escaped, and an undefined name is an error."""
+    return Environment(
+        loader=PackageLoader("posenc.report"), undefined=StrictUndefined, autoescape=True,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+def display(name: str) -> str:
+    """The name of params.yaml as it is shown: underscores are spaces."""
+    return name.replace("_", " ")
+
+
+def typographic(text: str) -> str:
+    """A number in digits, with a minus sign and a power of ten."""
+    digits, _, exponent = text.replace("-", "−").partition("e")
+    if not exponent:
+        return digits
+    return f"{digits} × 10{str(int(exponent.replace('−', '-'))).translate(RAISED)}"
+
+
+def shown(entry: Number) -> dict[str, str]:
+    """A number as it is shown, in the digits of the documents, and its interval."""
+    decimals = decimals_of(entry)
+    ends = {"low": entry.low, "high": entry.high}
+    return {
+        "value": typographic(written(entry.value, decimals)),
+        **{
+            name: "" if end is None else typographic(written(end, decimals))
+            for name, end in ends.items()
+        },
+    }
+
+
+def embedded(png: bytes) -> dict[str, Any]:
+    """A picture as a data URI, without loss in a smaller format, and its size on the page."""
+    with Image.open(io.BytesIO(png)) as picture:
+        made = io.BytesIO()
+        opaque = Image.new("RGB", picture.size, "white")
+        opaque.paste(picture, mask=picture.getchannel("A") if picture.mode == "RGBA" else None)
+        opaque.save(made, format="WEBP", lossless=True, quality=80, method=4)
+    text = base64.b64encode(made.getvalue()).decode()
+    return {
+        "uri": f"data:image/webp;base64,{text}",
+        "width": round(picture.size[0] / PIXELS),
+        "height": round(picture.size[1] / PIXELS),
+    }
+
+
+def headlines(results: Results, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The numbers that open the page.
+
+    Raises
+    ------
+    MissingError
+        If a number that a headline names is not there.
+    """
+    study = results.study
+    by_name = {row.name: row for row in rows}
+    roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
+
+    def find(key: str) -> tuple[Entry, tuple[str, ...]]:
+        place = place_of(key, study)
+        if place is None:
+            lacking = [role for role in key.split(".") if role in roles and roles[role] is None]
+            return NotRun(f"no {lacking[0]} in this study"), ()
+        row = by_name.get(".".join(filter(None, place)))
+        if row is not None:
+            return row.entry, row.sources
+        if place[2] and place[2] not in study["conditions"]:
+            return NotRun(f"no condition {place[2]} in this study"), ()
+        if place[3] not in study["measured"]:
+            return NotRun(f"{display(place[3])} is not part of this study"), ()
+        raise MissingError(f"the page has no number {key}")
+
+    def inline(key: str) -> str:
+        entry, _ = find(key)
+        if isinstance(entry, NotRun):
+            return f"none ({entry.reason})"
+        number = shown(entry)
+        return number["value"] + (f" [{number['low']}, {number['high']}]" if number["low"] else "")
+
+    made = []
+    for headline in HEADLINES:
+        entry, sources = find(headline.key)
+        text = re.sub(r"\{\[(.+?)\]\}", lambda match: inline(match[1]), headline.text)
+        text = re.sub(
+            r"\{(\w+)\}",
+            lambda match: display(roles[match[1]]) if roles[match[1]] else f"no {match[1]}",
+            text,
+        )
+        made.append(
+            {
+                "title": headline.title, "key": headline.key, "text": text,
+                "number": shown(entry) if isinstance(entry, Number) else None,
+                "reason": entry.reason if isinstance(entry, NotRun) else None,
+                "sources": sources,
+            }
+        )  # fmt: skip
+    return made
+
+
+def table(rows: Iterable[Row], root: str) -> list[dict[str, Any]]:
+    """Rows as the template has them: what was not run takes one row a run and reason."""
+    made: list[dict[str, Any]] = []
+    absent: dict[tuple, dict[str, Any]] = {}
+    for row in rows:
+        names = [display(name) for name in (row.model, row.dataset, row.condition)]
+        source = "; ".join(os.path.relpath(path, root) for path in row.sources)
+        shared = {"names": names, "measurement": row.measurement, "source": source}
+        if isinstance(row.entry, Number):
+            raw = (row.entry.value, row.entry.low, row.entry.high)
+            made.append(
+                {
+                    **shared, "quantity": row.quantity, "label": row.label, "reason": None,
+                    "number": shown(row.entry),
+                    "raw": " ".join("" if value is None else repr(value) for value in raw),
+                }
+            )  # fmt: skip
+            continue
+        place = (*names, row.measurement, row.entry.reason)
+        if place not in absent:
+            absent[place] = {**shared, "quantity": row.quantity, "label": row.label, "raw": "",
+                             "reason": row.entry.reason, "count": 0}  # fmt: skip
+            made.append(absent[place])
+        absent[place]["count"] += 1
+    for one in absent.values():
+        if one["count"] > 1:
+            one["label"] = f"{display(one['measurement'])}, {one['count']} quantities"
+            one["quantity"] = "*"
+    return made
+
+
+def rows_behind(figure: Figure, rows: Iterable[Row]) -> list[Row]:
+    """The numbers of the measurements that a figure is made of, and that it is about."""
+    inputs, patterns = set(figure.inputs), NARROW.get(figure.name, ("*",))
+    return [
+        row
+        for row in rows
+        if inputs.intersection(row.sources)
+        and any(fnmatch.fnmatchcase(f"{row.measurement}.{row.quantity}", p) for p in patterns)
+    ]
+
+
+def not_run(rows: Iterable[Row], results: Results) -> list[dict[str, Any]]:
+    """What was not run and why: a row for each measurement and reason."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if isinstance(row.entry, NotRun):
+            place = (display(row.measurement), row.entry.reason)
+            counts[place] = counts.get(place, 0) + 1
+    # One line for all conditions that are not for a model.
+    merged: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for (what, reason), count in counts.items():
+        found = re.fullmatch(r"(\w+) is not for (\w+)", reason)
+        place = (what, f"not for {display(found[2])}") if found else (what, reason)
+        merged.setdefault(place, []).append((display(found[1]) if found else "", count))
+    made = [
+        {
+            "what": what,
+            "reason": ": ".join(filter(None, [reason, ", ".join(n for n, _ in each if n)])),
+            "count": sum(count for _, count in each),
+        }
+        for (what, reason), each in merged.items()
+    ]
+    lacking = [
+        {"what": "the text of the documents", "reason": reason, "count": None}
+        for reason in keys.missing_roles(results.study)
+    ]
+    return made + lacking
+
+
+def source_of(source: Mapping[str, Any]) -> str:
+    """Where weights or documents come from, in words."""
+    words = {
+        "train": "trained by the workflow",
+        "package": "package {package}",
+        "hub": "{id} of the hub",
+        "path": "local file",
+        "url": "published archive",
+        "sample": "generated, seed {seed}",
+    }
+    return words.get(source["kind"], source["kind"]).format(**source)
+
+
+def materials(results: Results) -> dict[str, list[dict[str, str]]]:
+    """Models and data sets of the study, in words."""
+    study = results.study
+    models = [
+        {
+            "name": display(name),
+            "text": f"{'decoder' if one['is_decoder'] else 'encoder'}, {one['family']} family, "
+            f"up to {one['max_tokens']} tokens; {source_of(one['source'])}",
+        }
+        for name, one in study["models"].items()
+    ]
+    models += [
+        {"name": display(name), "text": f"decoder, only probed; positions: {scheme}"}
+        for name, scheme in study["schemes"].items()
+    ]
+    datasets = [
+        {
+            "name": display(name),
+            "text": f"format of {one['format']}, split {one['evaluation']['split']}; "
+            f"{source_of(one['source'])}",
+        }
+        for name, one in study["datasets"].items()
+    ]
+    return {"models": models, "datasets": datasets}
+
+
+def published(results: Results, rows: Iterable[Row]) -> dict[str, Any]:
+    """Published values beside ours, and whether ours are of the same weights."""
+    by_name = {row.name: row for row in rows}
+    made = []
+    for value in results.published["values"].values():
+        theirs = {
+            "quantity": value["quantity"], "condition": value["condition"].replace("--", "–"),
+            "model": value["model"], "value": typographic(value["value"]),
+            "source": value["source"],
+        }  # fmt: skip
+        if not value["ours"]:
+            made.append({**theirs, "names": "", "number": None, "remark": "no such condition"})
+        for key in value["ours"]:
+            place = place_of(key, results.study)
+            row = None if place is None else by_name.get(".".join(filter(None, place)))
+            if row is None or isinstance(row.entry, NotRun):
+                reason = row.entry.reason if row else "not in this study"
+                made.append({**theirs, "names": "", "number": None, "remark": reason})
+                continue
+            of = (row.model, row.dataset, row.condition)
+            names = ", ".join(display(name) for name in of if name)
+            same = _weights(results, row.model) in value["weights"]
+            remark = "same model" if same else "another model"
+            number = shown(row.entry)
+            made.append({**theirs, "names": names, "number": number, "remark": remark})
+    sources = results.published["sources"].items()
+    return {"rows": made, "sources": [(name, source["title"]) for name, source in sources]}
+
+
+def _weights(results: Results, model: str) -> str:
+    """What published values call the same weights by; nothing where there is no such model."""
+    if model not in results.study["models"] and model not in results.study["matrices"]:
+        return ""
+    if model in results.study["matrices"]:
+        return f"matrix.{model}"
+    source = results.study["models"][model]["source"]
+    return source["id"] if source["kind"] == "hub" else ""
+
+
+def sections(
+    figures: Sequence[Figure], rows: Sequence[Row], root: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Figures by category, with their pictures and tables; and the numbers in none of these."""
+    categories: dict[str, list[Figure]] = {}
+    for figure in figures:
+        categories.setdefault(figure.category, []).append(figure)
+    left = {id(row): row for row in rows}
+    made, number = [], 0
+    for category, members in categories.items():
+        here = []
+        for number, figure in enumerate(members, start=number + 1):  # noqa: B020
+            behind = rows_behind(figure, rows)
+            for row in behind:
+                left.pop(id(row), None)
+            here.append(
+                {
+                    "name": figure.name, "number": number, "caption": figure.caption,
+                    "alt": ALT.get(figure.name, figure.caption), "picture": embedded(figure.png),
+                    "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
+                    "inputs": [os.path.relpath(path, root) for path in figure.inputs],
+                    "command": f"snakemake --cores 2 -- data/figures/{figure.name}.png",
+                }
+            )  # fmt: skip
+        made.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
+    return made, table(left.values(), root)
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def page(results: Results, rows: Sequence[Row], figures: Sequence[Figure], root: str) -> str:
+    """The text of report/index.html.
+
+    Parameters
+    ----------
+    results
+        All that is shown.
+    rows
+        Its numbers, from :func:`posenc.report.page_rows.rows_of`.
+    figures
+        In the order of the workflow.
+    root
+        Folder that the files of measurements are named from.
+
+    Returns
+    -------
+    str
+        One HTML file without any other: the same bytes for the same input.
+
+    Raises
+    ------
+    MissingError
+        If a headline's number is not there.
+    """
+    shown_sections, further = sections(figures, rows, root)
+    shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
+    precision = note(one for m in results.measurements for one in precisions(m))
+    found = [row for row in rows if isinstance(row.entry, Number)]
+    tables = [further, *(figure["rows"] for one in shown_sections for figure in one["figures"])]
+    listed = {
+        (*row["names"], row["measurement"], row["quantity"]) for rows_ in tables for row in rows_
+    }
+
+    def names(kind: str) -> list[str]:
+        return [display(n) for n in dict.fromkeys(getattr(row, kind) for row in rows) if n]
+
+    env = environment()
+    style, script = (env.loader.get_source(env, f"page.{kind}")[0] for kind in ("css", "js"))
+    return env.get_template("page.html.jinja").render(
+        style=style,
+        script=script,
+        study=results.study["study"],
+        materials=materials(results),
+        digest=results.study["parameters"],
+        root=root,
+        confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
+        precision=precision,
+        headlines=headlines(results, rows),
+        sections=shown_sections,
+        further=further,
+        not_run=not_run(rows, results),
+        published=published(results, rows),
+        filters={
+            "Models": names("model"),
+            "Data sets": names("dataset"),
+            "Conditions": names("condition"),
+        },
+        all_decoders=display(ALL_DECODERS),
+        long=LONG,
+        counts={
+            "numbers": len(found),
+            "files": len({path for row in rows for path in row.sources}),
+            "rows": len(listed),
+        },
+    )

@@ -1,0 +1,372 @@
+"""Numbers of what position embeddings are (B) and of relative attention (C), by key.
+
+Keys are those of :mod:`posenc.report.quantities`: ``MODEL.positions.mae`` and
+``matrix.NAME.positions.mae``,
+``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
+``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
+``MODEL.DATASET.layer_norm.variation``, ``lags.DATASET.peak`` and so on.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from posenc.report.records import Entry, NotRun, Number
+
+REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
+POSITIONS = (
+    *REGRESSION, *(f"{name}_control" for name in REGRESSION),
+    "toeplitz", "first_4", "first_12", "rows", "d_model",
+)  # fmt: skip
+LEVELS = ("exact", "weak", "strong")
+READBACK = (
+    *(f"{place}.{level}" for place in ("before", "after") for level in LEVELS),
+    *(f"alone.{what}" for what in ("token", "position")),
+    "noise.weak", "noise.strong", "margin", "pairs", "searched", "angle", "angle_random",
+)  # fmt: skip
+PLACES = ("embedding", "best", "last")
+PROBES = (
+    *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order", "order_relu")),
+    "chance", "control", "control_order",
+)  # fmt: skip
+SCHEMES = (*PROBES, "validation_loss")
+COMPONENTS = (
+    *(f"{place}.correlation" for place in PLACES), "shuffled", "principal", "independent",
+)  # fmt: skip
+BANDS = ("low", "middle", "high")
+SPECTRA = (
+    *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
+    *(f"without.{band}" for band in BANDS), "uniform", "locked",
+)  # fmt: skip
+LAYER_NORM = (
+    "variation", "position_share", "between.embedding", "between.last", "shuffled",
+)  # fmt: skip
+STRONGEST = ("previous", "self", "next", "first")
+HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
+RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
+LAGS = ("peak", "profile_mean", "agreement", "agreement_chance", "heads")
+RANDOM_CAUSAL = tuple(
+    f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
+)
+
+
+def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
+    """A number of a measurement, with its interval where it has one."""
+    if value is None:
+        return NotRun(reason)
+    if isinstance(value, Mapping):
+        return Number(value["value"], value["low"], value["high"])
+    return Number(value)
+
+
+def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
+    found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
+
+
+def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What a table of position embeddings is, and what is read off it."""
+    found: dict[str, Entry] = {}
+    regression = one["regression"]
+    for suffix, part in (("", regression), ("_control", regression["control"])):
+        for name, key in (("mae", "absolute"), ("order_error", "relative")):
+            value = part[key]
+            found[f"{name}{suffix}"] = Number(value["mean"])
+            found[f"{name}_sd{suffix}"] = Number(value["sd"])
+    found["toeplitz"] = estimate(one["toeplitz_share"]["gram"], "all rows are orthogonal")
+    for key in ("first_4", "first_12"):
+        found[key] = Number(100 * one["pca"][key])  # percent, as it is published
+    for key in ("rows", "d_model"):
+        found[key] = Number(one["shape"][key])
+    return found
+
+
+def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Share of pairs that are read back: without noise, and at two levels of it."""
+    found: dict[str, Entry] = {}
+    count = len(one["before"])
+    places = dict(zip(LEVELS, (0, count // 2, count - 1), strict=True))
+    for name in ("before", "after"):
+        for level, place in places.items():
+            found[f"{name}.{level}"] = estimate(one[name][place]["joint"]["both"])
+    for what in ("token", "position"):
+        found[f"alone.{what}"] = estimate(one["before"][0]["alone"][what])
+    for level in LEVELS[1:]:
+        noise = one["before"][places[level]]["noise"]
+        found[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
+    found["margin"] = Number(one["before"][0]["margin"]["least"])
+    found["pairs"], found["searched"] = Number(one["pairs"]), Number(one["pairs_searched"])
+    for key, name in (("angle", "angles"), ("angle_random", "random")):
+        found[key] = Number(math.degrees(statistics.median(one["subspaces"][name])))
+    return found
+
+
+def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Errors of the probes at the embedding, at the layer where the linear one is best, and last.
+
+    ``order`` is of the linear probe. Controls are linear probes of shuffled labels, at the
+    embedding.
+    """
+    layers = one["layers"]
+    best = min(layers, key=lambda layer: layer["position"]["ridge"]["value"])
+    found: dict[str, Entry] = {}
+    for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True):
+        for kind in ("ridge", "relu"):
+            found[f"{place}.{kind}"] = estimate(layer["position"][kind])
+        found[f"{place}.order"] = estimate(layer["order"]["logistic"])
+        found[f"{place}.order_relu"] = estimate(layer["order"]["relu"])
+    found["chance"] = estimate(one["chance"]["position"])
+    found["control"] = estimate(layers[0]["position"]["ridge_control"])
+    found["control_order"] = estimate(layers[0]["order"]["logistic_control"])
+    return found
+
+
+def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Probes of a decoder that was trained with another scheme, and what it was trained to."""
+    loss = Number(one["training"]["final_validation_loss"])
+    return {**probes(one), "validation_loss": loss}
+
+
+def components(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """First canonical correlation with position; largest position shares at its best layer."""
+    layers = one["layers"]
+    best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
+    found = {
+        f"{place}.correlation": estimate(layer["canonical"]["held_out"][0])
+        for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True)
+    }
+    found["shuffled"] = estimate(best["canonical"]["shuffled"][0])
+    for kind in ("principal", "independent"):
+        found[kind] = Number(max(best[kind]["position_share"]))
+    return found
+
+
+def spectra(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Shares of power by band, and what losing a band does, in the second layer.
+
+    Bands between the lowest and the highest count as the middle one.
+    """
+    found: dict[str, Entry] = {}
+    last = len(one["bands"]) - 2
+    places = dict(zip(BANDS, (0, min(1, last), last), strict=True))
+    for quantity in ("hidden_states", "keys"):
+        shares = one["quantities"][quantity]["band_shares"]
+        layer = min(1, len(shares) - 1)
+        for band, place in places.items():
+            found[f"{quantity}.{band}"] = estimate(shares[layer][place])
+    locked = one["quantities"]["keys"]["locked"]
+    found["locked"] = Number(max(locked[0][1:]))
+    passed = one["band_pass"]
+    for band, place in places.items():
+        found[f"without.{band}"] = (
+            NotRun(passed["reason"])
+            if passed["status"] != "measured"
+            else estimate(passed["left_out"][min(1, len(passed["left_out"]) - 1)][place])
+        )
+    found["uniform"] = (
+        NotRun(passed["reason"])
+        if passed["status"] != "measured"
+        else estimate(passed["uniform"][min(1, len(passed["uniform"]) - 1)])
+    )
+    return found
+
+
+def layer_norm(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """The first normalisation, and what position has of the variance at both ends."""
+    first, states = one["norms"][0], one["states"]
+    return {
+        "variation": estimate(first["scale"]["variation"]),
+        "position_share": estimate(first["shares"]["position"]),
+        "between.embedding": estimate(states[0]["between_positions"]),
+        "between.last": estimate(states[-1]["between_positions"]),
+        "shuffled": estimate(states[0]["shuffled"]),
+    }
+
+
+def heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Mass of the heads that look most at one place, and which heads they are."""
+    found: dict[str, Entry] = {}
+    for name in STRONGEST:
+        value = one["strongest"][name]
+        if name == "next" and one["is_causal"]:
+            why = NotRun("a causal head sees no next token")
+            found |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
+            continue
+        found[name] = estimate(value)
+        for part in ("layer", "head"):
+            found[f"{name}.{part}"] = Number(value[part])
+    return found
+
+
+def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Errors of the identities on real weights, and the rotation of the null space."""
+    turned = one["null_rotation"] or {}
+    return {
+        "scores": Number(one["residuals"]["scores"]),
+        "trace": Number(one["residuals"]["trace"]),
+        **{
+            f"null_{name}": estimate(turned.get(key), "there is no null space to turn")
+            for name, key in (("weights", "weights"), ("spectra", "null_spectra"))
+        },
+    }
+
+
+def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
+    """Agreement of predicted and found offsets over heads."""
+    peak, mean = comparison["results"]["peak"], comparison["results"]["profile_mean"]
+    return {
+        "peak": estimate(peak["spearman"], peak["reason"] or ""),
+        "profile_mean": estimate(mean["spearman"], mean["reason"] or ""),
+        "agreement": estimate(peak["agreement"]["share"]),
+        "agreement_chance": estimate(peak["agreement"]["chance"]),
+        "heads": Number(comparison["heads"]),
+    }
+
+
+def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Exponents of the variance by position, of the first and the last layer."""
+    found: dict[str, Entry] = {}
+    layers = one["variants"][0]["layers"]
+    for name, layer in (("first", layers[0]), ("last", layers[-1])):
+        _spread(found, f"{name}.exponent", layer["exponent"])
+    return found
+
+
+Facts = Callable[[Mapping[str, Any]], dict[str, Entry]]
+OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
+    "probes": (probes, PROBES),
+    "components": (components, COMPONENTS),
+    "spectra": (spectra, SPECTRA),
+    "heads": (heads, HEADS),
+}
+"""Numbers of runs: how a measurement is read, and the names of what it then has."""
+OF_MODELS: dict[str, tuple[str, Facts, tuple[str, ...]]] = {
+    "position_embeddings": ("positions", positions, POSITIONS),
+    "readback": ("readback", readback, READBACK),
+    "relative_attention": ("relative", relative, RELATIVE),
+}
+
+
+def facts_of(one: Mapping[str, Any], read: Facts, names: Sequence[str]) -> dict[str, Entry]:
+    """The numbers of a measurement; ``NotRun`` where it was not run."""
+    if one["status"] != "measured":
+        return dict.fromkeys(names, NotRun(one["reason"]))
+    return read(one)
+
+
+def collect(
+    study: Mapping[str, Any],
+    measurements: Sequence[Mapping[str, Any]],
+    cells: Iterator[tuple[str, str | None, str | None, str | None]],
+    models: Iterator[tuple[str, str | None]],
+    datasets: Iterator[tuple[str, str | None]],
+    conditions: Sequence[str],
+    of_runs: Mapping[str, tuple[Facts, tuple[str, ...]]],
+    of_models: Mapping[str, tuple[str, Facts, tuple[str, ...]]],
+) -> dict[str, Entry]:
+    """All these numbers of a study by key.
+
+    Parameters
+    ----------
+    study
+        What data/config/study.json holds.
+    measurements
+        Its measurements.
+    cells, models, datasets
+        Keys, what they stand for and, for cells, why there is nothing; from
+        ``posenc.report.quantities``.
+    conditions
+        Those with activations, and those that documents speak of.
+    of_runs, of_models
+        Measurements as in :data:`OF_RUNS` and :data:`OF_MODELS`.
+    """
+    by_run: dict[tuple, Mapping[str, Any]] = {}
+    for one in measurements:
+        run = one["run"]
+        by_run[(one["measurement"], run.get("model"), run.get("dataset"), run.get("condition"))] = (
+            one
+        )
+        if one["measurement"] in of_models and "model" in run:
+            # It may name the data set that the experiment was on.
+            by_run[(one["measurement"], run["model"], None, None)] = one
+    numbers: dict[str, Entry] = {}
+
+    def put(prefix: str, why: str | None, key: tuple, read: Facts, names: Sequence[str]) -> None:
+        found = by_run.get(key)
+        if why is not None:
+            entries: dict[str, Entry] = dict.fromkeys(names, NotRun(why))
+        else:
+            entries = {} if found is None else facts_of(found, read, names)
+        numbers.update({f"{prefix}.{name}": entry for name, entry in entries.items()})
+
+    joined = by_run.get(("lags", None, None, None))
+    for cell, model, dataset, reason in cells:
+        if (reason is not None and "lags" in study["measured"]) or joined is not None:
+            found = compared(joined, [model], dataset, reason)
+            numbers |= {f"{cell}.lags.{key}": entry for key, entry in found.items()}
+        if "layer_norm" in study["measured"]:
+            key = ("layer_norm", model, dataset, None)
+            put(f"{cell}.layer_norm", reason, key, layer_norm, LAYER_NORM)
+        for condition in conditions:
+            lacking = condition not in study["study"]["conditions"]
+            why = reason or (f"no condition {condition} in this study" if lacking else None)
+            for kind, (read, names) in of_runs.items():
+                key = (kind, model, dataset, condition)
+                put(f"{cell}.{condition}.{kind}", why, key, read, names)
+    for model_key, model in models:
+        why = f"no {model_key} in this study" if model is None else None
+        for kind, (prefix, read, names) in of_models.items():
+            put(f"{model_key}.{prefix}", why, (kind, model, None, None), read, names)
+    tables = {one["run"]["matrix"]: one for one in measurements if "matrix" in one["run"]}
+    spoken = ["sinusoid", "gaussian"] if "position_embeddings" in study["measured"] else []
+    for name in dict.fromkeys([*study["matrices"], *spoken]):
+        why = None if name in study["matrices"] else f"no matrix {name} in this study"
+        entries = {} if name not in tables else facts_of(tables[name], positions, POSITIONS)
+        if why:
+            entries = dict.fromkeys(POSITIONS, NotRun(why))
+        for key, entry in entries.items():
+            numbers[f"matrix.{name}.positions.{key}"] = entry
+    numbers |= _study_wide(study, by_run, datasets)
+    for key in by_run:
+        kind, *run = key
+        if kind == "scheme_probes":
+            put(".".join([*run, kind]), None, key, schemes, SCHEMES)
+    return numbers
+
+
+def _study_wide(
+    study: Mapping[str, Any],
+    by_run: Mapping[tuple, Mapping[str, Any]],
+    datasets: Iterator[tuple[str, str | None]],
+) -> dict[str, Entry]:
+    numbers: dict[str, Entry] = {}
+    law = by_run.get(("random_causal", None, None, None))
+    if law is not None:
+        found = facts_of(law, random_causal, RANDOM_CAUSAL)
+        numbers |= {f"random_causal.{key}": entry for key, entry in found.items()}
+    joined = by_run.get(("lags", None, None, None))
+    for dataset_key, dataset in datasets if joined is not None else ():
+        reason = f"no {dataset_key} in this study" if dataset is None else None
+        found = compared(joined, study["study"]["models"], dataset, reason)
+        numbers |= {f"lags.{dataset_key}.{key}": entry for key, entry in found.items()}
+    return numbers
+
+
+def compared(
+    joined: Mapping[str, Any] | None,
+    models: Sequence[str | None],
+    dataset: str | None,
+    reason: str | None,
+) -> dict[str, Entry]:
+    """Predicted against found offsets, over the heads of some models together."""
+    if reason is None and joined["status"] != "measured":
+        reason = joined["reason"]
+    if reason is not None:
+        return dict.fromkeys(LAGS, NotRun(reason))
+    for comparison in joined["comparisons"]:
+        run = comparison["run"]
+        if run["dataset"] == dataset and sorted(run["models"]) == sorted(models):
+            return lags(comparison)
+    return dict.fromkeys(LAGS, NotRun("no heads to compare"))

@@ -1,0 +1,1 @@
+"""Tables of the documents, as LaTeX and for the page."""

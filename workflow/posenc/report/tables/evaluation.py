@@ -1,0 +1,345 @@
+"""Rows of the tables of evaluated conditions, norms, reference levels and real versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from posenc.conditions.groups import GROUPS, group_of, grouped
+from posenc.measurements.results import Results
+from posenc.report import quantities as keys
+from posenc.report.quantities import Entry, NotRun, Number
+from posenc.report.tables.cells import (
+    column,
+    display,
+    escape,
+    interval,
+    intervals,
+    number,
+    shared_decimals,
+)
+
+
+def _headline(results: Results) -> list[Mapping[str, Any]]:
+    """Measured conditions of the first decoder, a data set each."""
+    model = keys.model_roles(results.study)["decoder"]
+    return [one for one in results.of("conditions") if one["run"]["model"] == model]
+
+
+def _lacking(results: Results) -> str:
+    """Why there is no decoder to speak of."""
+    reasons = [one["reason"] for one in _headline(results) if one["reason"]]
+    return escape("; ".join(dict.fromkeys(reasons)) or "no decoder in this study")
+
+
+def _number(entry: Entry | None) -> Number | None:
+    return entry if isinstance(entry, Number) else None
+
+
+def _columns(
+    entries: Sequence[Entry | None], decimals: int | None = None, with_interval: bool = True
+) -> tuple[list[list[str]], str]:
+    """A column of numbers and, beside it, one of their intervals; the format of the first."""
+    found = [_number(entry) for entry in entries]
+    cells, form = column(found, decimals)
+    return [cells, intervals(found, decimals)] if with_interval else [cells], form
+
+
+def _transposed(columns: Iterable[Sequence[str]]) -> list[list[str]]:
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def conditions_table(results: Results) -> dict[str, Any]:
+    """All conditions of the first decoder: perplexity, change of loss, recovered share."""
+    runs = _headline(results)
+    specs = results.study["conditions"]
+    blocks = {"": [keys.INTACT], **grouped(specs)}
+    facts = [keys.condition_facts(run) for run in runs]
+    named = {group: [n for n in names if any(n in f for f in facts)]
+             for group, names in blocks.items()}  # fmt: skip
+    order = [name for names in named.values() for name in names]
+    columns, formats = [[display(name) for name in order]], []
+    for found in facts:
+        here = [found.get(name, {}) for name in order]
+        changes = [None if n == keys.INTACT else e.get("delta_nll")
+                   for n, e in zip(order, here, strict=True)]  # fmt: skip
+        decimals = shared_decimals(map(_number, changes), most=3)
+        shares = [None if n in (keys.INTACT, "zero") else e.get("recovered")
+                  for n, e in zip(order, here, strict=True)]  # fmt: skip
+        made = [
+            _columns([entry.get("perplexity") for entry in here]),
+            _columns(changes, decimals),
+            _columns(shares, 3, with_interval=False),
+        ]
+        columns += [cells for cells_here, _ in made for cells in cells_here]
+        formats.append([form for _, form in made])
+    rows = iter(_transposed(columns))
+    return {
+        "datasets": [display(run["run"]["dataset"]) for run in runs],
+        "formats": formats,
+        "blocks": [
+            {"title": GROUPS.get(group, ""), "rows": [next(rows) for _ in names]}
+            for group, names in named.items()
+            if names
+        ],
+        "reason": None if runs else _lacking(results),
+    }
+
+
+def _learned(results: Results, name: str) -> str:
+    """What the first decoder's mask of a condition was learned with, in a few words."""
+    spec = results.study["conditions"][name]
+    sections = [spec.get("position"), spec.get("mask", {}).get("profile")]
+    masks = [s["mask"] for s in sections if isinstance(s, Mapping) and s["kind"] == "learned"]
+    if not masks:
+        return "--"
+    learned = {mask["mask"]: mask for run in _headline(results) for mask in run["masks"]}
+    method = results.study["masks"][masks[0]]["method"]
+    facts = keys.mask_facts(learned[masks[0]]) if masks[0] in learned else {}
+    if method == "slope" and isinstance(facts.get("slope"), Number):
+        return f"slope {number(facts['slope'])}"
+    if isinstance(facts.get("parameters"), Number):
+        return f"{number(facts['parameters'])} parameters"
+    return {"distilled": "averages"}.get(method, method)
+
+
+def recovery_table(results: Results) -> dict[str, Any]:
+    """Share of the lost log-perplexity that masks recover, by data set and decoder."""
+    study = results.study["study"]
+    decoders = [name for name in study["models"] if results.study["models"][name]["is_decoder"]]
+    found = {
+        (one["run"]["model"], one["run"]["dataset"]): keys.condition_facts(one)
+        for one in results.of("conditions")
+    }
+    specs = results.study["conditions"]
+    names = [
+        name for name, spec in specs.items() if group_of(spec) == "learned" or _row(spec) == "alibi"
+    ]
+    blocks, whole = [], []
+    for dataset in study["datasets"]:
+        places = [found.get((model, dataset), {}) for model in decoders]
+        shares = [[place.get(name, {}).get("recovered") for place in places] for name in names]
+        kept = [(n, s) for n, s in zip(names, shares, strict=True) if any(map(_number, s))]
+        lost = [s for row in shares for s in row if isinstance(s, NotRun)]
+        reason = escape(lost[0].reason) if lost else "no mask in this study"
+        blocks.append((dataset, len(kept), None if kept else reason))
+        whole += kept
+    columns, formats = (
+        [[display(n) for n, _ in whole], [_learned(results, n) for n, _ in whole]],
+        [],
+    )
+    for place in range(len(decoders)):
+        cells, form = _columns([shares[place] for _, shares in whole], 3)
+        columns += cells
+        formats.append(form)
+    if len(decoders) > 1:
+        spreads = [keys.spread([s for s in shares if s is not None]) for _, shares in whole]
+        for key in ("mean", "sd"):
+            cells, form = _columns([spread[key] for spread in spreads], 3, with_interval=False)
+            columns += cells
+            formats.append(form)
+    rows = iter(_transposed(columns))
+    return {
+        "decoders": [display(name) for name in decoders],
+        "formats": formats,
+        "blocks": [
+            {
+                "title": display(dataset),
+                "reason": reason,
+                "rows": [next(rows) for _ in range(count)],
+            }
+            for dataset, count, reason in blocks
+        ],
+        "reason": None if decoders else _lacking(results),
+    }
+
+
+def _row(spec: Mapping[str, Any]) -> str | None:
+    """The row of the table of semantics that a condition belongs to."""
+    mask = spec.get("mask")
+    if mask is None:
+        return "single_token" if spec.get("segments") == 1 else None
+    profile = mask["profile"]["kind"]
+    if mask["semantics"] == "additive":
+        return "alibi" if profile == "alibi" else None
+    if profile != "linear":
+        return None
+    return "per_query" if mask.get("span") == "query" else mask["semantics"]
+
+
+def ranges(versions: Mapping[str, Any], semantics: str) -> list[dict[str, str]]:
+    """Where real versions of the library did with GPT-2 what a semantics says.
+
+    Parameters
+    ----------
+    versions : mapping
+        docs/mask-versions.json.
+    semantics : str
+        Its name.
+
+    Returns
+    -------
+    list of dict
+        ``implementation``, ``first`` and ``last`` version of each unbroken range: of the linear
+        mask, or of the four-dimensional one for the semantics that only it reaches.
+    """
+    run = [one for one in versions["versions"] if one["status"] == "run"]
+    mask = "4-D log" if semantics == "log_mask" else "linear 0.1"
+    implementations = dict.fromkeys(
+        case["implementation"]
+        for one in run
+        for case in one["cases"]
+        if case["model"] == "gpt2" and "output_attentions" not in case["implementation"]
+    )
+    found = []
+    for implementation in implementations:
+        is_open = False
+        for one in run:
+            cases = [
+                case
+                for case in one["cases"]
+                if (case["model"], case["implementation"], case["mask"])
+                == ("gpt2", implementation, mask)
+            ]
+            agrees = bool(cases) and all(semantics in case["agrees_with"] for case in cases)
+            if agrees and is_open:
+                found[-1]["last"] = one["version"]
+            elif agrees:
+                version = one["version"]
+                found.append({"implementation": implementation, "first": version, "last": version})
+            is_open = agrees
+    return found
+
+
+def semantics_table(results: Results) -> dict[str, Any]:
+    """What one mask means, where the library meant it, what is tested of it, and what it costs."""
+    dataset = keys.dataset_roles(results.study)["reviews"]
+    runs = [run for run in _headline(results) if run["run"]["dataset"] == dataset]
+    facts = keys.condition_facts(runs[0]) if runs else {}
+    rows: dict[str, str] = {}
+    for name, spec in results.study["conditions"].items():
+        row = _row(spec)
+        if row is not None and spec.get("position") == "zero" and row not in rows:
+            rows[row] = name
+    found = [facts.get(name, {}) for name in rows.values()]
+    values, form = column([_number(entry.get("perplexity")) for entry in found])
+    changes = [_number(entry.get("delta_nll_without")) for entry in found]
+    decimals = shared_decimals(changes, most=3)
+    differences, difference_form = column(changes, decimals)
+    return {
+        "rows": [
+            {
+                "key": row,
+                "name": display(name),
+                "ranges": [
+                    {key: escape(value) for key, value in one.items()}
+                    for one in ranges(results.versions, row)
+                ],
+                "cells": [
+                    value,
+                    difference,
+                    "--" if change is None else interval(change, decimals),
+                ],
+            }
+            for (row, name), value, difference, change in zip(
+                rows.items(), values, differences, changes, strict=True
+            )
+        ],
+        "formats": [form, difference_form],
+        "reason": None if facts else _lacking(results),
+    }
+
+
+def anisotropy_table(results: Results) -> dict[str, Any]:
+    """What the cosine of the last hidden state is without what all tokens share."""
+    runs = [
+        run for run in results.of("similarity")
+        if run["run"]["condition"] != keys.INTACT and run["status"] == "measured"
+    ]  # fmt: skip
+    found = [keys.facts(run) for run in runs]
+    columns = [[display(run["run"][part]) for run in runs]
+               for part in ("model", "dataset", "condition")]  # fmt: skip
+    formats = []
+    for name in ("cosine", "rescaled", "centred", "standardised", "cka", "retrieval"):
+        entries = [one[f"last.{name}"] for one in found]
+        with_interval = name in ("centred", "standardised", "retrieval")
+        cells, form = _columns(entries, 3, with_interval)
+        columns += cells
+        formats.append(form)
+    return {"rows": _transposed(columns), "formats": formats}
+
+
+def norms_table(results: Results) -> dict[str, Any]:
+    """How much of the position norms tell, and what it costs to take them away."""
+    runs = results.of("norms")
+    facts = {
+        (one["run"]["model"], one["run"]["dataset"]): keys.condition_facts(one)
+        for one in results.of("conditions")
+    }
+    columns = [[display(run["run"][part]) for run in runs] for part in ("model", "dataset")]
+    formats = []
+    for key in keys.NORMS:
+        cells, form = column([_number(keys.norm_facts(run).get(key)) for run in runs], 2)
+        columns.append(cells)
+        formats.append(form)
+    for condition in ("unit_norm", "scaled"):
+        here = [facts.get((run["run"]["model"], run["run"]["dataset"]), {}) for run in runs]
+        here = [one.get(condition, {}) for one in here]
+        cells, form = _columns([one.get("last.cosine") for one in here], 3, with_interval=False)
+        columns += cells
+        formats.append(form)
+        cells, form = _columns([one.get("delta_nll") for one in here], 3)
+        columns += cells
+        formats.append(form)
+    return {"rows": _transposed(columns), "formats": formats}
+
+
+def _level(level: Mapping[str, Any]) -> dict[str, Number]:
+    """Perplexity and bits per byte of a reference level; what is exact has no interval."""
+    perplexity = Number(**level["perplexity"])
+    if perplexity.high - perplexity.low < 1e-9 * perplexity.value:
+        perplexity = Number(perplexity.value)
+    return {"perplexity": perplexity, "bits_per_byte": Number(**level["bits_per_byte"])}
+
+
+def reference_table(results: Results) -> dict[str, Any]:
+    """Perplexity of the first decoder beside that of models without a network."""
+    model = keys.model_roles(results.study)["decoder"]
+    runs = [one for one in results.of("reference") if one["run"]["model"] == model]
+    levels = {
+        run["run"]["dataset"]: {level["level"]: level for level in run["levels"]} for run in runs
+    }
+    found = {run["run"]["dataset"]: keys.condition_facts(run) for run in _headline(results)}
+    shown = list(dict.fromkeys(name for here in levels.values() for name in here))
+    conditions = [keys.INTACT, "zero"] if found else []
+    columns, formats = [[*map(escape, shown), *map(display, conditions)]], []
+    for dataset in levels:
+        entries = []
+        for name in shown:
+            level = levels[dataset].get(name)
+            entries.append({} if level is None else _level(level))
+        entries += [found.get(dataset, {}).get(name, {}) for name in conditions]
+        perplexities, form = _columns([entry.get("perplexity") for entry in entries])
+        bits, bits_form = _columns([e.get("bits_per_byte") for e in entries], 3, False)
+        columns += [*perplexities, *bits]
+        formats.append([form, bits_form])
+    rows = _transposed(columns) if runs else []
+    reasons = dict.fromkeys(run["reason"] for run in runs if run["reason"])
+    return {
+        "datasets": [display(dataset) for dataset in levels],
+        "formats": formats,
+        "levels": rows[: len(shown)],
+        "conditions": rows[len(shown) :],
+        "model": display(model) if model else "",
+        "reason": escape("; ".join(reasons)) if runs else _lacking(results),
+    }
+
+
+TABLES = {
+    "conditions": conditions_table,
+    "recovery": recovery_table,
+    "semantics": semantics_table,
+    "anisotropy": anisotropy_table,
+    "norms": norms_table,
+    "reference": reference_table,
+}

@@ -1,0 +1,449 @@
+"""What the documents and DVC read of the measurements: numbers, tables, metrics and plots."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from posenc.figures.catalogue import FIGURES, TABLE_MEASUREMENTS
+from posenc.measurements.results import Results
+from posenc.report import position_quantities as position_numbers
+from posenc.report import quantities as keys
+from posenc.report import sources
+from posenc.report.quantities import Entry, NotRun, Number
+from posenc.report.tables import (
+    evaluation as evaluation_tables,
+)
+from posenc.report.tables import (
+    experiments as experiment_tables,
+)
+from posenc.report.tables import (
+    positions as position_tables,
+)
+from posenc.report.tables.cells import (
+    column,
+    display,
+    escape,
+    interval,
+    intervals,
+    number,
+    shared_decimals,
+)
+from posenc.store.precision import note, precisions
+from posenc.study.latex import FALLBACK
+
+
+def environment() -> Environment:
+    """Jinja with delimiters that LaTeX does not use; an undefined name is an error."""
+    return Environment(
+        loader=PackageLoader("posenc.report"), undefined=StrictUndefined, autoescape=False,
+        block_start_string="<%", block_end_string="%>", variable_start_string="<<",
+        variable_end_string=">>", comment_start_string="<#", comment_end_string="#>",
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+def definition(key: str, entry: Entry) -> str:
+    """The line of numbers.tex that defines a key."""
+    if isinstance(entry, NotRun):
+        return rf"\posencnotrun{{{key}}}{{{escape(entry.reason)}}}"
+    if entry.low is None:
+        return rf"\posencvalue{{{key}}}{{{number(entry)}}}{{{entry.value!r}}}{{{entry.value!r}}}"
+    return (
+        rf"\posencestimate{{{key}}}{{{number(entry)}}}{{{interval(entry)}}}"
+        rf"{{{entry.low!r}}}{{{entry.high!r}}}"
+    )
+
+
+def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
+    """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles."""
+    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
+    aliases = {role for role, name in roles.items() if role != name}
+    found: dict[str, dict[str, Any]] = {}
+    for key, entry in keys.collect(results.study, results.measurements, results.trainings).items():
+        if aliases.intersection(key.split(".")[:2]):
+            continue
+        if isinstance(entry, NotRun):
+            found[key] = {"not_run": entry.reason}
+            continue
+        shown = keys.written(entry.value, keys.decimals_of(entry))
+        found[key] = {"value": entry.value, "shown": shown}
+        if entry.low is not None:
+            found[key] |= {"low": entry.low, "high": entry.high}
+    return found
+
+
+def weights(results: Results, model: str) -> str:
+    """Where a model's weights come from."""
+    source = results.study["models"][model]["source"]
+    if source["kind"] == "train":
+        return f"trained here on {display(results.study['study']['trained'][model])}"
+    named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
+    return f"{source['kind']}: {escape(source[named])}"
+
+
+def studied(results: Results) -> dict[str, str]:
+    """The names and words of the study, as LaTeX."""
+    study = results.study["study"]
+    shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
+    words = {
+        "name": display(study["name"]),
+        "parameters": results.study["parameters"][:12],
+        "title": escape(study["title"]),
+        "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
+    }
+    for kind in ("models", "datasets", "conditions", "evaluated"):
+        words[kind] = ", ".join(map(display, study[kind]))
+    words["calibration"] = display(study["calibration"])
+    for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):
+        for role, name in roles.items():
+            lacking = rf"\notrunreason{{no {role} in this study}}"
+            words[role] = lacking if name is None else display(name)
+            if role in ("encoder", "decoder"):
+                words[f"{role}.weights"] = lacking if name is None else weights(results, name)
+    return words
+
+
+def numbers_tex(results: Results) -> str:
+    """The text of paper/generated/numbers.tex."""
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    published = [
+        (key, rf"\num{{{value['value']}}}", value["value"])
+        for key, value in sorted(results.published["values"].items())
+    ]
+    origins = [
+        (key, found)
+        for key, entry in sorted(numbers.items())
+        if isinstance(entry, Number) and (found := sources.source_of(results.study, key))
+    ]
+    precision = note(one for m in results.measurements for one in precisions(m))
+    return (
+        environment()
+        .get_template("numbers.tex.jinja")
+        .render(
+            fonts=FALLBACK,
+            precision=escape(precision.capitalize()) if precision else None,
+            lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
+            studied=sorted(studied(results).items()),
+            published=published,
+            numbers=[definition(key, entry) for key, entry in sorted(numbers.items())],
+            origins=origins,
+            sources=[
+                (one, ", ".join(map(display, one.run))) for one in sorted({s for _, s in origins})
+            ],
+            tables=[
+                (name, [_below(one.path) for one in sources.sources_of_table(results, name)])
+                for name in TABLE_MEASUREMENTS
+                if not lacking(results, name)
+            ],
+            figures=[
+                (name, escape(question), ", ".join(map(_folder, kinds)))
+                for name, (question, kinds) in FIGURES.items()
+                if name in results.study["figures"]
+            ],
+        )
+    )
+
+
+def _below(path: str) -> str:
+    """A measurement's path below the folder of the study's measurements."""
+    return path.partition("/measurements/")[2]
+
+
+def _folder(kind: str) -> str:
+    """Where the files of a kind of measurement lie, below the study's folder."""
+    return kind if kind == "training" else f"measurements/{kind}"
+
+
+def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
+    """Split runs into the measured ones, and one row for each model and reason of the others."""
+    measured = [run for run in runs if run["status"] == "measured"]
+    others = [run for run in runs if run["status"] != "measured"]
+    reasons = dict.fromkeys((run["run"]["model"], run["reason"]) for run in others)
+    return measured, [
+        {"names": [display(model), "--", "--"], "reason": escape(reason), "cells": []}
+        for model, reason in reasons
+    ]
+
+
+def _names(run: Mapping[str, Any]) -> list[str]:
+    return [display(run["run"][part]) for part in ("model", "dataset", "condition")]
+
+
+def similarity_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of token cosines, without the intact model's."""
+    runs = [
+        run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
+    ]  # fmt: skip
+    measured, others = _rows(runs)
+    found = [keys.facts(run) for run in measured]
+    tokens, form = column([one["tokens"] for one in found])
+    names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
+    decimals = shared_decimals([one[name] for one in found for name in names], most=4)
+    columns, forms = [tokens], []
+    for name in names:
+        entries = [one[name] for one in found]
+        cells, form_here = column(entries, decimals)
+        columns.append(cells)
+        forms.append(form_here)
+        if name.endswith("cosine"):
+            columns.append(intervals(entries, decimals))
+    # A sign in one column leaves room for it in all, so that they look alike.
+    formats = {"tokens": form, "cosine": min(forms, default="1.4")}
+    rows = [
+        {"names": _names(run), "reason": None, "cells": cells}
+        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
+    ]
+    return {"rows": rows + others, "formats": formats}
+
+
+def perplexity_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of perplexities; models without a head say so."""
+    measured, others = _rows(results.of("perplexity"))
+    found = [keys.facts(run) for run in measured]
+    # The change against itself is zero by definition.
+    changes = [
+        None if run["run"]["condition"] == keys.INTACT else one["delta_nll"]
+        for run, one in zip(measured, found, strict=True)
+    ]
+    series = {
+        "tokens": ([one["tokens"] for one in found], None),
+        "perplexity": ([one["perplexity"] for one in found], None),
+        "delta": (changes, 3),
+        "bits": ([one["bits_per_byte"] for one in found], 3),
+        "share": ([one["worse_than_uniform"] for one in found], 4),
+        "mean": ([one["sequence.mean"] for one in found], None),
+        "median": ([one["sequence.median"] for one in found], None),
+    }
+    columns, formats = [], {}
+    for name, (entries, most) in series.items():
+        decimals = None if most is None else shared_decimals(entries, most)
+        cells, formats[name] = column(entries, decimals)
+        columns.append(cells)
+        if name in ("perplexity", "delta"):
+            columns.append(intervals(entries, decimals))
+    rows = [
+        {"names": _names(run), "reason": None, "cells": cells}
+        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
+    ]
+    return {"rows": rows + others, "formats": formats}
+
+
+def published_positions_table(results: Results) -> dict[str, Any]:
+    """Published values of tables of position embeddings beside ours."""
+    return published_table(results, "positions")
+
+
+def published_experiments_table(results: Results) -> dict[str, Any]:
+    """Published values of trained networks beside ours."""
+    return published_table(results, "experiments")
+
+
+def published_table(results: Results, table: str = "results") -> dict[str, Any]:
+    """Published values beside ours; it says where our model is another one.
+
+    Parameters
+    ----------
+    results : Results
+        All that is typeset.
+    table : str
+        Which of the published values; those that name no table are in ``results``.
+    """
+    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
+    rows = []
+    for key, value in results.published["values"].items():
+        if value.get("table", "results") != table:
+            continue
+        theirs = [rf"\word{{{escape(value['quantity'])}}}"]
+        theirs += [escape(value[part]) for part in ("condition", "model")]
+        theirs.append(rf"\published{{{key}}}")
+        if not value["ours"]:
+            empty = ["--"] * 3
+            rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
+        for ours in value["ours"]:
+            if sources.measurement_of(results.study, ours) not in results.study["measured"]:
+                remark = r"\word{not part of this study}"
+                rows.append([*theirs, *["--"] * 3, r"\notrunmark", remark])
+                theirs = [""] * 4
+                continue
+            model, *others = _whose(ours, roles)
+            if isinstance(numbers[ours], NotRun):
+                comparison = escape(numbers[ours].reason)
+            else:
+                same = _weights_id(results, model) in value["weights"]
+                comparison = r"\word{same model}" if same else r"\word{other model}"
+                comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
+            names = [display(name) if name else "--" for name in (model, *others)]
+            rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
+            theirs = [""] * 4
+    return {"template": "published", "rows": rows}
+
+
+def _whose(key: str, roles: Mapping[str, str | None]) -> tuple[str | None, ...]:
+    """Model (or matrix), data set and condition of a key; None for what it has not."""
+    first, second, third = key.split(".")[:3]
+    if first in sources.OF_STUDIES:
+        return None, None, None
+    if first == "matrix":
+        return second, None, None
+    if second == "positions":  # of weights alone
+        return roles[first], None, None
+    return roles[first], roles[second], third
+
+
+def _weights_id(results: Results, model: str | None) -> str:
+    """What a published value names the same weights by; nothing else is called so."""
+    if model is None:
+        return ""
+    if model in results.study["matrices"]:
+        return f"matrix.{model}"
+    source = results.study["models"][model]["source"]
+    return source["id"] if source["kind"] == "hub" else ""
+
+
+def models_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of models."""
+    rows = []
+    for name in results.study["study"]["models"]:
+        model = results.study["models"][name]
+        runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
+        shapes = [run for run in runs if run["status"] == "measured"]
+        width = rf"\num{{{shapes[0]['d_model']}}}" if shapes else "--"
+        layers = rf"\num{{{len(shapes[0]['layers']) - 1}}}" if shapes else "--"
+        kind = "decoder" if model["is_decoder"] else "encoder"
+        tokens = rf"\num{{{model['max_tokens']}}}"
+        family = escape(model["family"])
+        rows.append([display(name), kind, family, width, layers, tokens, weights(results, name)])
+    return {"rows": rows}
+
+
+def datasets_table(results: Results) -> dict[str, Any]:
+    """Rows of the table of data sets, with the documents that were measured on."""
+    rows = []
+    for name in results.study["study"]["datasets"]:
+        dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
+        here = [run for run in results.of("similarity") if run["run"]["dataset"] == name]
+        counts = [run["documents"] for run in here if run["status"] == "measured"]
+        origin = {
+            "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
+            "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
+            "hub": lambda s: f"hub: {s['id']}",
+            "sample": lambda s: f"generated, seed {s['seed']}",
+        }[source["kind"]](source)
+        documents = rf"\num{{{max(counts)}}}" if any(counts) else "--"
+        split = escape(dataset["evaluation"]["split"])
+        rows.append([display(name), escape(dataset["format"]), split, documents, escape(origin)])
+    return {"rows": rows}
+
+
+TABLES = {
+    "models": models_table,
+    "datasets": datasets_table,
+    "similarity": similarity_table,
+    "perplexity": perplexity_table,
+    "published": published_table,
+    "published_positions": published_positions_table,
+    "published_experiments": published_experiments_table,
+    **evaluation_tables.TABLES,
+    **position_tables.TABLES,
+    **experiment_tables.TABLES,
+}
+
+
+def lacking(results: Results, table: str) -> list[str]:
+    """Measurements of a table that the study does not have."""
+    kinds = TABLE_MEASUREMENTS.get(table, [])
+    return [kind for kind in kinds if kind not in results.study["measured"]]
+
+
+def table_tex(results: Results, name: str) -> str:
+    """The text of paper/generated/tables/NAME.tex; it says so when it is not part of the study."""
+    if absent := lacking(results, name):
+        return rf"\notrunreason{{{escape(', '.join(absent))}: not part of this study}}%" + "\n"
+    content = TABLES[name](results)
+    return environment().get_template(f"{content.get('template', name)}.tex.jinja").render(content)
+
+
+def metrics(results: Results) -> dict[str, Any]:
+    """Headline numbers for ``dvc metrics``: by model, data set and condition; four digits."""
+    headline = {
+        "similarity": ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled"),
+        "perplexity": ("perplexity", "bits_per_byte", "delta_nll", "worse_than_uniform"),
+    }
+    found: dict[str, Any] = {}
+    for run in results.measurements:
+        if run["status"] != "measured" or run["measurement"] not in headline:
+            continue  # of others below, or of the paper alone
+        values = keys.facts(run)
+        model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
+        place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+        for key in headline[run["measurement"]]:
+            scope = place.setdefault(run["measurement"], {})
+            *outer, last = key.split(".")
+            for part in outer:
+                scope = scope.setdefault(part, {})
+            scope[last] = float(f"{values[key].value:.4g}")
+    for run in results.of("conditions"):
+        for condition, values in keys.condition_facts(run).items():
+            model, dataset = (run["run"][part] for part in ("model", "dataset"))
+            place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+            place["conditions"] = {
+                key: float(f"{values[key].value:.4g}")
+                for key in ("last.cosine", "perplexity", "recovered")
+                if isinstance(values[key], Number)
+            }
+    for run in results.of("position_embeddings"):
+        values = position_numbers.positions(run)
+        found.setdefault(run["subject"], {})["positions"] = {
+            key: float(f"{values[key].value:.4g}") for key in ("mae", "order_error")
+        }
+    for run in results.of("lags"):
+        for comparison in run.get("comparisons", []):
+            values = position_numbers.lags(comparison)
+            entry = values["profile_mean"]
+            if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
+                (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]
+                place = found.setdefault(model, {}).setdefault(dataset, {})
+                place["lags"] = {"profile_mean": float(f"{entry.value:.4g}")}
+    for training in results.trainings:
+        loss = float(f"{training['final_validation_loss']:.4g}")
+        found.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
+    return found
+
+
+def plots(results: Results) -> dict[str, str]:
+    """Tables for ``dvc plots`` as CSV, by file name: one of layers a run, one of perplexities."""
+    tables, perplexities = {}, []
+    for run in results.measurements:
+        if run["status"] != "measured" or run["measurement"] not in ("similarity", "perplexity"):
+            continue
+        names = [run["run"][part] for part in ("model", "dataset", "condition")]
+        if run["measurement"] == "similarity":
+            rows = []
+            for layer in run["layers"]:
+                cosine = layer["cosine"]
+                ends = [cosine["value"], cosine["low"], cosine["high"]]
+                rows.append([layer["layer"], *ends, layer["baseline"]["value"]])
+            header = ["layer", "cosine", "low", "high", "baseline"]
+            tables[f"layers/{'-'.join(names)}.csv"] = _csv(header, rows)
+        else:
+            estimate = run["perplexity"]
+            ends = [estimate["value"], estimate["low"], estimate["high"]]
+            perplexities.append([" ".join(names), *ends])
+    tables["perplexity.csv"] = _csv(["run", "perplexity", "low", "high"], perplexities)
+    return tables
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,382 @@
+"""The words of the report page: headlines, what quantities are called, what figures show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number that opens the page.
+
+    ``key`` is one of :mod:`posenc.report.quantities`. ``text`` says what it is and claims nothing
+    of its size, so that it holds for every study; ``{first}`` and so on are names of roles, and
+    ``{[KEY]}`` is another number.
+    """
+
+    title: str
+    key: str
+    text: str
+
+
+HEADLINES = (
+    Headline(
+        "Token cosine, encoder",
+        "encoder.reviews.zero.similarity.last.cosine",
+        "Mean cosine between the last hidden states of {encoder} without position embeddings and "
+        "the intact ones, on {reviews}; random token pairs of the intact model have "
+        "{[encoder.reviews.zero.similarity.last.baseline]}.",
+    ),
+    Headline(
+        "Token cosine, decoder",
+        "decoder.reviews.zero.similarity.last.cosine",
+        "Mean cosine between the last hidden states of {decoder} without position embeddings and "
+        "the intact ones, on {reviews}; random token pairs of the intact model have "
+        "{[decoder.reviews.zero.similarity.last.baseline]}.",
+    ),
+    Headline(
+        "Perplexity without positions",
+        "decoder.reviews.zero.perplexity.perplexity",
+        "Corpus perplexity of {decoder} on {reviews} when every position embedding is zero; "
+        "the intact model has {[decoder.reviews.intact.perplexity.perplexity]}.",
+    ),
+    Headline(
+        "Recovered by one slope",
+        "decoder.reviews.zero_slope.conditions.recovered",
+        "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of the distance "
+        "with one slope, chosen on other text, brings back: zero is the model without positions, "
+        "one the intact model.",
+    ),
+    Headline(
+        "Recovered by a fitted mask",
+        "decoder.reviews.fitted.conditions.recovered",
+        "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of a few "
+        "parameters a head brings back, fitted on other text with the model frozen.",
+    ),
+    Headline(
+        "Position, read by a line",
+        "encoder.reviews.intact.probes.embedding.ridge",
+        "Mean error, in tokens, of a linear probe that reads the position off the embeddings of "
+        "{encoder} on {reviews}; the best constant errs by "
+        "{[encoder.reviews.intact.probes.chance]}.",
+    ),
+    Headline(
+        "Read back from a sum",
+        "encoder.readback.before.exact",
+        "Share of random pairs of a token and a position that are found again from the sum of "
+        "their embeddings in {encoder}, without noise.",
+    ),
+    Headline(
+        "Offsets that weights predict",
+        "lags.reviews.profile_mean",
+        "Rank correlation, over the heads of all models, of the mean offset that weights and "
+        "positions alone predict with the one found on {reviews}.",
+    ),
+)
+
+PARTS = {
+    "embedding": "embedding",
+    "last": "last hidden state",
+    "best": "best layer",
+    "first": "first layer",
+    "documents": "documents",
+    "tokens": "tokens",
+    "bytes": "bytes of text",
+    "d_model": "width of hidden states",
+    "perplexity": "perplexity",
+    "nll_per_token": "loss (nats per token)",
+    "bits_per_byte": "bits per byte",
+    "delta_nll": "change of the loss against intact (nats per token)",
+    "cosine": "token cosine with intact",
+    "last_cosine": "last hidden state, token cosine with intact",
+    "recovered": "recovered share of the lost log-perplexity",
+    "recovered_perplexity": "recovered share of the lost perplexity",
+    "worse_than_uniform": "share of tokens predicted worse than by a uniform guess",
+    "delta_nll_without": "change of the loss against the model without positions (nats per token)",
+    "mean": "mean",
+    "sd": "standard deviation",
+    "least": "least",
+    "masks": "learned mask",
+    "sweep": "sweep",
+}
+"""Parts of quantities, as a reader knows them; what is missing is shown as it is."""
+WORDS: dict[str, dict[str, str]] = {
+    "similarity": {
+        "baseline": "cosine of random token pairs",
+        "rescaled": "rescaled similarity (random pairs at 0)",
+        "centred": "token cosine, mean subtracted",
+        "standardised": "token cosine, dimensions standardised",
+        "retrieval": "share of tokens found again",
+        "token_sd": "standard deviation of the cosine over tokens",
+        "cka": "linear CKA with intact",
+        "gaussian": "independent Gaussian vectors",
+        "sd": "standard deviation of their cosine",
+        "sample_tokens": "tokens in the sample",
+    },
+    "perplexity": {
+        "vocabulary_size": "size of the vocabulary",
+        "sequence": "perplexity of single documents",
+        "perplexity": "corpus perplexity",
+        "perplexity_ratio": "perplexity as a multiple of the intact one",
+    },
+    "conditions": {
+        "loss": "loss with it on calibration text (nats per token)",
+        "start": "loss without it on calibration text (nats per token)",
+        "intact": "loss of the intact model on calibration text (nats per token)",
+        "slope": "slope",
+        "parameters": "parameters",
+        "count": "number of decoders",
+    },
+    "norms": {
+        "r2": "R² of position from norms",
+        "position_embeddings": "of position embeddings",
+        "token_embeddings": "of token embeddings",
+        "sum": "of their sum",
+        "linear": "straight line",
+        "flexible": "flexible curve",
+    },
+    "reference": {
+        "uniform": "uniform guess",
+        "unigram": "unigram model",
+        "bigram": "bigram model",
+        "trigram": "trigram model",
+    },
+    "extrapolation": {
+        "within": "loss at the end of the trained length (nats per token)",
+        "beyond": "loss at the end of long documents (nats per token)",
+        "trained": "trained length (tokens)",
+        "positions": "positions",
+    },
+    "training": {
+        "steps": "steps",
+        "tokens_seen": "tokens seen",
+        "training_documents": "training documents",
+        "validation_documents": "held-out documents",
+        "final_training_loss": "last training loss (nats per token)",
+        "final_validation_loss": "last held-out loss (nats per token)",
+        "best_validation_loss": "best held-out loss (nats per token)",
+    },
+    "position_embeddings": {
+        "mae": "error of the position (rows)",
+        "mae_sd": "error of the position, standard deviation over repeats (rows)",
+        "order_error": "share of pairs put in the wrong order",
+        "order_error_sd": "share of pairs put in the wrong order, standard deviation",
+        "mae_control": "random table: error of the position (rows)",
+        "mae_sd_control": "random table: error of the position, standard deviation (rows)",
+        "order_error_control": "random table: share of pairs put in the wrong order",
+        "order_error_sd_control": "random table: share in the wrong order, standard deviation",
+        "toeplitz": "share of inner products that the offset explains",
+        "first_4": "variance in the 4 leading components (%)",
+        "first_12": "variance in the 12 leading components (%)",
+        "rows": "rows",
+        "d_model": "columns",
+    },
+    "readback": {
+        "before": "share of pairs read back before LayerNorm",
+        "after": "share of pairs read back after LayerNorm",
+        "alone": "share read back with the other unknown",
+        "exact": "no noise",
+        "weak": "weak noise",
+        "strong": "strong noise",
+        "noise": "level of the noise",
+        "margin": "least margin",
+        "pairs": "pairs",
+        "searched": "pairs searched",
+        "angle": "median principal angle of both tables (degrees)",
+        "angle_random": "the same of random subspaces (degrees)",
+    },
+    "probes": {
+        "ridge": "error of the position, linear probe (tokens)",
+        "relu": "error of the position, one hidden layer (tokens)",
+        "order": "share of pairs put in the wrong order, linear probe",
+        "order_relu": "share of pairs put in the wrong order, one hidden layer",
+        "chance": "error of the best constant (tokens)",
+        "control": "error with shuffled labels (tokens)",
+        "control_order": "share in the wrong order with shuffled labels",
+    },
+    "components": {
+        "correlation": "first canonical correlation with position",
+        "shuffled": "the same with shuffled positions",
+        "principal": "largest share of a principal component between positions",
+        "independent": "largest share of an independent component between positions",
+    },
+    "spectra": {
+        "hidden_states": "share of the power of hidden states",
+        "keys": "share of the power of keys",
+        "without": "distance of the attention pattern without the band",
+        "low": "low frequencies",
+        "middle": "middle frequencies",
+        "high": "high frequencies",
+        "uniform": "distance of the uniform pattern",
+        "locked": "largest part of the keys' power that all documents share",
+    },
+    "layer_norm": {
+        "variation": "relative variation of the first scale",
+        "position_share": "share of the first scale's variance that position explains",
+        "between": "share of variance between positions",
+        "shuffled": "the same with shuffled positions",
+    },
+    "heads": {
+        "previous": "strongest on the previous token",
+        "self": "strongest on the token itself",
+        "next": "strongest on the next token",
+        "first": "strongest on the first token",
+        "layer": "its layer",
+        "head": "its head",
+    },
+    "relative_attention": {
+        "scores": "residual of the scores",
+        "trace": "residual of the trace",
+        "null_weights": "turned null space: change of the weights",
+        "null_spectra": "turned null space: change of the spectra",
+    },
+    "lags": {
+        "peak": "rank correlation of predicted and found peaks",
+        "profile_mean": "rank correlation of predicted and found mean offsets",
+        "agreement": "share of equal peaks",
+        "agreement_chance": "share of equal peaks by chance",
+        "heads": "heads",
+    },
+    "random_causal": {
+        "exponent": "exponent of the variance by position",
+        "exponent_sd": "exponent of the variance by position, standard deviation over seeds",
+    },
+}
+"""The same, of one measurement; they come before :data:`PARTS`."""
+WORDS |= {
+    "hard_attention": {
+        "entropy": "entropy of the attention pattern (nats)",
+        "uniform": "objective of the uniform read-out",
+        "soft": "objective of the soft read-out",
+        "hard": "objective of the hard read-out",
+        "mean": "variance with the mean as baseline, as a share",
+        "optimal": "variance with the best baseline, as a share",
+        "mean_over_optimal": "variance with the mean over that with the best baseline",
+        "worse": "share of queries that the mean makes worse",
+        "samples": "samples until the signal exceeds the noise",
+        "samples_optimal": "the same with the best baseline",
+    },
+    "embedding_sums": {
+        "both": "share of pairs, both found",
+        "both_centred": "share of pairs, both found, mean subtracted",
+        "gaussian": "share of pairs, both found, Gaussian table",
+        "inner_product": "share of pairs, both found by inner product",
+        "needed": "dimensions needed",
+    },
+    "downstream": {
+        "accuracy": "accuracy (%)",
+        "accuracy_shuffled": "accuracy with shuffled words (%)",
+        "changed": "predictions that shuffling changes (%)",
+        "order_sensitivity": "order sensitivity (1 − κ)",
+        "gain": "gain from positions (percentage points)",
+        "chance": "chance (%)",
+        "p_value": "p-value against chance",
+    },
+    "tokenizers": {
+        "bits_per_original_byte": "bits per byte of the original",
+        "against_bpe": "bits per byte, difference to BPE",
+        "change": "change by normalization (bits per byte of the original)",
+    },
+    "pretraining": {
+        "accuracy": "test accuracy (%)",
+        "effect": "effect, paired by seed (percentage points)",
+        "ablation": "ablation (percentage points)",
+        "transfer": "blocks transferred, gain (percentage points)",
+    },
+    "memory_networks": {"error": "wrong answers (%)"},
+}
+WORDS["scheme_probes"] = WORDS["probes"]
+
+NARROW = {
+    "cosine_histogram": ("*.embedding.*", "*.last.*", "*.gaussian.*"),
+    "layer_similarity": ("*cosine", "*.baseline", "*.rescaled"),
+    "position_layers": ("conditions.*.cosine",),
+    "condition_costs": ("conditions.delta_nll*", "conditions.perplexity",
+                        "conditions.nll_per_token", "conditions.bits_per_byte",
+                        "conditions.worse_than_uniform"),
+    "recovered_share": ("conditions.recovered*", "conditions.masks.*", "conditions.count"),
+    "slope_sweep": ("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
+    "length_sweep": ("*sweep.length.*",),
+    "extrapolation": ("extrapolation.*",),
+    "spectra": ("*.hidden_states.*", "*.keys.*", "*.locked"),
+    "band_pass": ("*.without.*", "*.uniform"),
+    "position_maps": ("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
+    "position_regression": ("*.mae*", "*.order_error*"),
+}  # fmt: skip
+"""Patterns of ``MEASUREMENT.QUANTITY`` for figures that share their measurements with others."""
+
+ALT = {
+    "layer_similarity": "Line charts, one for each model and data set: mean token cosine against "
+    "layer for each condition, with a band for its interval, a dashed line for random pairs.",
+    "cosine_histogram": "Histograms of the cosine of single tokens, beside those of random token "
+    "pairs and the density of independent Gaussian vectors.",
+    "perplexity": "Points with intervals on a logarithmic axis: corpus perplexity of each model, "
+    "data set and condition.",
+    "training_loss": "Line charts: training and held-out loss against the step of training.",
+    "position_layers": "Line charts: mean token cosine against layer, a line for each change of "
+    "the position embeddings.",
+    "condition_costs": "Points with intervals, a row for each condition: change of the loss "
+    "against the intact model.",
+    "recovered_share": "Points with intervals, a row for each mask: recovered share of the lost "
+    "log-perplexity, from the model without positions at zero to the intact one at one.",
+    "slope_sweep": "Line charts: perplexity against the slope and against the floor of a mask, "
+    "with horizontal levels for the intact model and for n-gram models.",
+    "length_sweep": "Line charts: perplexity against the length of documents, a line for each "
+    "condition.",
+    "extrapolation": "Line charts: loss against the position in long documents, with an upright "
+    "line at the trained length.",
+    "mask_semantics": "Small maps of one attention pattern under each meaning of one mask; "
+    "queries go downwards, keys to the right.",
+    "position_maps": "Maps of tables of position embeddings: entries, cosines between rows, and "
+    "amplitude spectra of columns.",
+    "position_regression": "Points with intervals: errors of position and of order read off each "
+    "table, beside those of random tables.",
+    "readback": "Line charts: share of pairs read back against noise, and principal angles of two "
+    "subspaces against their rank.",
+    "position_probes": "Line charts: errors of probes of position against layer, for each model "
+    "and for decoders trained with other position schemes.",
+    "random_causal": "Line chart on logarithmic axes: variance against position in causal models "
+    "with random weights.",
+    "spectra": "Maps and lines: share of power by frequency and layer, of hidden states, queries "
+    "and keys.",
+    "band_pass": "Line charts: distance of the attention pattern from the intact one by layer, "
+    "for each band that is kept or lost.",
+    "components": "Line charts by layer: variance of leading components, canonical correlation "
+    "with waves of position, shares between positions.",
+    "layer_norm": "Line charts: scales of LayerNorm by position, spectra before and after it, and "
+    "share of variance between positions by layer.",
+    "relative_attention": "Maps of scores by offset for each head, and points of the frequency "
+    "and lag of its leading pairs of singular vectors.",
+    "head_offsets": "Maps: attention mass by offset for every head, ordered by layer.",
+    "lags": "Scatter plots: offset found on text against the offset that weights predict, a point "
+    "for each head.",
+    "downstream": "Points with intervals: test accuracy of each method on each task, and the gain "
+    "from positions against how sensitive a task is to order.",
+    "superposition": "Line charts: share of pairs recovered against the mixing weight, for "
+    "images and for token embeddings, with the distance from additivity and the recall by "
+    "dimensions.",
+    "tokenizers": "Points, a row for each kind of tokenizer: bits per byte, tokens per character "
+    "and size of the vocabulary, with open marks after normalization.",
+    "scaling": "Line charts on logarithmic axes: variance of attention scores, largest "
+    "probability and norm of the Jacobian against the number of entries of queries "
+    "and keys.",
+    "pretraining": "Points with intervals: test accuracy of each kind of pre-training, paired "
+    "effects, and accuracy by the number of transferred blocks.",
+    "hard_attention": "Line charts: variance of the gradient against the number of samples "
+    "for each baseline, and points of its ratio to that without a baseline.",
+    "memory_networks": "Points with intervals, a panel for each task: share of wrong answers "
+    "of each variant of a memory network.",
+}
+"""What a figure looks like, for those who do not see it; the table beside it has the numbers."""
+
+
+def label(measurement: str, quantity: str) -> str:
+    """A quantity in words.
+
+    Examples
+    --------
+    >>> label("similarity", "block_2.cka")
+    'block 2 · linear CKA with intact'
+    """
+    words = {**PARTS, **WORDS.get(measurement, {})}
+    return " · ".join(words.get(part, part.replace("_", " ")) for part in quantity.split("."))

@@ -1,0 +1,26 @@
+"""The ``activations`` section: what is cached on disk, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from posenc.config.base import Draws, Section
+
+
+class Activations(Section):
+    """How hidden states, queries and keys are captured."""
+
+    quantities: Annotated[list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)]
+    dtype: Literal["float16", "float32"]
+    """Storage type."""
+    precision: Literal["exact", "fast"]
+    """What the model computes in: ``exact`` is float32, ``fast`` is bfloat16, whose error against
+    float32 is measured on the first documents of each run and written into its index."""
+    device: Literal["auto", "cpu", "cuda"]
+    """``auto`` takes a GPU where there is one."""
+    batch_tokens: Draws
+    """Tokens of one forward pass; documents are packed into it, one after the other."""
+    shard_tokens: Draws
+    """Tokens of one shard; shards hold whole documents."""

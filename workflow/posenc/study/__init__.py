@@ -1,0 +1,1 @@
+"""params.yaml as a whole: its jobs, both front ends agreeing about them, recovery."""

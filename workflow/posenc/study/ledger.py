@@ -1,0 +1,412 @@
+"""What each file is, and what it was made of: contents decide what is current, never dates.
+
+Snakemake compares dates first, and some dates lie: a job that fails gets its earlier results back
+under a new date, and DVC, a copy or a restored backup bring in files with any date. Snakemake's own
+record of a finished job, however, holds the checksum of every input. The ledger keeps those records
+with the checksum of the output that each belongs to, so a file can be recognised by its bytes,
+whoever put it there, and compared with the inputs that are there now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json, write_json
+
+PLACE = Path(".snakemake/posenc.sqlite")
+RECORDS = Path(".snakemake/metadata")
+INCOMPLETE = Path(".snakemake/incomplete")
+INDEX = "index.parquet"
+STANDS_FOR_FOLDER = (INDEX, "masks.json")
+"""Files that are the last of their folder to be written, and hold the checksums of the others."""
+KEPT = 12
+"""Earlier makings of a file that can still be recognised."""
+VERSION = 2
+END = re.compile(rb'[^\\]"endtime": ([0-9.e+]+)')
+"""When a job ended, in Snakemake's record of its output."""
+_TABLES = """
+CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, digest TEXT UNIQUE, record TEXT);
+CREATE TABLE IF NOT EXISTS made (
+  path TEXT, content TEXT, job INTEGER, mtime INTEGER, turn INTEGER,
+  PRIMARY KEY (path, content, job)
+);
+CREATE TABLE IF NOT EXISTS seen (
+  path TEXT PRIMARY KEY, size INTEGER, mtime INTEGER, inode INTEGER, content TEXT
+);
+CREATE TABLE IF NOT EXISTS settled (
+  path TEXT PRIMARY KEY, content TEXT, mtime INTEGER, record INTEGER, beside TEXT, job INTEGER
+);
+"""
+
+
+class LedgerError(RuntimeError):
+    """The ledger cannot be read or written."""
+
+
+class Job(NamedTuple):
+    """A job that Snakemake finished.
+
+    Attributes
+    ----------
+    number
+        In the ledger.
+    record
+        Snakemake's record of it, without dates, and under ``passing`` the records of its inputs
+        that Snakemake removes once they are read.
+    mtime
+        When the output was made, in nanoseconds.
+    """
+
+    number: int
+    record: dict[str, Any]
+    mtime: int
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Paths of its inputs, with ``sha256:`` and the checksum that each had."""
+        return self.record.get("input_checksums") or {}
+
+
+def record_path(path: Path, kind: Path = RECORDS) -> Path:
+    """Where Snakemake keeps what it knows of a file; it splits long names into folders."""
+    name, longest = urlsafe_b64encode(str(path).encode()).decode(), 255
+    parts = [name[i : i + longest - 1] for i in range(0, len(name), longest - 1)]
+    return kind.joinpath(*("@" + part for part in parts[:-1]), parts[-1])
+
+
+def recorded_end(path: Path) -> float | None:
+    """When Snakemake finished making a file, in seconds; None where it has no record of it."""
+    try:
+        found = END.search(record_path(path).read_bytes())
+    except OSError:
+        return None
+    return float(found[1]) if found else None
+
+
+def parts_of(path: Path) -> dict[str, str]:
+    """SHA-256 of the files beside one that stands for its folder, as it records them.
+
+    Raises
+    ------
+    posenc.artifacts.files.ArtifactError
+        If the file itself is damaged.
+    """
+    if path.name == INDEX:
+        from posenc.artifacts.tables import read_table
+
+        return {entry["file"]: entry["sha256"] for entry in read_table(path)[1]["files"]}
+    from posenc.conditions import learned
+
+    return learned.checksums(path)
+
+
+def damaged_part(path: Path) -> Path | None:
+    """The first file of a folder that is not what the file that stands for the folder says.
+
+    It is that file itself, if that is damaged; None for a file that stands for itself alone.
+    """
+    if path.name not in STANDS_FOR_FOLDER:
+        return None
+    try:
+        parts = parts_of(path)
+    except (ArtifactError, OSError, ValueError, KeyError):
+        return path
+    for name, sha256 in parts.items():
+        part = path.with_name(name)
+        if not part.exists() or sha256_file(part) != sha256:
+            return part
+    return None
+
+
+def is_last_of_folder(path: Path) -> bool:
+    """Whether every file that another one stands for is there, and was written before it.
+
+    Then the job that has just made it made these, and they need not be read again.
+    """
+    if path.name not in STANDS_FOR_FOLDER:
+        return True
+    made = path.stat().st_mtime
+    try:
+        parts = [path.with_name(name) for name in parts_of(path)]
+    except ArtifactError:
+        return False
+    return all(part.exists() and part.stat().st_mtime <= made for part in parts)
+
+
+class Ledger:
+    """The contents of files, and the jobs that made them, on disk.
+
+    Parameters
+    ----------
+    place
+        The database. What is in it can be lost without harm: files that are only known by it are
+        then made again. A damaged one is replaced.
+    """
+
+    def __init__(self, place: Path = PLACE) -> None:
+        self._place = place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._open()
+        except sqlite3.DatabaseError:
+            place.unlink(missing_ok=True)
+            self._open()
+        if self._database.execute("PRAGMA user_version").fetchone() != (VERSION,):
+            self._database.close()
+            place.unlink()
+            self._open()
+            self._database.execute(f"PRAGMA user_version = {VERSION}")
+        self._jobs: dict[int, dict[str, Any]] = {}
+        self._changed: dict[int, list[str]] = {}
+
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self._place, timeout=60)
+        self._database.executescript(_TABLES)
+        self._seen = {
+            row[0]: row[1:]
+            for row in self._database.execute("SELECT path, size, mtime, inode, content FROM seen")
+        }
+        self._settled = {
+            row[0]: row[1:]
+            for row in self._database.execute(
+                "SELECT path, content, mtime, record, beside, job FROM settled"
+            )
+        }
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._database.commit()
+            self._database.close()
+        except sqlite3.Error as failure:
+            error = failure
+        if isinstance(error, sqlite3.Error):
+            raise LedgerError(f"{self._place} cannot be written: {error}") from None
+
+    # --- Contents -------------------------------------------------------------------------------
+
+    def content(self, path: Path | str) -> str | None:
+        """SHA-256 of a file, read again when its date, size or inode is another; None without."""
+        try:
+            stat = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        known = self._seen.get(str(path))
+        if known is None or known[:3] != (stat.st_size, stat.st_mtime_ns, stat.st_ino):
+            known = self._see(path, stat, sha256_file(path))
+        return known[3]
+
+    def _see(self, path: Path | str, stat: os.stat_result, content: str) -> tuple:
+        known = (stat.st_size, stat.st_mtime_ns, stat.st_ino, content)
+        self._seen[str(path)] = known
+        self._database.execute(
+            "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?)", (str(path), *known)
+        )
+        return known
+
+    # --- What files were made of ----------------------------------------------------------------
+
+    def outputs(self) -> list[Path]:
+        """Outputs of jobs, as they were last looked at."""
+        return sorted(map(Path, self._settled))
+
+    def recorded(self, path: Path) -> str:
+        """The SHA-256 that an output had when it was last looked at."""
+        return self._settled[str(path)][0]
+
+    def was_seen(self, path: Path) -> bool:
+        """Whether a file was ever there, made by a job."""
+        return str(path) in self._settled
+
+    def is_as_left(self, path: Path) -> bool:
+        """Whether a file, and what it stands for, has not changed since it was last looked at."""
+        known = self._settled.get(str(path))
+        return known is not None and known[:4] == (self.content(path), *_marks(path))
+
+    def is_changed_beside(self, path: Path) -> bool:
+        """Whether a file is as it was left, but not those that it stands for."""
+        known, now = self._settled.get(str(path)), (self.content(path), *_marks(path))
+        return known is not None and known[:3] == now[:3] and known[3] != now[3]
+
+    def left_by(self, path: Path) -> Job:
+        """The job that made a file that is as it was left."""
+        _, mtime, _, _, job = self._settled[str(path)]
+        return Job(job, self._record(job), mtime)
+
+    def made_by(self, path: Path) -> list[Job]:
+        """The jobs that made a file with exactly these bytes, the last one first.
+
+        Several may have: an edit that does not reach a table makes it again, from other inputs.
+        """
+        rows = self._database.execute(
+            "SELECT job, mtime FROM made WHERE path = ? AND content = ? ORDER BY turn DESC",
+            (str(path), self.content(path)),
+        )
+        return [Job(job, self._record(job), mtime) for job, mtime in rows.fetchall()]
+
+    def add(self, path: Path, record: Mapping[str, Any]) -> None:
+        """Note that the job of a record made a file as it is now."""
+        untimed = {**_untimed(record), "passing": _absent(record.get("input") or [])}
+        digest = sha256_json(untimed)
+        self._database.execute(
+            "INSERT OR IGNORE INTO jobs (digest, record) VALUES (?, ?)",
+            (digest, json.dumps(untimed)),
+        )
+        (job,) = self._database.execute(
+            "SELECT id FROM jobs WHERE digest = ?", (digest,)
+        ).fetchone()
+        name, mtime = str(path), path.stat().st_mtime_ns
+        (turn,) = self._database.execute("SELECT coalesce(max(turn), 0) + 1 FROM made").fetchone()
+        self._database.execute(
+            "INSERT OR REPLACE INTO made VALUES (?,?,?,?,?)",
+            (name, self.content(path), job, mtime, turn),
+        )
+        self._database.execute(
+            "DELETE FROM made WHERE path = ? AND turn NOT IN"
+            " (SELECT turn FROM made WHERE path = ? ORDER BY turn DESC LIMIT ?)",
+            (name, name, KEPT),
+        )
+        self._note(path, job)
+
+    def put_back(self, path: Path, job: Job) -> None:
+        """Give a file the date and Snakemake the record that belong to these bytes."""
+        content = self.content(path)
+        assert content is not None, f"{path} is gone"
+        os.utime(path, ns=(job.mtime, job.mtime))
+        self._see(path, path.stat(), content)
+        record = {key: value for key, value in job.record.items() if key != "passing"}
+        _write_record(path, record, path.stat().st_mtime)
+        record_path(path, INCOMPLETE).unlink(missing_ok=True)
+        self._note(path, job.number)
+
+    def put_back_passing(self, job: Job) -> None:
+        """Give Snakemake the records of those inputs of a job that it has removed since.
+
+        It compares what these were made of as well; another making of them may have been noted.
+        """
+        passing = job.record["passing"]
+        now = _absent(passing)
+        for name, record in passing.items():
+            if now.get(name) != record and not Path(name).exists():
+                _write_record(Path(name), record, job.mtime / 1e9)
+
+    def forget_unused(self) -> None:
+        """Drop the jobs that no file is known by any more."""
+        self._database.execute("DELETE FROM jobs WHERE id NOT IN (SELECT job FROM made)")
+
+    def changed_inputs(self, job: Job) -> list[str]:
+        """Inputs of a job that are there, and are not what the job read."""
+        if job.number not in self._changed:
+            self._changed[job.number] = [
+                path
+                for path, checksum in job.inputs.items()
+                if (content := self.content(path)) is not None and f"sha256:{content}" != checksum
+            ]
+        return self._changed[job.number]
+
+    def _record(self, job: int) -> dict[str, Any]:
+        if job not in self._jobs:
+            (text,) = self._database.execute(
+                "SELECT record FROM jobs WHERE id = ?", (job,)
+            ).fetchone()
+            self._jobs[job] = json.loads(text)
+        return self._jobs[job]
+
+    def _note(self, path: Path, job: int) -> None:
+        known = (self.content(path), *_marks(path), job)
+        self._settled[str(path)] = known
+        self._database.execute(
+            "INSERT OR REPLACE INTO settled VALUES (?,?,?,?,?,?)", (str(path), *known)
+        )
+
+
+def _marks(path: Path) -> tuple[int, int, str]:
+    """What changes when a file, Snakemake's record of it, or a file that it stands for does."""
+    stat = path.stat()
+    try:
+        record = record_path(path).stat().st_mtime_ns
+    except OSError:
+        record = 0
+    beside: Iterable[Path] = path.parent.iterdir() if path.name in STANDS_FOR_FOLDER else ()
+    signature = [
+        f"{other.name} {other.stat().st_size} {other.stat().st_mtime_ns}" for other in beside
+    ]
+    return stat.st_mtime_ns, record, "\n".join(sorted(signature))
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Snakemake's record of the job that made a file just as it is; None where there is none.
+
+    Snakemake writes the record of a job that failed, too, after it has brought its earlier outputs
+    back under a new date. The benchmark tells: it is the last file that a job's success touches.
+    """
+    made = path.stat().st_mtime
+    if record_path(path, INCOMPLETE).exists() or recorded_end(path) != made:
+        return None
+    try:
+        record = json.loads(record_path(path).read_text(encoding="utf-8"))
+        succeeded = benchmark_of(record).stat().st_mtime
+    except (OSError, ValueError, LookupError):
+        return None
+    return record if succeeded >= made else None
+
+
+def _untimed(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in ("starttime", "endtime")}
+
+
+def _write_record(path: Path, record: Mapping[str, Any], end: float) -> None:
+    """Give Snakemake a record of a file, as of a job that ended then."""
+    write_json(record_path(path), {**record, "starttime": end, "endtime": end})
+
+
+def _absent(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Snakemake's records, without dates, of those of some files that are not there."""
+    found = {}
+    for name in names:
+        if not Path(name).exists():
+            try:
+                text = record_path(Path(name)).read_text(encoding="utf-8")
+                found[name] = _untimed(json.loads(text))
+            except (OSError, ValueError):
+                continue  # then Snakemake goes by dates
+    return found
+
+
+def benchmark_of(record: Mapping[str, Any]) -> Path:
+    """The benchmark of a job: as its log, in a folder of its own."""
+    log = Path(record["log"][0])
+    return (log.parents[-2] / "benchmarks" / log.relative_to(log.parents[-2])).with_suffix(".tsv")
+
+
+def was_edited_meanwhile(record: Mapping[str, Any], made: set[str]) -> bool:
+    """Whether an input that people edit was saved after the job had started.
+
+    What is in ``data/config`` is never written while a run is at work.
+
+    Parameters
+    ----------
+    record
+        Snakemake's, of the job.
+    made
+        Paths that rules make.
+    """
+    start = record.get("starttime") or 0
+    for name in record.get("input") or []:
+        if name in made or name.startswith("data/config/"):
+            continue
+        try:
+            if os.stat(name).st_mtime > start:
+                return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,326 @@
+"""The whole of ``params.yaml``: loading, validation across sections, and clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from posenc.conditions.masks import LearnedMaskSource
+from posenc.conditions.section import Condition
+from posenc.conditions.sweeps import Sweep
+from posenc.config.base import Name, Section
+from posenc.config.measurements import OPTIONAL, Measurements
+from posenc.config.text import unprintable
+from posenc.datasets.section import Dataset
+from posenc.experiments.section import Experiments
+from posenc.figures.catalogue import FIGURES
+from posenc.figures.section import Figures
+from posenc.models.matrices import Matrix
+from posenc.models.section import Model, TrainSource
+from posenc.store.section import Activations
+from posenc.study.explain import Place, explain, shown, suggestion
+from posenc.study.names import RESERVED, check_names
+from posenc.study.section import Study
+
+
+class ParamsError(ValueError):
+    """``params.yaml`` is wrong; the message names each key, its value and what would be right."""
+
+
+class Params(Section):
+    """The only place where experiments are defined."""
+
+    datasets: dict[Name, Dataset]
+    models: dict[Name, Model]
+    matrices: dict[Name, Matrix] = Field(default_factory=dict)
+    conditions: dict[Name, Condition]
+    masks: dict[Name, LearnedMaskSource]
+    sweeps: dict[Name, Sweep]
+    activations: Activations
+    measurements: Measurements
+    experiments: Experiments
+    figures: Figures
+    studies: dict[Name, Study]
+    study: Study = Field(description="The active study: an alias of one of `studies`.")
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Params:
+        """Every name that a study uses is defined; the rest of a study fits what it names."""
+        for kind in RESERVED:
+            check_names(kind, getattr(self, kind))
+        if self.conditions.get("intact") != Condition():
+            raise ValueError("conditions.intact must be there, with position: intact")
+        self._check_conditions()
+        for key, study in self.studies.items():
+            where = f"studies.{key}"
+            if study.name != key:
+                raise ValueError(f"{where}.name is {study.name!r}; it must be {key!r}, its key")
+            for kind in ("models", "matrices", "datasets", "conditions", "sweeps"):
+                _check_known(f"{where}.{kind}", getattr(study, kind), kind, getattr(self, kind))
+            _check_known(f"{where}.schemes", study.schemes, "models", self.models)
+            _check_known(f"{where}.evaluated", study.evaluated, "conditions", self.conditions)
+            self._check_study(where, study)
+            for kind in ("trained", "schemes"):
+                corpora = getattr(study, kind).values()
+                _check_known(f"{where}.{kind}", corpora, "datasets", self.datasets)
+            _check_known(f"{where}.corpora", study.corpora, "datasets", self.datasets)
+            if study.labelled not in study.datasets:
+                raise ValueError(
+                    f"{where}.labelled is {study.labelled!r}, which must be one of its datasets"
+                )
+            for kind in study.experiments.kinds:
+                self._check_experiment(where, study, kind)
+            _check_choices(where, study)
+            for name in study.schemes:
+                if not isinstance(self.models[name].source, TrainSource):
+                    raise ValueError(
+                        f"{where}.schemes names {name!r}, whose source.kind is "
+                        f"{self.models[name].source.kind!r}: it must be 'train'"
+                    )
+            for name in study.models:
+                is_trained = isinstance(self.models[name].source, TrainSource)
+                if is_trained and name not in study.trained:
+                    raise ValueError(
+                        f"{where}.pretrained names {name!r}, whose source.kind is 'train': "
+                        f"list it under {where}.trained with its data set"
+                    )
+                if not is_trained and name in study.trained:
+                    raise ValueError(
+                        f"{where}.trained names {name!r}, whose source.kind is "
+                        f"{self.models[name].source.kind!r}: list it under {where}.pretrained"
+                    )
+                _check_scheme(where, name, self.models[name])
+            for model, dataset in {**study.trained, **study.schemes}.items():
+                source, data = self.models[model].source, self.datasets[dataset]
+                if source.split not in data.splits:
+                    raise ValueError(
+                        f"models.{model}.source.split is {source.split!r}, which "
+                        f"datasets.{dataset} does not have ({', '.join(data.splits)})"
+                    )
+                if source.split == data.evaluation.split:
+                    raise ValueError(
+                        f"models.{model} would be trained on the split {source.split!r} of "
+                        f"{dataset}, which is its evaluation split: choose another"
+                    )
+        for model in self.models:
+            learned = [{**s.trained, **s.schemes} for s in self.studies.values()]
+            corpora = {one[model] for one in learned if model in one}
+            if len(corpora) > 1:
+                raise ValueError(
+                    f"the studies train {model!r} on {' and on '.join(sorted(corpora))}: these "
+                    f"are two models, give them two names"
+                )
+        if self.study.name not in self.studies:
+            raise ValueError(f"study.name {self.study.name!r} is not one of studies")
+        if self.study != self.studies[self.study.name]:
+            name = self.study.name
+            raise ValueError(f"study differs from studies.{name}: write `study: *{name}`")
+        return self
+
+    def _check_conditions(self) -> None:
+        """Conditions name masks that are there and that give what they are asked for."""
+        for name, condition in self.conditions.items():
+            where = f"conditions.{name}"
+            _check_known(where, condition.masks(), "masks", self.masks)
+            for part, key in ((condition.position, "position"), (condition.mask, "mask")):
+                part = getattr(part, "profile", part)
+                if getattr(part, "kind", None) != "learned":
+                    continue
+                source = self.masks[part.mask]
+                if key == "position" and not getattr(source, "learn_position", False):
+                    raise ValueError(
+                        f"{where}.position names the mask {part.mask!r}, which learns no position: "
+                        f"take one with method: fitted and learn_position: true"
+                    )
+                if key == "mask" and getattr(source, "terms", True) == []:
+                    raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
+        for name, sweep in self.sweeps.items():
+            _check_known(f"sweeps.{name}.conditions", sweep.conditions, "conditions",
+                         self.conditions)  # fmt: skip
+            try:
+                list(sweep.units(self.conditions))
+            except ValidationError as error:
+                problem = error.errors()[0]
+                raise ValueError(
+                    f"sweeps.{name}: {sweep.key} cannot be {shown(problem['input'])}: "
+                    f"{problem['msg'].replace('Input should', 'it should')}"
+                ) from None
+            except ValueError as error:
+                raise ValueError(f"sweeps.{name}: {error}") from None
+
+    def _check_experiment(self, where: str, study: Study, kind: str) -> None:
+        """A study's experiment is defined, and its data sets are those of the study."""
+        name, known = getattr(study.experiments, kind), getattr(self.experiments, kind)
+        where = f"{where}.experiments.{kind}"
+        _check_known(where, [name], f"experiments.{kind}", known)
+        section = known[name]
+        if hasattr(section, "datasets") and section.datasets != [study.labelled, *study.corpora]:
+            raise ValueError(
+                f"{where} is {name!r}, whose datasets are {section.datasets}: they must be "
+                f"labelled and corpora of the study, {[study.labelled, *study.corpora]}"
+            )
+        if not hasattr(section, "dataset"):
+            return
+        if section.dataset != study.labelled:
+            raise ValueError(
+                f"{where} is {name!r}, whose dataset is {section.dataset!r}: it must be "
+                f"labelled of the study, {study.labelled!r}"
+            )
+        if self.datasets[section.dataset].format != "imdb":
+            raise ValueError(
+                f"experiments.{kind}.{name}.dataset is {section.dataset!r}, which has no labels: "
+                f"take one whose format is imdb"
+            )
+
+    def _check_study(self, where: str, study: Study) -> None:
+        """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""
+        for name in study.conditions:
+            if self.conditions[name].masks() or self.conditions[name].segments:
+                raise ValueError(
+                    f"{where}.conditions names {name!r}, which needs a learned mask or segments: "
+                    f"list it under {where}.evaluated"
+                )
+        _check_known(f"{where}.extrapolation.conditions", study.extrapolation.conditions,
+                     "conditions", self.conditions)  # fmt: skip
+        _check_known(f"{where}.calibration", [study.calibration], "datasets", self.datasets)
+        if study.calibration not in study.datasets:
+            raise ValueError(
+                f"{where}.calibration names {study.calibration!r}, which is not one of its datasets"
+            )
+        calibration = self.datasets[study.calibration].calibration
+        if calibration is None:
+            raise ValueError(
+                f"{where}.calibration names {study.calibration!r}: give "
+                f"datasets.{study.calibration} a calibration"
+            )
+        for model, dataset in study.trained.items():
+            if dataset == study.calibration and self.models[model].source.split == (
+                calibration.split
+            ):  # fmt: skip
+                raise ValueError(
+                    f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
+                    f"which masks are calibrated on: choose another"
+                )
+
+
+def _check_scheme(where: str, name: str, model: Model) -> None:
+    positions = getattr(model.source, "positions", "learned")
+    if positions != "learned":
+        raise ValueError(
+            f"{where}.models names {name!r}, whose source.positions is {positions!r}: conditions "
+            f"edit learned positions; list it under {where}.schemes"
+        )
+
+
+def _check_choices(where: str, study: Study) -> None:
+    """The measurements and figures that a study names are there, and the figures can be drawn."""
+    known = dict.fromkeys(OPTIONAL)
+    _check_known(f"{where}.measurements", study.measurements or [], "measurements", known)
+    _check_known(f"{where}.figures", study.figures or [], "figures", FIGURES)
+    for name in study.figures or []:
+        for kind in FIGURES[name][1]:
+            if kind not in study.measured:
+                part = "measurements" if kind in OPTIONAL else "experiments"
+                raise ValueError(
+                    f"{where}.figures names {name!r}, which shows {kind!r}: "
+                    f"add {kind} to {where}.{part}"
+                )
+
+
+def _check_known(where: str, names, kind: str, known: Mapping) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"{where} names {name!r}, which is not defined in {kind}{suggestion(name, known)}"
+            )
+
+
+def validate(
+    raw: Mapping[str, Any], source: str = "params.yaml", place: Place | None = None
+) -> Params:
+    """Validate a parsed ``params.yaml``.
+
+    Parameters
+    ----------
+    raw
+        Its content; ``study`` may also be the name of a study.
+    source
+        Its name, for messages.
+    place
+        Gives the line of a key, where it is known.
+
+    Raises
+    ------
+    ParamsError
+        With one line for each mistake.
+    """
+    raw = dict(raw)
+    if isinstance(raw.get("study"), str):
+        studies = raw.get("studies")
+        if isinstance(studies, Mapping):
+            if raw["study"] not in studies:
+                raise ParamsError(
+                    f"{source}: study: is {raw['study']!r}, which is not one of studies"
+                    f"{suggestion(raw['study'], studies)}"
+                )
+            raw["study"] = studies[raw["study"]]
+    # The active study is an alias of one of the studies.
+    wrong = list(unprintable({key: part for key, part in raw.items() if key != "study"}))
+    if wrong:
+        raise ParamsError("\n".join(f"{source}: {line}" for line in wrong))
+    try:
+        return Params.model_validate(raw)
+    except ValidationError as error:
+        lines = explain(error, raw, Params.model_json_schema, source, place)
+        raise ParamsError("\n".join(lines)) from None
+
+
+def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = None) -> Params:
+    """Read and validate ``params.yaml``: the one reader of ``posenc``, Snakemake and DVC's stages.
+
+    Parameters
+    ----------
+    path
+        The file.
+    config
+        What Snakemake was given as ``--config``: nothing, or ``study``, the name of a study.
+
+    Raises
+    ------
+    ParamsError
+        If the file is absent, has two meanings, or is wrong; each line names a place and a way out.
+    """
+    from posenc.config.yaml_file import YamlError, YamlFile
+
+    for key in config or {}:
+        if key != "study":
+            raise ParamsError(f"--config: {key}: only study=NAME is taken; edit {path} instead")
+    try:
+        file = YamlFile(Path(path))
+    except YamlError as error:
+        raise ParamsError(str(error)) from None
+    raw = file.value
+    if not isinstance(raw, dict):
+        raise ParamsError(f"{path}: must be a mapping of sections")
+    if config:
+        raw = {**raw, "study": str(config["study"])}
+    elif "study" in raw and not isinstance(raw["study"], dict):
+        line, _ = file.place(("study",))
+        raise ParamsError(
+            f"{path}:{line}: study: is {shown(raw['study'])}, which DVC cannot follow: write an "
+            f"alias, as in `study: *{next(iter(raw.get('studies') or ['NAME']))}`"
+        )
+    return validate(raw, str(path), file.place)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor."""
+    schema = Params.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "posenc params.yaml",
+        **{key: value for key, value in schema.items() if key != "title"},
+    }

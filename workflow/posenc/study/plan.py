@@ -1,0 +1,509 @@
+"""What a study consists of: its sections as small files, its runs, and the paths of artifacts.
+
+Snakemake compares what a rule reads by content when it is a file; so what each job reads of
+``params.yaml``, and which code it runs, is written to ``data/config``, only when it changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from posenc.artifacts import imports
+from posenc.artifacts.files import holds_json, sha256_json, write_json_if_changed
+from posenc.conditions.section import Condition, dumped
+from posenc.config.measurements import BUNDLED, RUNS
+from posenc.datasets.section import Evaluation
+from posenc.experiments.section import Trials
+from posenc.figures.catalogue import drawable
+from posenc.models.section import Reading, TrainSource
+from posenc.study.names import NO_MODEL, TEXTS
+from posenc.study.params import Params
+
+CONFIG = Path("data/config")
+STUDIES = Path("data/studies")
+DOCUMENTS = Path("data/documents")
+APART = Path("data/texts")
+"""Documents of data sets that experiments alone read."""
+SET_ASIDE = Path("data/set_aside")
+OF_TEXTS = ("norms", "reference", "layer_norm")
+DATASETS = ("conditions", *OF_TEXTS, "scheme_probes", *BUNDLED)
+"""Measurements with one file for a model and a data set."""
+WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
+"""Measurements of a model's weights alone, with one file for a model (or a matrix)."""
+STUDY_WIDE = ("random_causal", "lags", "scaling")
+"""Measurements with one file for a study, which train nothing."""
+OF_MODELS = ("downstream",)
+"""Experiments with one measurement for each pretrained model; the others have one for a study."""
+
+
+def sections(params: Params) -> Iterator[tuple[Path, Any]]:
+    """Pairs of a path under ``data/config`` and the JSON value that it holds.
+
+    A file holds exactly what one job reads, or the checksums of the modules that a step imports, so
+    that an edit reaches no other job; Snakemake's rules and DVC's stages name the same files.
+    """
+    for kind in ("datasets", "models"):
+        for name, section in getattr(params, kind).items():
+            for step, part in section.steps().items():
+                yield CONFIG / kind / name / f"{step}.json", part.model_dump()
+    study = params.study
+    for name in study.models:
+        yield from _jobs(params, name)
+    for name in study.schemes:
+        yield from _scheme_jobs(params, name)
+    for name in study.matrices:
+        yield (
+            CONFIG / "position_embeddings" / f"{name}.json",
+            {
+                "parameters": params.measurements.position_embeddings.model_dump(),
+                "reading": None,
+                "matrix": params.matrices[name].model_dump(),
+            },
+        )
+    yield from _experiment_jobs(params)
+    for measurement in chosen(params, STUDY_WIDE):
+        parameters = getattr(params.measurements, measurement).model_dump()
+        yield CONFIG / f"{measurement}.json", {"parameters": parameters}
+    for name in ["style", *figures(params)]:
+        part = getattr(params.figures, name)
+        yield CONFIG / "figures" / f"{name}.json", part.model_dump()
+    runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
+    yield CONFIG / "runs.json", runs
+    yield CONFIG / "study.json", facts(params)
+    for module in imports.commands():
+        yield CONFIG / "code" / f"{module}.json", imports.digests(module)
+
+
+def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs of one model's runs read."""
+    study, model = params.study, params.models[name]
+    reading = model.reading.model_dump()
+    for job, texts in _texts(params, name).items():
+        yield CONFIG / job / f"{name}.json", {"texts": texts}
+    yield (
+        CONFIG / "capture" / f"{name}.json",
+        {
+            "reading": reading,
+            "activations": params.activations.model_dump(),
+            "datasets": study.datasets,
+            "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
+        },
+    )
+    for measurement in chosen(params, (*RUNS, *BUNDLED)):
+        yield (
+            CONFIG / measurement / f"{name}.json",
+            {
+                "parameters": getattr(params.measurements, measurement).model_dump(),
+                "datasets": study.datasets,
+                "conditions": study.conditions,
+            },
+        )
+    for measurement in chosen(params, WEIGHTS):
+        job = {
+            "parameters": getattr(params.measurements, measurement).model_dump(),
+            "reading": reading,
+        }
+        if measurement == "position_embeddings":
+            job["matrix"] = None
+        yield CONFIG / measurement / f"{name}.json", job
+    for measurement in chosen(params, OF_TEXTS):
+        yield (
+            CONFIG / measurement / f"{name}.json",
+            {
+                "parameters": getattr(params.measurements, measurement).model_dump(),
+                "reading": reading,
+                "datasets": study.datasets,
+            },
+        )
+    yield from _condition_jobs(params, name)
+
+
+def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs of a model read that is only probed."""
+    study, model = params.study, params.models[name]
+    yield (
+        CONFIG / "tokenize" / f"{name}.json",
+        {
+            "texts": {
+                one: _text(model.reading, one, params.datasets[one].evaluation)
+                for one in study.datasets
+            }
+        },
+    )
+    yield (
+        CONFIG / "scheme_probes" / f"{name}.json",
+        {
+            "parameters": params.measurements.probes.model_dump(),
+            "reading": model.reading.model_dump(),
+            "scheme": model.source.positions,
+            "datasets": study.datasets,
+            "device": params.activations.device,
+        },
+    )
+
+
+def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
+    """What the trials of the study's experiments read, and their measurements."""
+    for kind in params.study.experiments.kinds:
+        section = experiment(params, kind)
+        apart = set(Trials.model_fields)
+        # A further seed leaves the trials of the others as they are.
+        job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
+        if kind in ("downstream", "pretraining"):
+            job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
+            job["device"] = params.activations.device
+        if kind == "tokenizers":
+            job["texts"] = {
+                name: {
+                    "normalization": params.datasets[name].text.normalization,
+                    "evaluation": params.datasets[name].evaluation.model_dump(),
+                }
+                for name in section.datasets
+            }
+        for path, reading in _places(params, kind):
+            yield CONFIG / f"{kind}_trials" / path, {**job, **reading}
+        summary = section.model_dump(include=apart)
+        yield CONFIG / f"{kind}.json", {"name": getattr(params.study.experiments, kind), **summary}
+
+
+def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Files of what an experiment's trials read, and what is a model's own in them."""
+    if kind not in OF_MODELS:
+        yield f"{NO_MODEL}.json", {}
+        return
+    for model in params.study.pretrained:
+        yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
+
+
+def chosen(params: Params, measurements: Iterable[str]) -> list[str]:
+    """Those of some measurements that the active study has."""
+    return [one for one in measurements if one in params.study.measured]
+
+
+def figures(params: Params) -> list[str]:
+    """The figures of the active study, in order."""
+    possible, named = drawable(params.study.measured), params.study.figures
+    return [name for name in possible if named is None or name in named]
+
+
+def experiment(params: Params, kind: str) -> Any:
+    """The section of the active study's experiment of a kind."""
+    return getattr(params.experiments, kind)[getattr(params.study.experiments, kind)]
+
+
+def trials(params: Params, kind: str) -> list[str]:
+    """Paths of the trials of an experiment, below the study's folder, without ``.json``."""
+    seeds = experiment(params, kind).seeds
+    subjects = params.study.pretrained if kind in OF_MODELS else [NO_MODEL]
+    return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
+
+
+def experiment_measurements(params: Params, kind: str) -> list[str]:
+    """Paths of the measurements of an experiment, below the study's folder."""
+    if kind in OF_MODELS:
+        return [f"measurements/{kind}/{model}.json" for model in params.study.pretrained]
+    return [f"measurements/{kind}.json"]
+
+
+def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "reading": {**reading.model_dump(), **changed},
+        "evaluation": evaluation.model_dump(),
+    }
+
+
+def _texts(params: Params, name: str) -> dict[str, Any]:
+    """All texts that a study gives to a model: those of its evaluation, and the others."""
+    study = params.study
+    text = functools.partial(_text, params.models[name].reading)
+    data = params.datasets[study.calibration]
+    longer = data.evaluation.model_copy(update={"documents": study.extrapolation.documents})
+    return {
+        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets},
+        "texts": {
+            "calibration": text(study.calibration, data.calibration),
+            "long": text(study.calibration, longer, max_tokens=study.extrapolation.tokens),
+        },
+    }
+
+
+def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs read that evaluate a model under all conditions of the study."""
+    study, model = params.study, params.models[name]
+    section, reading = params.measurements.conditions, model.reading.model_dump()
+
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [c for c in names if params.conditions[c].is_for(model.is_decoder)]
+
+    def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
+        named.update(condition.masks())
+        # Which kind of model a condition is for is nothing that it does.
+        return {"condition": condition.model_copy(update={"only": None}).model_dump(),
+                "tokens": tokens}  # fmt: skip
+
+    named: set[str] = set()
+    conditions = {c: unit(params.conditions[c]) for c in chosen(study.all_conditions)}
+    longer_conditions = chosen(study.extrapolation.conditions) if model.is_decoder else []
+    long = {c: unit(params.conditions[c]) for c in longer_conditions}
+    sweeps, units = {}, dict(conditions)
+    for name_of_sweep in study.sweeps if model.is_decoder else []:
+        sweep = params.sweeps[name_of_sweep]
+        varied: dict[str, dict[str, float]] = {c: {} for c in chosen(sweep.conditions)}
+        for c, value, condition, tokens in sweep.units(params.conditions):
+            if c in varied:
+                units[f"{c}@{value}"] = unit(condition, tokens)
+                varied[c][f"{c}@{value}"] = float(value)
+        sweeps[name_of_sweep] = {"key": sweep.key, "units": varied}
+    shared = {"reading": reading, "device": params.activations.device,
+              "batch_tokens": section.batch_tokens}  # fmt: skip
+    yield (
+        CONFIG / "masks" / f"{name}.json",
+        {
+            **shared,
+            "calibration_share": section.calibration_share,
+            "masks": {mask: params.masks[mask].model_dump() for mask in sorted(named)},
+        },
+    )
+    yield (
+        CONFIG / "evaluate" / f"{name}.json",
+        {
+            **shared,
+            "precision": params.activations.precision,
+            "documents": section.documents,
+            "special_tokens": section.special_tokens,
+            "datasets": study.datasets,
+            "units": units,
+            "long": long,
+        },
+    )
+    yield (
+        CONFIG / "conditions" / f"{name}.json",
+        {
+            "parameters": section.model_dump(),
+            "extrapolation": study.extrapolation.model_dump(),
+            "datasets": study.datasets,
+            "conditions": {c: one["condition"] for c, one in conditions.items()},
+            "sweeps": sweeps,
+        },
+    )
+
+
+def masks_of(params: Params, model: str) -> list[str]:
+    """Names of the masks that are learned for a model of the active study."""
+    jobs = dict(_condition_jobs(params, model))
+    return list(jobs[CONFIG / "masks" / f"{model}.json"]["masks"])
+
+
+def materialize(params: Params) -> None:
+    """Write every section that changed to ``data/config``, and remove what is none.
+
+    DVC's first stage does the same, and the others wait for it.
+    """
+    written = set()
+    for path, value in sections(params):
+        write_json_if_changed(path, value)
+        written.add(path)
+    for path in CONFIG.rglob("*"):
+        # A hidden file is another process's, which is writing just now.
+        if path.is_file() and path not in written and not path.name.startswith("."):
+            path.unlink()
+    make_folders(params)
+
+
+def is_edited(params: Params) -> bool:
+    """Whether ``data/config`` holds something else than what it would be given now."""
+    return any(not holds_json(path, value) for path, value in sections(params))
+
+
+def make_folders(params: Params) -> None:
+    """Make the folders that DVC's stages name and that a study may have nothing in."""
+    for name in (
+        "training",
+        "measurements/scheme_probes",
+        *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
+    ):
+        (folder(params) / name).mkdir(parents=True, exist_ok=True)
+
+
+def folder(params: Params) -> Path:
+    """Folder of the active study's tokens, activations, measurements and trainings."""
+    return STUDIES / params.study.name
+
+
+def _leaves(params: Params, root: Path) -> set[Path]:
+    study = params.study
+    measured = root / "measurements"
+    paths = {root / "training" / model for model in study.trained}
+    paths |= {measured / "position_embeddings" / f"{one}.json" for one in study.matrices}
+    paths |= {measured / f"{one}.json" for one in chosen(params, STUDY_WIDE)}
+    for kind in study.experiments.kinds:
+        paths |= {root / f"{one}.json" for one in trials(params, kind)}
+        paths |= {root / one for one in experiment_measurements(params, kind)}
+    for model in study.schemes:
+        for dataset in study.datasets:
+            paths.add(root / "tokens" / model / f"{dataset}.parquet")
+            paths.add(measured / "scheme_probes" / model / f"{dataset}.json")
+    for model in study.models:
+        paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
+        paths |= {root / "masks" / model, root / "evaluations" / model}
+        paths |= {measured / one / f"{model}.json" for one in chosen(params, WEIGHTS)}
+        for dataset in [*study.datasets, "long"]:
+            paths.add(root / "measurements" / "conditions" / model / f"{dataset}.json")
+        for dataset in study.datasets:
+            paths.add(root / "tokens" / model / f"{dataset}.parquet")
+            for measurement in chosen(params, (*OF_TEXTS, *BUNDLED)):
+                paths.add(root / "measurements" / measurement / model / f"{dataset}.json")
+            for condition in study.conditions:
+                paths.add(root / "activations" / model / dataset / condition)
+                for measurement in RUNS:
+                    paths.add(
+                        root / "measurements" / measurement / model / dataset / f"{condition}.json"
+                    )
+    return paths
+
+
+def tidy(params: Params, say: Callable[[str], None]) -> None:
+    """Set aside what belongs to nothing that the study has; bring back what it has again.
+
+    The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
+    as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
+    Nothing is deleted.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    say
+        Receives one line a direction.
+    """
+    place = folder(params)
+    wanted = _leaves(params, place)
+    levels = [
+        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
+        *(f"measurements/{one}/*/*/*" for one in RUNS),
+        *(f"measurements/{one}/*/*" for one in DATASETS),
+        *(f"measurements/{one}/*" for one in (*WEIGHTS, *OF_MODELS)), "trials/*/*/*",
+        "measurements/*.json",
+    ]  # fmt: skip
+    _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
+    # No study can have this name.
+    documents = {DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
+    _tidy(DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
+    apart = {APART / f"{dataset}.parquet" for dataset in params.study.corpora}
+    _tidy(APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
+    make_folders(params)
+
+
+def _tidy(
+    place: Path, aside: Path, wanted: set[Path], levels: list[str], say: Callable[[str], None]
+) -> None:
+    gone = [
+        path
+        for level in levels
+        for path in place.glob(level)
+        if path not in wanted and not path.name.startswith(".")
+    ]
+    back = []
+    for path in sorted(wanted):
+        kept = aside / path.relative_to(place)
+        if kept.exists() and not path.exists():
+            back.append(path)
+        elif kept.is_dir():  # DVC has brought it back from its own cache
+            shutil.rmtree(kept)
+        else:
+            kept.unlink(missing_ok=True)
+    for path in gone:
+        _move(path, aside / path.relative_to(place))
+    for path in back:
+        _move(aside / path.relative_to(place), path)
+    if gone:
+        say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
+    if back:
+        say(f"brought back from {aside}: {len(back)} results that the study has again")
+
+
+def _move(source: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)
+    for parent in source.parents:
+        if parent in (STUDIES, SET_ASIDE, DOCUMENTS, APART) or any(parent.iterdir()):
+            break
+        parent.rmdir()
+
+
+def facts(params: Params) -> dict[str, Any]:
+    """What tables and documents say of the active study."""
+    found = _facts(params)
+    # Whatever a measurement of the study depends on: documents carry it.
+    more = [params.activations, params.measurements]
+    more += [experiment(params, kind) for kind in params.study.experiments.kinds]
+    digest = sha256_json([found, *(section.model_dump() for section in more)])
+    return {**found, "parameters": digest}
+
+
+def _facts(params: Params) -> dict[str, Any]:
+    active = params.study
+    return {
+        # What it chose is below, in full.
+        "study": active.model_dump(exclude={"measurements", "figures", "documents"}),
+        "measured": active.measured,
+        "figures": figures(params),
+        "models": {
+            name: {
+                "family": model.family,
+                "is_decoder": model.is_decoder,
+                "max_tokens": model.max_tokens,
+                "source": model.source.model_dump(),
+            }
+            for name in active.models
+            for model in [params.models[name]]
+        },
+        "schemes": {name: params.models[name].source.positions for name in active.schemes},
+        "matrices": {name: params.matrices[name].model_dump() for name in active.matrices},
+        "datasets": {name: params.datasets[name].model_dump() for name in active.datasets},
+        "conditions": {name: dumped(params.conditions[name]) for name in active.all_conditions},
+        "masks": {
+            mask: params.masks[mask].model_dump()
+            for model in active.models
+            for mask in masks_of(params, model)
+        },
+        "sweeps": {name: params.sweeps[name].model_dump() for name in active.sweeps},
+    }
+
+
+def training_dataset(params: Params, model: str) -> str:
+    """The data set that a trained model learns from, in whichever study names it.
+
+    Raises
+    ------
+    ValueError
+        If no study trains it.
+    """
+    for candidate in (params.study, *params.studies.values()):
+        learned_from = {**candidate.trained, **candidate.schemes}
+        if model in learned_from:
+            return learned_from[model]
+    raise ValueError(f"no study trains {model!r}: list it under studies.*.trained")
+
+
+def trained(params: Params) -> list[str]:
+    """Models that the workflow trains."""
+    return [n for n, model in params.models.items() if isinstance(model.source, TrainSource)]
+
+
+def pretrained(params: Params) -> list[str]:
+    """Models whose weights are fetched."""
+    return [name for name in params.models if name not in trained(params)]
+
+
+def alternatives(names) -> str:
+    """A regular expression that matches exactly these names, and nothing when there are none."""
+    return "|".join(map(re.escape, names)) or r"(?!)"

@@ -1,0 +1,162 @@
+"""What a killed run leaves behind, found and repaired before the next one plans its jobs.
+
+A process that is killed outright cannot clean up: Snakemake leaves its lock, its jobs go on writing
+without it, and a Snakemake whose DVC was killed goes on alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+
+from posenc.artifacts.files import UNFINISHED
+
+JOBS = ("posenc.steps.", "posenc.figures.")
+
+
+class BusyError(RuntimeError):
+    """Another run is at work in the project."""
+
+
+def _here(root: Path) -> Iterator[psutil.Process]:
+    """Other processes that work in the project, without this one's own line of ancestors."""
+    me = psutil.Process()
+    own = {me.pid, *(process.pid for process in me.parents())}
+    for process in psutil.process_iter():
+        try:
+            if process.pid not in own and Path(process.cwd()) == root:
+                yield process
+        except (psutil.Error, OSError):
+            continue  # ended meanwhile, or another user's
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _runs(process: psutil.Process, program: str) -> bool:
+    """Whether a process is a script such as ``snakemake`` or ``dvc``, run by any interpreter."""
+    return any(os.path.basename(part) == program for part in _command(process)[:3])
+
+
+def _has_ancestor(process: psutil.Process, program: str) -> bool:
+    try:
+        return any(_runs(parent, program) for parent in process.parents())
+    except psutil.Error:
+        return True  # it is ending anyway
+
+
+def _is_orphan(process: psutil.Process) -> bool:
+    """A job without its Snakemake, or a Snakemake of a DVC stage without its DVC."""
+    if any(part.startswith(JOBS) for part in _command(process)):
+        return not _has_ancestor(process, "snakemake")
+    if _runs(process, "snakemake"):
+        try:
+            return "DVC_STAGE" in process.environ() and not _has_ancestor(process, "dvc")
+        except psutil.Error:
+            return False
+    return False
+
+
+def recover(root: Path, say: Callable[[str], None]) -> None:
+    """End what a killed run left running, and remove its unfinished files and its lock.
+
+    A run that is alive keeps its lock and its jobs; Snakemake itself then refuses the second one.
+
+    Parameters
+    ----------
+    root
+        The project's folder.
+    say
+        Receives one line for each thing that was found.
+    """
+    root = root.resolve()
+    orphans = [process for process in _here(root) if _is_orphan(process)]
+    orphans += [child for process in orphans for child in _children(process)]
+    for process in orphans:
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    if orphans:
+        psutil.wait_procs(orphans, timeout=10)
+        say(f"ended {len(orphans)} processes that a killed run had left running")
+    if is_running(root):
+        return
+    # Of single files, and of folders that were just being replaced.
+    unfinished = [
+        path
+        for top in ("data", "paper")
+        for name in (f".*{UNFINISHED}", ".*.retired")
+        for path in (root / top).rglob(name)
+    ]
+    for path in unfinished:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if unfinished:
+        say(f"removed {len(unfinished)} unfinished files of a run that was killed")
+    if not any(_runs(process, "dvc") for process in _here(root)):
+        mend_dvc(root, say)
+    locks = list((root / ".snakemake" / "locks").glob("*.lock"))
+    if locks:
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+        say("removed the lock of a run that was killed; what it had not finished is made again")
+
+
+def mend_dvc(root: Path, say: Callable[[str], None]) -> None:
+    """Remove DVC's list of the paths in use, if a kill or a full disk cut it: no DVC would start.
+
+    DVC writes it in place. It names processes, of which none is left.
+    """
+    path = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        whole = isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+    except OSError:
+        return
+    except ValueError:
+        whole = False
+    if not whole:
+        path.unlink(missing_ok=True)
+        say("removed DVC's list of the paths in use, which a killed run had cut")
+
+
+def is_running(root: Path) -> bool:
+    """Whether another Snakemake is at work in the project; one that only plans does not count."""
+    return any(
+        _runs(process, "snakemake") and not {"-n", "--dry-run", "--dryrun"} & set(_command(process))
+        for process in _here(root.resolve())
+    )
+
+
+def refuse_dvc(root: Path) -> None:
+    """Stop when DVC reproduces stages in the project, before anything is planned.
+
+    Raises
+    ------
+    BusyError
+        If it does, with the number of its process.
+    """
+    for process in _here(root.resolve()):
+        command = _command(process)
+        reproduces = "repro" in command or ("exp" in command and "run" in command)
+        elsewhere = {"--temp", "--queue"} & set(command)
+        if _runs(process, "dvc") and reproduces and not elsewhere:
+            raise BusyError(
+                f"`dvc {' '.join(command[2:])}` (process {process.pid}) is at work in this folder; "
+                f"start again when it has ended"
+            )
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []

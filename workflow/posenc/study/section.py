@@ -1,0 +1,127 @@
+"""The ``studies`` section: which models, data sets and conditions are run together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from posenc.conditions.sweeps import Extrapolation
+from posenc.config.base import Line, Name, Section
+from posenc.config.measurements import ALWAYS, OPTIONAL
+from posenc.experiments.section import Chosen
+
+
+class Study(Section):
+    """One study: runs are all of models x data sets x conditions.
+
+    ``models`` is the union of ``pretrained`` and ``trained``: DVC's stage templates need the three
+    lists, and the validator keeps them in agreement.
+    """
+
+    name: Name
+    title: Annotated[Line, Field(max_length=300)]
+    """Shown in the paper, the slides and the report; of any script, in one line."""
+    models: Annotated[list[Name], Field(min_length=1)]
+    """In order of presentation; the first encoder and the first decoder are the headline."""
+    pretrained: list[Name]
+    """Those of ``models`` whose weights are fetched."""
+    trained: dict[Name, Name]
+    """Those of ``models`` that are trained here, and the data set that each learns from."""
+    schemes: dict[Name, Name]
+    """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
+    that each learns from."""
+    matrices: list[Name]
+    """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
+    datasets: Annotated[list[Name], Field(min_length=1)]
+    """In order of presentation; the first of each format is the headline."""
+    labelled: Name
+    """Data set that classifiers and tokenizers learn from; it is evaluated on too."""
+    corpora: list[Name]
+    """Data sets beside it that tokenizers alone are compared on (D3)."""
+    experiments: Chosen
+    """The size of each kind of experiment."""
+    measurements: list[Name] | None = None
+    """Those that are made beside `similarity`, `perplexity` and `conditions`; all when it is left
+    out."""
+    figures: list[Name] | None = None
+    """Those that are drawn; when it is left out, all whose measurements the study has."""
+    documents: list[Literal["paper", "slides"]] = Field(default=["paper", "slides"])
+    """Those that are built; `[]` needs no LaTeX."""
+    conditions: Annotated[list[Name], Field(min_length=1)]
+    """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
+    evaluated: Annotated[list[Name], Field(default_factory=list)]
+    """Conditions that are measured beside those, without keeping activations."""
+    sweeps: Annotated[list[Name], Field(default_factory=list)]
+    calibration: Name
+    """Data set whose calibration documents masks are learned from."""
+    extrapolation: Extrapolation
+
+    @property
+    def all_conditions(self) -> list[str]:
+        """Those with activations, then those without."""
+        return [*self.conditions, *self.evaluated]
+
+    @property
+    def measured(self) -> list[str]:
+        """All measurements of the study; those of experiments and schemes, and trainings, too."""
+        chosen = OPTIONAL if self.measurements is None else self.measurements
+        return [
+            *ALWAYS, "extrapolation", *chosen, "scheme_probes", "training", *self.experiments.kinds,
+        ]  # fmt: skip
+
+    @property
+    def all_datasets(self) -> list[str]:
+        """Those that models are evaluated on, learn from, or whose masks are learned from."""
+        learned_from = [*self.trained.values(), *self.schemes.values()]
+        return list(dict.fromkeys([*self.datasets, *learned_from, self.calibration]))
+
+    @model_validator(mode="after")
+    def _check_lists(self) -> Study:
+        named = (
+            "models", "pretrained", "matrices", "datasets", "all_conditions", "sweeps",
+            "measurements", "figures", "documents",
+        )  # fmt: skip
+        for key in named:
+            values = getattr(self, key) or []
+            key = "conditions and evaluated" if key == "all_conditions" else key
+            for value in values:
+                if values.count(value) > 1:
+                    raise ValueError(f"{key} names {value!r} twice")
+        for name in self.models:
+            if (name in self.pretrained) == (name in self.trained):
+                raise ValueError(
+                    f"models names {name!r}, which must be in exactly one of pretrained and trained"
+                )
+        for name in [*self.pretrained, *self.trained]:
+            if name not in self.models:
+                raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
+        for name in self.schemes:
+            if name in self.models:
+                raise ValueError(f"{name!r} is in models and in schemes: one of them is enough")
+        for name in self.corpora:
+            if name in self.datasets:
+                raise ValueError(f"{name!r} is in datasets and in corpora: one of them is enough")
+        for name in self.matrices:
+            if name in self.models:
+                raise ValueError(f"matrices names {name!r}, which is a model: give it another name")
+        self._check_choices()
+        if self.conditions[0] != "intact":
+            raise ValueError("conditions must begin with 'intact'")
+        return self
+
+    def _check_choices(self) -> None:
+        """Nothing is listed that only something reads which the study does not have."""
+        if self.corpora and self.experiments.tokenizers is None:
+            raise ValueError(
+                f"corpora names {self.corpora[0]!r}, which experiments.tokenizers alone reads: "
+                f"choose a size of it, or leave corpora empty"
+            )
+        if self.matrices and "position_embeddings" not in self.measured:
+            raise ValueError(
+                f"matrices names {self.matrices[0]!r}, which position_embeddings alone reads: "
+                f"add it to measurements, or leave matrices empty"
+            )
+        for name in ("relative_attention", "heads"):
+            if "lags" in self.measured and name not in self.measured:
+                raise ValueError(f"measurements names 'lags', which reads {name!r}: add it too")

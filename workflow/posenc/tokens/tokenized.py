@@ -1,0 +1,75 @@
+"""A tokenized data set on disk, and how its documents are split into shards."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from posenc.artifacts.files import sha256_file
+from posenc.artifacts.tables import read_table
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a data set, as a model reads them."""
+
+    path: Path
+
+    @functools.cached_property
+    def _read(self) -> tuple[pa.Table, dict[str, Any]]:
+        return read_table(self.path)
+
+    @property
+    def table(self) -> pa.Table:
+        """One row a document."""
+        return self._read[0]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the file says of itself."""
+        return self._read[1]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return sha256_file(self.path)
+
+    @functools.cached_property
+    def ids(self) -> list[list[int]]:
+        """Token ids of each document."""
+        return self.table["input_ids"].to_pylist()
+
+    @functools.cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each document, int [documents]."""
+        return np.array([len(document) for document in self.ids])
+
+    def shards(self, shard_tokens: int) -> list[range]:
+        """Documents of each shard."""
+        return shards_of(self.lengths, shard_tokens)
+
+
+def shards_of(lengths: np.ndarray, shard_tokens: int) -> list[range]:
+    """Split documents, in order, into shards of at most ``shard_tokens`` tokens.
+
+    A document that is longer than that gets a shard of its own.
+
+    Parameters
+    ----------
+    lengths
+        Tokens of each document, int [documents].
+    """
+    shards, begin, tokens = [], 0, 0
+    for document, length in enumerate(lengths):
+        if document > begin and tokens + length > shard_tokens:
+            shards.append(range(begin, document))
+            begin, tokens = document, 0
+        tokens += int(length)
+    if begin < len(lengths):
+        shards.append(range(begin, len(lengths)))
+    return shards

@@ -22,7 +22,7 @@ from posenc.study.verification import verify_files
 SNAKEFILE = """
 import sys
 from pathlib import Path
-from posenc import agreement
+from posenc.study import agreement
 
 OUTPUTS = [Path("data/a.json"), Path("data/b.json")]
 GONE = []

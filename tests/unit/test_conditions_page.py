@@ -59,7 +59,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     assert "1 passed" in tested.stdout, tested.stdout
     computed = run(
         "-c",
-        "from posenc.study.params import load; from posenc import profiles, semantics;"
+        "from posenc.study.params import load; from posenc.conditions import profiles, semantics;"
         "mask = load('params.yaml').conditions['zero_cosine'].mask;"
         "m = profiles.factor.call(mask.profile, profiles.Document(3));"
         "print(semantics.semantics.call(mask.semantics, m, True).bias.round(4).tolist())",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.files import (
     SEAL,
@@ -19,9 +16,15 @@ from posenc.artifacts.files import (
     seal_parquet,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 def write_table(table: pa.Table, path: Path, metadata: Mapping[str, Any]) -> None:
     """Write a Parquet file atomically, with JSON metadata ``posenc`` and its own checksum."""
+
+    import pyarrow.parquet as pq
+
     text = json.dumps(metadata, sort_keys=True)
     table = table.replace_schema_metadata({"posenc": text, SEAL: UNSEALED})
     with atomic_file(path) as temporary:
@@ -39,6 +42,9 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
     ArtifactError
         If it is absent, or not written by this project.
     """
+
+    import pyarrow.parquet as pq
+
     check_parquet(path)
     table = pq.read_table(path, columns=columns)
     metadata = (table.schema.metadata or {}).get(b"posenc")

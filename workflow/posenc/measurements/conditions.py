@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 from numpy.typing import NDArray
 
@@ -27,6 +25,9 @@ from posenc.config.measurements import Conditions
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.store.losses import Losses
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA = 1
 INTACT, WITHOUT = "intact", "zero"
@@ -101,6 +102,8 @@ class Evaluations:
     """
 
     def __init__(self, path: Path) -> None:
+        import pyarrow.compute as pc
+
         table, self.metadata = read_table(path)
         self.path = path
         self._losses: dict[str, Losses] = {}

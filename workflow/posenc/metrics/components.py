@@ -11,10 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
-from scipy.stats import ortho_group
-from sklearn.decomposition import FastICA
-from sklearn.exceptions import ConvergenceWarning
 
 from posenc.metrics.moments import share_between, sums_by_group
 
@@ -61,6 +57,9 @@ def principal_components(x: ArrayLike, k: int) -> Principal:
     ValueError
         If k is too large, a value is not finite, or the sample varies in fewer than k directions.
     """
+
+    from scipy import linalg
+
     x = np.asarray(x, np.float64)  # [n, d]
     if x.ndim != 2 or not 1 <= k <= min(x.shape[1], len(x) - 1):
         raise ValueError(f"a sample of shape {x.shape} has no {k} principal components")
@@ -123,6 +122,10 @@ def independent_components(
     ValueError
         If a value is not finite, or the signals are linearly dependent.
     """
+
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
     signals = np.asarray(signals, np.float64)  # [n, k]
     if not np.isfinite(signals).all():
         raise ValueError("a signal holds a value that is not finite")
@@ -176,6 +179,9 @@ def amari_index(unmixing: ArrayLike, mixing: ArrayLike) -> float:
 
 def amari_chance(k: int, repeats: int, seed: int) -> float:
     """Mean Amari index of random rotations, [k, k]: of whitened components that are unrelated."""
+
+    from scipy.stats import ortho_group
+
     rotations = ortho_group(k, seed=seed).rvs(repeats)  # [repeats, k, k]
     return float(np.mean([amari_index(one, np.eye(k)) for one in rotations]))
 
@@ -296,6 +302,9 @@ def canonical_correlations(x: ArrayLike, y: ArrayLike) -> Canonical:
         If the numbers of rows differ, there are not more rows than columns of both, a value is not
         finite, or the columns of one are linearly dependent.
     """
+
+    from scipy import linalg
+
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)  # [n, p], [n, q]
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y) or len(x) <= x.shape[1] + y.shape[1]:
         raise ValueError(f"shapes {x.shape} and {y.shape} are not [n, p] and [n, q], n > p + q")
@@ -362,6 +371,9 @@ def held_out_moments(
 
 def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Signals of covariance 1, [n, k], and the matrix [k, k] that made them so."""
+
+    from scipy import linalg
+
     centred = signals - signals.mean(axis=0)  # [n, k]
     values, vectors = linalg.eigh(centred.T @ centred / len(centred))  # [k], [k, k]
     if values[0] <= _DEPENDENT * values[-1]:
@@ -373,6 +385,8 @@ def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 def _orthonormal(
     centred: NDArray[np.float64],  # [n, p]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    from scipy import linalg
+
     basis, back = linalg.qr(centred, mode="economic")  # [n, p], [p, p]
     norms = np.linalg.norm(centred, axis=0)  # [p]
     if np.any(np.abs(np.diag(back)) <= _DEPENDENT * norms):

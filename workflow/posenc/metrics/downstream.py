@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 INVERSE_PENALTIES = tuple(10.0**exponent for exponent in range(-5, 3))
 """What the regularisation of the logistic regression is chosen from; the smaller the stronger."""
@@ -109,6 +108,11 @@ class Frozen:
         ValueError
             If training documents have one label only, or a feature is not finite.
         """
+
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.metrics import log_loss
+
         labels = np.asarray(labels, bool)  # [documents]
         validation_labels = np.asarray(validation_labels, bool)  # [documents]
         training = np.asarray(training, np.float64)  # [documents, d_model]
@@ -183,6 +187,9 @@ def chance_test(correct: int, documents: int, confidence: float = 0.95) -> dict[
     dict
         ``correct``, ``documents``, ``accuracy`` with ``value``, ``low`` and ``high``, ``p_value``.
     """
+
+    from scipy import stats
+
     test = stats.binomtest(correct, documents, 0.5)
     interval = test.proportion_ci(confidence, method="exact")
     return {

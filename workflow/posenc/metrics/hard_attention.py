@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr
 
 Floats = NDArray[np.float64]
 
@@ -113,6 +112,9 @@ def readouts(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> Readou
     target
         [d_model].
     """
+
+    from scipy.special import entr
+
     p = _checked(pattern)  # [keys]
     values = np.asarray(values, np.float64)  # [keys, d_model]
     mean = p @ values  # [d_model]

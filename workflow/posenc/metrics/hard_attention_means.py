@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.hard_attention import (
@@ -259,6 +258,9 @@ class Means:
 
         The bound is Bonferroni's, over all baselines and numbers of samples.
         """
+
+        from scipy.stats import norm
+
         found = [abs(one["bias"]["z"]) for entry in entries for one in entry["samples"]]
         risk = (1 - self._settings.confidence) / len(found)
         return {

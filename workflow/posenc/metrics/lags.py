@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from posenc.metrics.bootstrap import Seed, percentile_interval
 from posenc.metrics.patterns import softmax, uniform_pattern
@@ -114,6 +113,9 @@ def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
     -------
     float64 [..., n]; exactly 0 in a group without differences.
     """
+
+    from scipy.stats import rankdata
+
     values, groups = np.asarray(values, np.float64), np.asarray(groups)
     found = np.zeros(values.shape)
     for group in np.unique(groups):

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 
 from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.moments import correlation_of_moments, share_between, sums_by_group
@@ -124,6 +123,9 @@ def jackknife(
 
 def interval(value: ArrayLike, left_out: NDArray[np.float64], confidence: float) -> Estimate:
     """The jackknife's interval from values with each document left out, [documents] or more."""
+
+    from scipy.stats import norm
+
     n = len(left_out)
     if n < 2:
         raise ValueError("the jackknife needs two documents")

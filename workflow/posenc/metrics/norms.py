@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin, clone
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GroupKFold
+
+if TYPE_CHECKING:
+    from sklearn.base import RegressorMixin
 
 
 def norm_r2(
@@ -54,6 +55,11 @@ def norm_r2(
     -----
     With a few hundred tokens, trees that learn from an unrelated norm fall to about -0.1.
     """
+
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import GroupKFold
+
     norms = np.asarray(norms, np.float64)  # [tokens]
     positions = np.asarray(positions, np.float64)  # [tokens]
     groups = np.arange(len(norms)) if groups is None else np.asarray(groups)  # [tokens]
@@ -138,6 +144,8 @@ def _out_of_fold_r2(
     positions: NDArray[np.float64],  # [tokens]
     splits: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> float:
+    from sklearn.base import clone
+
     residual, total = 0.0, 0.0
     for train, test in splits:
         fitted = clone(regressor).fit(norms[train, None], positions[train])

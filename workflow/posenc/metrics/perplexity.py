@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr
 
 from posenc.metrics.bootstrap import (
     Estimate,
@@ -50,6 +49,9 @@ def entropy(probabilities: ArrayLike, base: float = math.e) -> NDArray[np.float6
     >>> float(entropy([0.25, 0.25, 0.25, 0.25], base=2))
     2.0
     """
+
+    from scipy.special import entr
+
     probabilities = np.asarray(probabilities, np.float64)  # [..., symbols]
     sums = probabilities.sum(axis=-1)  # [...]
     if np.any(probabilities < 0) or not np.allclose(sums, 1, rtol=0, atol=1e-6):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 
 def absolute_error(table: ArrayLike, folds: int, generator: np.random.Generator) -> float:
@@ -41,6 +39,10 @@ def absolute_error(table: ArrayLike, folds: int, generator: np.random.Generator)
         If the shape is not [rows, d_model], there are fewer rows than folds, or a value is not
         finite.
     """
+
+    from sklearn.linear_model import LinearRegression
+    from sklearn.model_selection import KFold, cross_val_predict
+
     table = _checked(table, folds)  # [rows, d_model]
     order = generator.permutation(len(table))  # [rows]
     predicted = cross_val_predict(LinearRegression(), table[order], order, cv=KFold(folds))
@@ -90,6 +92,10 @@ def relative_error(
 
     The published programs draw from all rows², pairs of a position with itself included.
     """
+
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
     table = _checked(table, folds)  # [rows, d_model]
     pairs = pairs_of(len(table), pairs)
     if pairs < 2 * folds:

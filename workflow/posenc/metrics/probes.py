@@ -10,14 +10,13 @@ https://doi.org/10.18653/v1/2022.findings-emnlp.99 (position by a two-layer ReLU
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold
-from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.preprocessing import StandardScaler
+
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 _RIDGE_PENALTY = 1.0
 _LOGISTIC_INVERSE_PENALTY = 1.0
@@ -126,6 +125,10 @@ def position_errors(
         If the shapes do not fit, a value is not finite, there are fewer documents than folds, or
         all positions are the same.
     """
+
+    from sklearn.linear_model import Ridge
+    from sklearn.preprocessing import StandardScaler
+
     hidden, documents = _checked_hidden(hidden, documents)
     positions = np.asarray(positions, np.float64)  # [tokens]
     if positions.shape != documents.shape:
@@ -199,6 +202,9 @@ def order_errors(
     ValueError
         As :func:`position_errors`.
     """
+
+    from sklearn.preprocessing import StandardScaler
+
     first, documents = _checked_hidden(first, documents)
     second, _ = _checked_hidden(second, documents)
     labels = np.asarray(first_is_later, bool)  # [pairs]
@@ -239,6 +245,8 @@ def _relu_regression(
     seed: int,
 ) -> NDArray[np.float64]:  # [test]
     # With a target of unit variance, one learning rate fits documents of any length.
+    from sklearn.neural_network import MLPRegressor
+
     mean, deviation = target.mean(), target.std() or 1.0
     probe = MLPRegressor(**_relu_options(hidden_units, epochs, _POSITION_RATE, seed))
     _fit(probe, x, (target - mean) / deviation)
@@ -252,6 +260,9 @@ def _logistic_scores(
 ) -> NDArray[np.float64]:  # [test]
     # A swapped pair with the other label has the same loss. So that both labels occur, however the
     # pairs are presented, every other pair is turned to have the first token later.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     turned = np.arange(len(truth)) % 2 == 1  # [train]
     x = x * np.where(truth == turned, 1, -1)[:, None]  # [train, d_model]
     probe = LogisticRegression(
@@ -273,6 +284,9 @@ def _relu_scores(
     epochs: int,
     seed: int,
 ) -> NDArray[np.float32]:  # [test]
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.preprocessing import StandardScaler
+
     both = np.concatenate([there[train], back[train]])  # [2 train, 2 d_model]
     scaler = StandardScaler().fit(both)
     probe = MLPClassifier(**_relu_options(hidden_units, epochs, _ORDER_RATE, seed))
@@ -314,6 +328,8 @@ def _relu_options(hidden_units: int, epochs: int, rate: float, seed: int) -> dic
 
 
 def _fit(probe: MLPRegressor | MLPClassifier, x: NDArray, target: NDArray) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():
         # The number of epochs is fixed: that it is reached is no news.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -323,6 +339,8 @@ def _fit(probe: MLPRegressor | MLPClassifier, x: NDArray, target: NDArray) -> No
 def _splits(
     documents: NDArray[np.int64], folds: int, seed: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    from sklearn.model_selection import GroupKFold
+
     splitter = GroupKFold(folds, shuffle=True, random_state=seed)
     return list(splitter.split(documents, groups=documents))
 

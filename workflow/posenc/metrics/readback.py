@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import subspace_angles
-from scipy.stats import binomtest
 
 from posenc.metrics.bootstrap import Estimate, Seed
 from posenc.metrics.norms import layer_norm
@@ -371,6 +369,9 @@ def compare_angles(
     and standard deviation over the draws. At least k + l - d_model angles are 0. Bjorck and Golub
     (1973), https://doi.org/10.1090/S0025-5718-1973-0348991-3.
     """
+
+    from scipy.linalg import subspace_angles
+
     generator = np.random.default_rng(seed)
     random = [
         subspace_angles(generator.normal(size=x.shape), generator.normal(size=y.shape))[::-1]
@@ -384,6 +385,8 @@ def compare_angles(
 
 
 def _proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
+    from scipy.stats import binomtest
+
     result = binomtest(int(hits.sum()), len(hits))
     interval = result.proportion_ci(confidence, method="exact")
     return Estimate(result.statistic, interval.low, interval.high).as_json()

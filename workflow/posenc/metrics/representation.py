@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc
 
 from posenc.metrics.similarity import token_cosines
 
@@ -200,6 +199,9 @@ def cosine_null_cdf(t: ArrayLike, d: int) -> NDArray[np.float64]:
     >>> cosine_null_cdf([-1.0, 0.0, 0.5, 1.0], 3).tolist()
     [0.0, 0.5, 0.75, 1.0]
     """
+
+    from scipy.special import betainc
+
     if d < 2:
         raise ValueError(f"d is {d}; the cosine has a distribution function from 2 dimensions on")
     t = np.clip(np.asarray(t, np.float64), -1, 1)

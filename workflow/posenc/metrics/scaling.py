@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from scipy.special import entr
 
 from posenc.metrics.bootstrap import Estimate
 
@@ -160,6 +158,9 @@ def summary(pattern: ArrayLike) -> dict[str, Floats]:
         ``largest`` probability, ``entropy`` (nats), and the ``frobenius`` and ``spectral`` norms of
         the softmax's Jacobian.
     """
+
+    from scipy.special import entr
+
     p = _checked(pattern)  # [n, keys]
     return {
         "largest": p.max(axis=-1),
@@ -184,6 +185,9 @@ def mean_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         If there are fewer than two values, or one is not finite.
     """
+
+    from scipy import stats
+
     values = np.asarray(values, np.float64)  # [n]
     if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
         raise ValueError("an interval needs two finite values at least")
@@ -208,6 +212,9 @@ def median_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         As :func:`mean_interval`, and if there are too few values for the confidence.
     """
+
+    from scipy import stats
+
     values = np.sort(np.asarray(values, np.float64))  # [n], rising
     if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
         raise ValueError("an interval needs two finite values at least")

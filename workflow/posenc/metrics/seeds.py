@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 
 def over_seeds(values: ArrayLike, confidence: float = 0.95) -> dict[str, Any]:
@@ -29,6 +28,9 @@ def over_seeds(values: ArrayLike, confidence: float = 0.95) -> dict[str, Any]:
     ValueError
         If there are fewer than two values, or one is not finite.
     """
+
+    from scipy import stats
+
     values = np.asarray(values, np.float64)  # [seeds]
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"an interval over seeds needs two seeds, not {values.size}")

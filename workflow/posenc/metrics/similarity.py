@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, xlog1py
 
 from posenc.metrics.bootstrap import Seed
 
@@ -187,6 +186,9 @@ def gaussian_null_density(t: ArrayLike, d: int) -> NDArray[np.float64]:
     ValueError
         If ``d`` is less than 2.
     """
+
+    from scipy.special import betaln, xlog1py
+
     _check_dimension(d)
     t = np.asarray(t, np.float64)
     inside = np.abs(t) <= 1

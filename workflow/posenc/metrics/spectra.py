@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft
 
 
 def frequencies(tokens: int) -> NDArray[np.float64]:
@@ -39,6 +38,9 @@ def frequencies(tokens: int) -> NDArray[np.float64]:
     >>> frequencies(8).tolist()
     [0.0, 0.125, 0.25, 0.375, 0.5]
     """
+
+    from scipy import fft
+
     if tokens < 2:
         raise ValueError(f"a window of {tokens} tokens has no frequency but 0")
     return fft.rfftfreq(tokens)
@@ -208,6 +210,9 @@ def band_pass(signals: ArrayLike, masks: ArrayLike, axis: int = -2) -> NDArray[n
     ValueError
         If the masks do not fit the window, or a value is not finite.
     """
+
+    from scipy import fft
+
     signals, masks = np.asarray(signals), np.asarray(masks, bool)
     found = _transform(signals, axis)  # [..., n // 2 + 1, columns], complex
     if masks.ndim != 2 or masks.shape[1] != found.shape[axis]:
@@ -250,6 +255,8 @@ def pattern_distance(p: ArrayLike, q: ArrayLike) -> NDArray[np.floating]:
 
 
 def _transform(signals: ArrayLike, axis: int) -> NDArray[np.complexfloating]:
+    from scipy import fft
+
     signals = np.asarray(signals)  # [..., n, columns]
     if signals.ndim < 1 or signals.shape[axis] < 2:
         raise ValueError(f"signals of shape {signals.shape} have fewer than 2 tokens")

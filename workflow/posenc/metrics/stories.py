@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 
 def word_positions(words: int, width: int) -> NDArray[np.float64]:
@@ -70,6 +69,9 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
     ValueError
         If the level is not in (0, 1), or an error is no share of so many questions.
     """
+
+    from scipy import stats
+
     if not 0 < level < 1:
         raise ValueError(f"{level} is not the error of guesses: it must be between 0 and 1")
     wrong = np.asarray(errors, np.float64) * questions  # [seeds]

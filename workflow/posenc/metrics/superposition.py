@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv
-from scipy.stats import binomtest
 
 from posenc.metrics.bootstrap import Estimate
 
@@ -205,6 +203,9 @@ def absent_partner(both: int, first: int, choices: int) -> dict[str, float]:
     -------
     ``both``, ``first``, ``share``, ``expected`` and ``p_value`` of the exact binomial test.
     """
+
+    from scipy.stats import binomtest
+
     if not 0 <= both <= first or first == 0:
         raise ValueError(f"{both} of {first} pairs with the first found cannot be tested")
     expected = chance(choices)["other"]
@@ -331,6 +332,9 @@ def expected_recall(
     Probability. Cosines of random directions: Muirhead (1982), *Aspects of Multivariate
     Statistical Theory*, theorem 1.5.7.
     """
+
+    from scipy.special import betainc
+
     if rows < 2 or dimensions < 2:
         raise ValueError(f"{rows} rows of {dimensions} dimensions: both must be at least 2")
     aa = generator.chisquare(dimensions, draws)  # [draws]
@@ -375,6 +379,9 @@ def needed_dimensions(rows: int, weight: float) -> float | None:
 
 def _proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
     """Clopper and Pearson's interval in closed form: scipy searches for it, hundreds of times."""
+
+    from scipy.special import betaincinv
+
     n, k = len(hits), int(hits.sum())
     tail = (1 - confidence) / 2
     low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from posenc.datasets.documents import read_documents
 from posenc.models.section import Corpus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def training_documents(path: Path, corpus: Corpus) -> tuple[pa.Table, pa.Table]:

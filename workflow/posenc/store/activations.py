@@ -12,9 +12,9 @@ import json
 import math
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from posenc.artifacts.files import (
     ArtifactError,
@@ -22,6 +22,9 @@ from posenc.artifacts.files import (
     sha256_file,
 )
 from posenc.artifacts.tables import read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SCHEMA = 1
 INDEX = "index.parquet"

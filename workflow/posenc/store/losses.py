@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Losses:
@@ -29,6 +32,8 @@ class Losses:
     """
 
     def __init__(self, table: pa.Table) -> None:
+        import pyarrow.compute as pc
+
         self.document_id = table["document_id"]
         self.token_nll = pc.list_flatten(table["nll"]).to_numpy()  # [all tokens]
         self.tokens = pc.list_value_length(table["nll"]).to_numpy().astype(np.int64)  # [documents]

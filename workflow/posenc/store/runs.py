@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from posenc.artifacts.files import (
     ArtifactError,
@@ -227,6 +226,9 @@ def finish(run: Run, job: Job) -> None:
     ArtifactError
         If a shard is missing.
     """
+
+    import pyarrow as pa
+
     partial, table, lengths = run.partial, run.tokens.table, run.tokens.lengths
     shards = run.tokens.shards(job.activations.shard_tokens)
     missing = [n for n in range(len(shards)) if not receipt(partial, n).exists()]

@@ -15,8 +15,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from posenc.config.measurements import RelativeAttention
-from posenc.measurements.relative_attention import measure_layer
+from posenc.measurements.relative_attention import RelativeAttention, measure_layer
 from posenc.metrics.relative_attention import head_factors
 
 LAYERS, HEADS, D_MODEL, D_HEAD, POSITIONS = 12, 12, 768, 64, 512

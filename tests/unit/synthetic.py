@@ -11,10 +11,10 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-
-from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.config.measurements import BUNDLED
 from posenc.experiments.section import EXPERIMENTS
+
+from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.figures.catalogue import FIGURES
 from posenc.study import plan
 from posenc.study.params import load

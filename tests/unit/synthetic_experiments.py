@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from posenc.config.measurements import Scaling
 from posenc.experiments.memory_networks import summary as memory_step
 from posenc.experiments.memory_networks import trials as memory_trials
 from posenc.experiments.pretraining import summary as pretraining_step
 from posenc.measurements import scaling as scaling_step
+from posenc.measurements.scaling import Scaling
 
 from .synthetic_positions import estimate, shared
 

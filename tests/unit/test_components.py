@@ -13,9 +13,9 @@ from sklearn.cross_decomposition import CCA
 from sklearn.decomposition import PCA
 
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Components
 from posenc.figures import components as figure_module
 from posenc.measurements import components as step
+from posenc.measurements.components import Components
 from posenc.metrics import components as maths
 from posenc.metrics.moments import correlation_of_moments
 from posenc.store.activations import ActivationStore

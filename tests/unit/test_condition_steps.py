@@ -14,8 +14,8 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
-from posenc.config.measurements import Conditions
 from posenc.measurements import conditions, norms, reference
+from posenc.measurements.conditions import Conditions
 from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.steps.evaluate import OUTCOMES
 from posenc.tokens.tokenize import TABLE

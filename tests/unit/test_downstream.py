@@ -17,7 +17,7 @@ from posenc.experiments.downstream import (
 from posenc.experiments.downstream import (
     trials as downstream_trials,
 )
-from posenc.experiments.section import DownstreamTraining
+from posenc.experiments.downstream.section import DownstreamTraining
 from posenc.figures import downstream as figure_of
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import changed_predictions

@@ -14,10 +14,10 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import HardAttention
 from posenc.figures import common
 from posenc.figures import hard_attention as figure
 from posenc.measurements import hard_attention as step
+from posenc.measurements.hard_attention import HardAttention
 from posenc.metrics import hard_attention as measures
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.hard_attention_means import Means, Settings, joined, of_query

@@ -14,10 +14,10 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import Heads
 from posenc.figures import common
 from posenc.figures import head_offsets as figure
 from posenc.measurements import heads as step
+from posenc.measurements.heads import Heads
 from posenc.metrics import heads as measures
 from posenc.metrics.patterns import attention_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name

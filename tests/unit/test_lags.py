@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json, write_sealed
-from posenc.config.measurements import Lags
 from posenc.figures import lags as figure
 from posenc.measurements import heads as heads_step
 from posenc.measurements import lags as step
 from posenc.measurements import relative_attention as weights_step
+from posenc.measurements.lags import Lags
 from posenc.metrics import lags as measures
 from posenc.store.precision import precisions
 from posenc.study.params import load

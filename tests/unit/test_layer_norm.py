@@ -21,9 +21,9 @@ from posenc.artifacts.files import (
     write_json,
 )
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import LayerNorm
 from posenc.figures import layer_norm as figure
 from posenc.measurements import layer_norm as step
+from posenc.measurements.layer_norm import LayerNorm
 from posenc.metrics.normalisation import (
     amplitudes,
     jackknife,

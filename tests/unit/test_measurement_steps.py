@@ -19,9 +19,10 @@ from posenc.artifacts.files import (
     write_json,
 )
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import Perplexity, Similarity
 from posenc.measurements import frame as measurement
 from posenc.measurements import perplexity, similarity
+from posenc.measurements.perplexity import Perplexity
+from posenc.measurements.similarity import Similarity
 from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, check_pair, shard_name
 
 from .damage import call, flip, found_and_marked

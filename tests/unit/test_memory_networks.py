@@ -25,6 +25,7 @@ from posenc.experiments.memory_networks.network import (
     Sizes,
     StronglySupervised,
 )
+from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import (
     PEOPLE,
     PLACES,
@@ -33,7 +34,6 @@ from posenc.experiments.memory_networks.stories import (
     generate,
     guess_levels,
 )
-from posenc.experiments.section import MemoryNetworksTraining
 from posenc.figures import memory_networks as figure_of
 from posenc.metrics.stories import guess_test, word_positions
 from posenc.study.params import load

@@ -18,10 +18,10 @@ from posenc.artifacts.files import (
     sha256_file,
     write_checksums,
 )
-from posenc.config.measurements import PositionEmbeddings
 from posenc.figures import position_maps, position_regression
 from posenc.figures.section import Figure
 from posenc.measurements import position_embeddings as step
+from posenc.measurements.position_embeddings import PositionEmbeddings
 from posenc.metrics import geometry, sinusoid
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
 from posenc.models.section import Reading

@@ -35,7 +35,7 @@ from posenc.experiments.pretraining.network import (
     text_losses,
     transfer,
 )
-from posenc.experiments.section import PretrainingTraining
+from posenc.experiments.pretraining.section import PretrainingTraining
 from posenc.figures import pretraining as figure_of
 from posenc.metrics.parameter_matching import (
     lstm_parameters,

@@ -23,9 +23,9 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import Probes
 from posenc.figures import position_probes
 from posenc.measurements import probes, scheme_probes
+from posenc.measurements.probes import Probes
 from posenc.measurements.results import unbundled
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG, WEIGHTS

@@ -18,9 +18,9 @@ from posenc.artifacts.files import (
     write_checksums,
     write_json,
 )
-from posenc.config.measurements import Readback
 from posenc.figures import readback as figure
 from posenc.measurements import readback as step
+from posenc.measurements.readback import Readback
 from posenc.metrics import readback as module
 from posenc.metrics.normalisation import NormalisedSums
 from posenc.metrics.readback import (

@@ -18,9 +18,9 @@ from posenc.artifacts.files import (
     write_checksums,
     write_json,
 )
-from posenc.config.measurements import RelativeAttention
 from posenc.figures import relative_attention as figure
 from posenc.measurements import relative_attention as step
+from posenc.measurements.relative_attention import RelativeAttention
 from posenc.metrics import relative_attention as measures
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.lags import profile_by_offset, score_by_offset

@@ -13,9 +13,9 @@ from scipy import stats
 from scipy.special import softmax
 
 from posenc.artifacts.files import read_sealed, write_json
-from posenc.config.measurements import Scaling
 from posenc.figures import scaling as figure_of
 from posenc.measurements import scaling as step
+from posenc.measurements.scaling import Scaling
 from posenc.metrics import scaling as measures
 from posenc.study.params import load
 

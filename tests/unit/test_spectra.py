@@ -16,11 +16,11 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.config.measurements import Spectra
 from posenc.figures import band_pass as band_figure
 from posenc.figures import spectra as spectra_figure
 from posenc.figures.common import read_measurements
 from posenc.measurements import spectra as step
+from posenc.measurements.spectra import Spectra
 from posenc.metrics import spectra as maths
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name

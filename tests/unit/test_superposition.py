@@ -16,13 +16,13 @@ from sklearn.metrics.pairwise import cosine_similarity
 from torch.nn import functional
 
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
-from posenc.config.measurements import EmbeddingSums
-from posenc.experiments.section import SuperpositionTraining
 from posenc.experiments.superposition import summary as step
 from posenc.experiments.superposition import trials as superposition_trials
 from posenc.experiments.superposition.network import STAGES, build, without_activation
+from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.figures import superposition as figure_of
 from posenc.measurements import embedding_sums
+from posenc.measurements.embedding_sums import EmbeddingSums
 from posenc.metrics import superposition as maths
 from posenc.metrics.superposition import (
     absent_partner,

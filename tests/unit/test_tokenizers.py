@@ -20,10 +20,10 @@ from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
 from posenc.datasets.generated import japanese, reviews
 from posenc.datasets.section import Content, Text
-from posenc.experiments.section import TokenizersTraining
 from posenc.experiments.tokenizers import summary as summary
 from posenc.experiments.tokenizers import trials as step
 from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
+from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.figures import tokenizers as figure_of
 from posenc.metrics import tokenizers as measures
 from posenc.metrics.perplexity import entropy

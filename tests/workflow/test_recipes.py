@@ -140,7 +140,8 @@ def test_a_measurement_s_number_can_be_printed(copies):
     """From a made-up measurement, by the copy's own package, under the key that the paper has."""
     program = (
         "import sys, tempfile; from pathlib import Path; from tests.unit import synthetic as s;"
-        "from posenc.report import quantities; from posenc.artifacts.files import read_json, read_sealed;"
+        "from posenc.report import quantities;"
+        "from posenc.artifacts.files import read_json, read_sealed;"
         "from posenc.measurements.results import unbundled;"
         "w = s.write_inputs(Path(tempfile.mkdtemp()));"
         "m = [one for path in w['state_norms'] for one in unbundled(read_sealed(path))];"

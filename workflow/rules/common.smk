@@ -12,7 +12,9 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from posenc.study import agreement, latex, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
-from posenc.config.measurements import OPTIONAL
+from posenc.experiments.declaration import CORPORA, LABELLED
+from posenc.measurements.declaration import ACTIVATIONS, TOKENS, WEIGHTS
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 try:
@@ -63,11 +65,6 @@ STUDY = PARAMS.study
 RUNS = f"data/studies/{STUDY.name}"
 # What is evaluated: the study's data sets, and documents longer than the model was trained for.
 EVALUATED_TEXTS = [*STUDY.datasets, "long"]
-CONDITION_MEASUREMENTS = expand(
-    f"{RUNS}/measurements/conditions/{{model}}/{{dataset}}.json",
-    model=STUDY.models,
-    dataset=EVALUATED_TEXTS,
-)
 if workflow.is_main_process:
     if not recovery.is_running(Path.cwd()):
         try:

@@ -1,13 +1,11 @@
 # what is trained to answer a question: trials, a job a seed -> measurements over all seeds
 STUDY_EXPERIMENTS = [kind for kind in STUDY.experiments.kinds if kind not in plan.OF_MODELS]
 EXPERIMENT_MEASUREMENTS = [
-    f"{RUNS}/{path}"
-    for kind in STUDY.experiments.kinds
-    for path in plan.experiment_measurements(PARAMS, kind)
+    f"{RUNS}/{path}" for kind in STUDY.experiments.kinds for path in plan.files(PARAMS, kind)
 ]
 # What fine-tunes a pretrained model; the networks of the others are too small to gain by more than a
 # thread, and their seeds run beside each other.
-ON_GPU = ["downstream"]
+ON_GPU = [kind for kind, experiment in EXPERIMENTS.items() if experiment.on_gpu]
 SMALL = [kind for kind in STUDY.experiments.kinds if kind not in ON_GPU]
 
 
@@ -18,10 +16,11 @@ wildcard_constraints:
 
 def trials_documents(wildcards):
     """The documents that an experiment reads, of one data set or several."""
-    labelled = f"data/documents/{STUDY.labelled}.parquet"
-    further = [f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora]
-    read = {"downstream": [labelled], "pretraining": [labelled], "tokenizers": [labelled, *further]}
-    return read.get(wildcards.experiment, [])
+    documents = {
+        LABELLED: [f"data/documents/{STUDY.labelled}.parquet"],
+        CORPORA: [f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora],
+    }
+    return [path for what in EXPERIMENTS[wildcards.experiment].reads for path in documents[what]]
 
 
 def trials_model(wildcards):

@@ -1,31 +1,14 @@
 # measurements -> figures
-OF_RUNS = ["similarity", "perplexity"]
-
-
-def measured(name):
-    """The files of a measurement, in the order of the study."""
-    if name == "training":
-        return expand(
-            f"{RUNS}/training/{{model}}/{{file}}",
-            model=STUDY.trained,
-            file=["loss.csv", "summary.json"],
-        )
-    if name in OF_RUNS:
-        return runs(f"{RUNS}/measurements/{name}/{{model}}/{{dataset}}/{{condition}}.json")
-    begin = f"{RUNS}/measurements/{name}"
-    every = [
-        *CONDITION_MEASUREMENTS,
-        *TEXT_MEASUREMENTS,
-        *POSITION_MEASUREMENTS,
-        *BUNDLED_MEASUREMENTS,
-        *EXPERIMENT_MEASUREMENTS,
-    ]
-    return [path for path in every if path.startswith((f"{begin}/", f"{begin}.json"))]
+TRAININGS = expand(
+    f"{RUNS}/training/{{model}}/{{file}}",
+    model=STUDY.trained,
+    file=["loss.csv", "summary.json"],
+)
 
 
 DRAWN = {
-    name: [path for kind in kinds for path in measured(kind)]
-    for name, (_, kinds) in FIGURES.items()
+    name: [*measured(*entry.measurements), *(TRAININGS if "training" in entry.measurements else [])]
+    for name, entry in FIGURES.items()
     if name in plan.figures(PARAMS)
 }
 
@@ -48,7 +31,7 @@ rule figure:
         png=report(
             "data/figures/{figure}.png",
             caption="../captions/figure.rst",
-            category=lambda wildcards: FIGURES[wildcards.figure][0],
+            category=lambda wildcards: FIGURES[wildcards.figure].question,
             labels={"figure": "{figure}", "study": STUDY.name},
         ),
     log:

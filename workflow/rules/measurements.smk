@@ -1,71 +1,89 @@
-# activations -> measurements. One job a model; a run whose measurement is current is kept.
-TEXT_MEASUREMENTS = expand(
-    f"{RUNS}/measurements/{{measurement}}/{{model}}/{{dataset}}.json",
-    measurement=plan.chosen(PARAMS, ["norms", "reference"]),
-    model=STUDY.models,
-    dataset=STUDY.datasets,
-)
+# activations, tokens and weights -> measurements. One job a model; a run whose measurement is current
+# is kept.
+def measured(*names):
+    """The files of measurements and experiments, in the order of the study."""
+    return [f"{RUNS}/{path}" for name in names for path in plan.files(PARAMS, name)]
 
 
 rule measurements:
     input:
-        runs(f"{RUNS}/measurements/similarity/{{model}}/{{dataset}}/{{condition}}.json"),
-        runs(f"{RUNS}/measurements/perplexity/{{model}}/{{dataset}}/{{condition}}.json"),
-        CONDITION_MEASUREMENTS,
-        TEXT_MEASUREMENTS,
-        POSITION_MEASUREMENTS,
-        BUNDLED_MEASUREMENTS,
-        EXPERIMENT_MEASUREMENTS,
+        measured(*STUDY.measured),
 
 
-rule similarity:
-    input:
-        activations=of_model(
+def read_by(name):
+    """What a measurement's job reads, by the names that its declaration gives."""
+    declared = MEASUREMENTS[name]
+    inputs = {
+        "config": section(f"{name}/{{model}}" if declared.of else name),
+        "code": section(f"code/posenc.measurements.{name}"),
+    }
+    if ACTIVATIONS in declared.reads:
+        inputs["activations"] = of_model(
             f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
-        ),
-        config=section("similarity/{model}"),
-        code=section("code/posenc.measurements.similarity"),
-    output:
-        update(
-            of_model(
-                f"{RUNS}/measurements/similarity/{{{{model}}}}/{{dataset}}/{{condition}}.json"
-            )
-        ),
-    log:
-        "logs/similarity/{model}.log",
-    benchmark:
-        "logs/benchmarks/similarity/{model}.tsv"
-    params:
-        runs=RUNS,
-    shell:
-        "python -m posenc.measurements.similarity --config {input.config}"
-        " --activations {params.runs}/activations/{wildcards.model}"
-        " --output {params.runs}/measurements/similarity/{wildcards.model} 2>&1 | tee {log}"
+        )
+    if TOKENS in declared.reads:
+        inputs["tokens"] = expand(
+            f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets
+        )
+    if WEIGHTS in declared.reads:
+        inputs["model"] = [f"data/models/{{model}}/{file}" for file in MODEL_FILES]
+    if measurements := [one for one in declared.reads if one in MEASUREMENTS]:
+        inputs["measurements"] = measured(*measurements)
+    return inputs
 
 
-rule perplexity:
-    input:
-        activations=of_model(
-            f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet"
-        ),
-        config=section("perplexity/{model}"),
-        code=section("code/posenc.measurements.perplexity"),
-    output:
-        update(
-            of_model(
-                f"{RUNS}/measurements/perplexity/{{{{model}}}}/{{dataset}}/{{condition}}.json"
-            )
-        ),
-    log:
-        "logs/perplexity/{model}.log",
-    benchmark:
-        "logs/benchmarks/perplexity/{model}.tsv"
-    params:
-        runs=RUNS,
-    shell:
-        "python -m posenc.measurements.perplexity --config {input.config}"
-        " --activations {params.runs}/activations/{wildcards.model}"
-        " --output {params.runs}/measurements/perplexity/{wildcards.model} 2>&1 | tee {log}"
+def written_by(name):
+    """The files that a measurement's job writes: of the study, or of one model."""
+    declared = MEASUREMENTS[name]
+    pattern = "/".join([RUNS, "measurements", name, *(f"{{{part}}}" for part in declared.of)])
+    values = {"dataset": STUDY.datasets, "condition": STUDY.conditions}
+    paths = expand(
+        f"{pattern}.json",
+        model="{model}",
+        **{part: values[part] for part in declared.of if part in values},
+    )
+    return update(paths) if declared.keeps_runs else paths
+
+
+def command_of(name):
+    """The command of a measurement's job."""
+    declared = MEASUREMENTS[name]
+    of_files = len(declared.of) > 1
+    options = {
+        "--model {wildcards.model}": {TOKENS, WEIGHTS} & set(declared.reads),
+        "--config {input.config}": True,
+        "--weights data/models/{wildcards.model}": WEIGHTS in declared.reads,
+        "--tokens {params.runs}/tokens/{wildcards.model}": TOKENS in declared.reads,
+        "--activations {params.runs}/activations/{wildcards.model}": ACTIVATIONS in declared.reads,
+        f"--output {{params.runs}}/measurements/{name}/{{wildcards.model}}": of_files,
+        "--output {output}": not of_files,
+        "{input.measurements}": set(declared.reads) & set(MEASUREMENTS),
+    }
+    given = " ".join(option for option, is_given in options.items() if is_given)
+    return f"python -m posenc.measurements.{name} {given} 2>&1 | tee {{log}}"
+
+
+# What reads something else has a rule of its own, below.
+for measurement, declared in MEASUREMENTS.items():
+    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, *MEASUREMENTS}:
+        continue
+    of_what = f"{measurement}/{{model}}" if declared.of else measurement
+
+    rule:
+        name:
+            measurement
+        input:
+            **read_by(measurement),
+        output:
+            written_by(measurement),
+        log:
+            f"logs/{of_what}.log",
+        benchmark:
+            f"logs/benchmarks/{of_what}.tsv"
+        params:
+            runs=RUNS,
+        shell:
+            command_of(measurement)
 
 
 rule conditions:
@@ -93,26 +111,6 @@ rule conditions:
         " --evaluations {params.runs}/evaluations/{wildcards.model}"
         " --masks {params.runs}/masks/{wildcards.model}"
         " --output {params.runs}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
-
-
-rule norms:
-    input:
-        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
-        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
-        config=section("norms/{model}"),
-        code=section("code/posenc.measurements.norms"),
-    output:
-        expand(f"{RUNS}/measurements/norms/{{{{model}}}}/{{dataset}}.json", dataset=STUDY.datasets),
-    log:
-        "logs/norms/{model}.log",
-    benchmark:
-        "logs/benchmarks/norms/{model}.tsv"
-    params:
-        runs=RUNS,
-    shell:
-        "python -m posenc.measurements.norms --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
-        " --output {params.runs}/measurements/norms/{wildcards.model} 2>&1 | tee {log}"
 
 
 def learned_from(wildcards):
@@ -144,3 +142,64 @@ rule reference:
         " --weights data/models/{wildcards.model} {params.corpus}"
         " --tokens {params.runs}/tokens/{wildcards.model}"
         " --output {params.runs}/measurements/reference/{wildcards.model} 2>&1 | tee {log}"
+
+
+def position_table(wildcards):
+    """The weights that hold a model's table. Of a file, params.yaml has the checksum."""
+    if wildcards.subject in PARAMS.models:
+        return [f"data/models/{wildcards.subject}/{file}" for file in MODEL_FILES]
+    return []
+
+
+rule position_embeddings:
+    input:
+        table=position_table,
+        config=section("position_embeddings/{subject}"),
+        code=section("code/posenc.measurements.position_embeddings"),
+    output:
+        f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
+    log:
+        "logs/position_embeddings/{subject}.log",
+    benchmark:
+        "logs/benchmarks/position_embeddings/{subject}.tsv"
+    wildcard_constraints:
+        subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
+    params:
+        weights=lambda wildcards: (
+            f"--weights data/models/{wildcards.subject}"
+            if wildcards.subject in PARAMS.models
+            else ""
+        ),
+    shell:
+        "python -m posenc.measurements.position_embeddings --subject {wildcards.subject}"
+        " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
+
+
+# Decoders that are trained with other schemes keep no activations. Probes, not the small model,
+# take the time: they gain nothing by threads.
+rule scheme_probes:
+    input:
+        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
+        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        training=[f"data/training/{{model}}/{file}" for file in ["summary.json", "loss.csv"]],
+        config=section("scheme_probes/{model}"),
+        code=section("code/posenc.measurements.scheme_probes"),
+    output:
+        expand(
+            f"{RUNS}/measurements/scheme_probes/{{{{model}}}}/{{dataset}}.json",
+            dataset=STUDY.datasets,
+        ),
+    log:
+        "logs/scheme_probes/{model}.log",
+    benchmark:
+        "logs/benchmarks/scheme_probes/{model}.tsv"
+    resources:
+        gpu=GPU,
+    params:
+        runs=RUNS,
+    shell:
+        "python -m posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config}"
+        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --training {input.training[0]}"
+        " --output {params.runs}/measurements/scheme_probes/{wildcards.model}"
+        " --threads {threads} 2>&1 | tee {log}"

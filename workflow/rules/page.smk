@@ -4,7 +4,7 @@ PAGE = ["page.html.jinja", "page.css", "page.js"]
 
 rule page:
     input:
-        measurements=[rules.measurements.input, measured("training")],
+        measurements=[rules.measurements.input, TRAININGS],
         figures=expand("data/figures/{figure}.png", figure=DRAWN),
         checksums=expand("data/figures/{figure}.json", figure=DRAWN),
         captions="workflow/captions/figure.rst",

@@ -1,7 +1,7 @@
 # measurements -> numbers and tables; figures, tables and text -> paper and slides
 rule typeset:
     input:
-        measurements=[rules.measurements.input, measured("training")],
+        measurements=[rules.measurements.input, TRAININGS],
         study=section("study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",

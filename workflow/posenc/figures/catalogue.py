@@ -1,101 +1,126 @@
-"""What figures and tables are made of, and which of them each document includes.
+"""The figures and tables that there are: the question that each answers, what it is made of, and
+the documents that show it.
 
-Read by the Snakefile, by the documents' own appendix and by the tests. The names of figures are
-modules of ``posenc.figures``; those of tables are templates. This module imports nothing.
+An entry here and a module of ``posenc.figures`` make a figure. Figures do not import this, so that
+a new one leaves the code of all others as it is.
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from posenc.figures.parameters import Histogram, MaskSemantics
+from posenc.figures.section import Figure
+
+PAPER, SLIDES = "paper", "slides"
+BOTH = (PAPER, SLIDES)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure.
+
+    Attributes
+    ----------
+    question
+        As the report groups figures.
+    measurements
+        Those that are drawn.
+    documents
+        Those that show it.
+    section
+        Its parameters in ``params.yaml``.
+    """
+
+    question: str
+    measurements: tuple[str, ...]
+    documents: tuple[str, ...] = (PAPER,)
+    section: type[Figure] = Figure
+
+
 FIGURES = {
-    "layer_similarity": ("A1 zeroed positions", ["similarity"]),
-    "cosine_histogram": ("A2 is this cosine high?", ["similarity"]),
-    "perplexity": ("D1 perplexity", ["perplexity"]),
-    "training_loss": ("Training", ["training"]),
-    "position_layers": ("A1 zeroed positions", ["conditions"]),
-    "condition_costs": ("A4 masks", ["conditions"]),
-    "recovered_share": ("A5 masks in place of positions", ["conditions"]),
-    "slope_sweep": ("A4 masks", ["conditions", "reference"]),
-    "length_sweep": ("A4 masks", ["conditions"]),
-    "extrapolation": ("A5 masks in place of positions", ["conditions"]),
-    "mask_semantics": ("A4 masks", []),  # of definitions alone
-    "position_maps": ("B1 what position embeddings are", ["position_embeddings"]),
-    "position_regression": ("B3 what position embeddings learn", ["position_embeddings"]),
-    "readback": ("B2 reading back", ["readback"]),
-    "position_probes": ("B4 probes", ["probes", "scheme_probes"]),
-    "random_causal": ("B4 probes", ["random_causal"]),
-    "spectra": ("C1 columns as signals", ["spectra"]),
-    "band_pass": ("C2 band-pass", ["spectra"]),
-    "components": ("C4 components", ["components"]),
-    "layer_norm": ("C5 where position goes", ["layer_norm"]),
-    "relative_attention": ("C3 relative attention by weights", ["relative_attention"]),
-    "head_offsets": ("C6 heads", ["heads"]),
-    "lags": ("C3 and C6: lags", ["lags"]),
-    "downstream": ("A6 downstream", ["downstream"]),
-    "superposition": ("B5 superposition", ["superposition", "embedding_sums"]),
-    "tokenizers": ("D3 tokenizers", ["tokenizers"]),
-    "scaling": ("D4 scaling of scores", ["scaling"]),
-    "pretraining": ("D5 pre-training", ["pretraining"]),
-    "hard_attention": ("E1 and E2: soft and hard attention", ["hard_attention"]),
-    "memory_networks": ("E3 memory networks", ["memory_networks"]),
+    "layer_similarity": Entry("A1 zeroed positions", ("similarity",), BOTH),
+    "cosine_histogram": Entry("A2 is this cosine high?", ("similarity",), BOTH, Histogram),
+    "perplexity": Entry("D1 perplexity", ("perplexity",), BOTH),
+    "training_loss": Entry("Training", ("training",)),
+    "position_layers": Entry("A1 zeroed positions", ("conditions",)),
+    "condition_costs": Entry("A4 masks", ("conditions",)),
+    "recovered_share": Entry("A5 masks in place of positions", ("conditions",), BOTH),
+    "slope_sweep": Entry("A4 masks", ("conditions", "reference")),
+    "length_sweep": Entry("A4 masks", ("conditions",)),
+    "extrapolation": Entry("A5 masks in place of positions", ("conditions",), BOTH),
+    "mask_semantics": Entry("A4 masks", (), BOTH, MaskSemantics),
+    "position_maps": Entry("B1 what position embeddings are", ("position_embeddings",)),
+    "position_regression": Entry("B3 what position embeddings learn", ("position_embeddings",)),
+    "readback": Entry("B2 reading back", ("readback",)),
+    "position_probes": Entry("B4 probes", ("probes", "scheme_probes"), BOTH),
+    "random_causal": Entry("B4 probes", ("random_causal",)),
+    "spectra": Entry("C1 columns as signals", ("spectra",)),
+    "band_pass": Entry("C2 band-pass", ("spectra",)),
+    "components": Entry("C4 components", ("components",)),
+    "layer_norm": Entry("C5 where position goes", ("layer_norm",)),
+    "relative_attention": Entry("C3 relative attention by weights", ("relative_attention",)),
+    "head_offsets": Entry("C6 heads", ("heads",)),
+    "lags": Entry("C3 and C6: lags", ("lags",), BOTH),
+    "downstream": Entry("A6 downstream", ("downstream",), BOTH),
+    "superposition": Entry("B5 superposition", ("superposition", "embedding_sums")),
+    "tokenizers": Entry("D3 tokenizers", ("tokenizers",), BOTH),
+    "scaling": Entry("D4 scaling of scores", ("scaling",)),
+    "pretraining": Entry("D5 pre-training", ("pretraining",), BOTH),
+    "hard_attention": Entry("E1 and E2: soft and hard attention", ("hard_attention",), BOTH),
+    "memory_networks": Entry("E3 memory networks", ("memory_networks",), BOTH),
 }
-"""By name: the question, as the report groups them, and the measurements that are drawn."""
+"""By name, which is the module's, in order of presentation."""
 
 
-def drawable(measured: list[str]) -> list[str]:
-    """Names of the figures that can be drawn of these measurements, in order."""
-    return [name for name, (_, kinds) in FIGURES.items() if set(kinds) <= set(measured)]
+@dataclass(frozen=True)
+class Table:
+    """A table: the measurements that it is made of, and the documents that show it.
+
+    In a table of published values every number of ours leads to its own file.
+    """
+
+    measurements: tuple[str, ...]
+    documents: tuple[str, ...] = (PAPER,)
 
 
-TABLE_MEASUREMENTS = {
-    "models": ["similarity"],
-    "datasets": ["similarity"],
-    "similarity": ["similarity"],
-    "anisotropy": ["similarity"],
-    "perplexity": ["perplexity"],
-    "reference": ["reference", "conditions"],
-    "conditions": ["conditions"],
-    "norms": ["norms", "conditions"],
-    "semantics": ["conditions"],
-    "recovery": ["conditions"],
-    "positions": ["position_embeddings"],
-    "readback": ["readback"],
-    "probes": ["probes", "scheme_probes"],
-    "heads": ["heads", "lags"],
-    "downstream": ["downstream"],
-    "tokenizers": ["tokenizers"],
-    "scaling": ["scaling"],
-    "pretraining": ["pretraining"],
-    "memory_networks": ["memory_networks"],
+TABLES = {
+    "models": Table(("similarity",)),
+    "datasets": Table(("similarity",)),
+    "similarity": Table(("similarity",)),
+    "anisotropy": Table(("similarity",)),
+    "perplexity": Table(("perplexity",)),
+    "reference": Table(("reference", "conditions")),
+    "conditions": Table(("conditions",)),
+    "norms": Table(("norms", "conditions")),
+    "semantics": Table(("conditions",)),
+    "recovery": Table(("conditions",)),
+    "published": Table((), BOTH),
+    "positions": Table(("position_embeddings",)),
+    "readback": Table(("readback",)),
+    "probes": Table(("probes", "scheme_probes")),
+    "heads": Table(("heads", "lags")),
+    "published_positions": Table(()),
+    "downstream": Table(("downstream",)),
+    "tokenizers": Table(("tokenizers",)),
+    "scaling": Table(("scaling",)),
+    "pretraining": Table(("pretraining",)),
+    "memory_networks": Table(("memory_networks",)),
+    "published_experiments": Table(()),
 }
-"""By name: the measurements of a table. In tables of published values every number of ours leads
-to its own file."""
+"""By name, which is the template's, in order of presentation."""
 
 DOCUMENTS = {
-    "paper": {
-        "figures": [
-            "layer_similarity", "cosine_histogram", "perplexity", "training_loss",
-            "position_layers", "condition_costs", "recovered_share", "slope_sweep",
-            "length_sweep", "extrapolation", "mask_semantics",
-            "position_maps", "position_regression", "readback", "position_probes",
-            "random_causal", "spectra", "band_pass", "components", "layer_norm",
-            "relative_attention", "head_offsets", "lags",
-            "downstream", "superposition", "tokenizers", "scaling", "pretraining",
-            "hard_attention", "memory_networks",
-        ],
-        "tables": [
-            "models", "datasets", "similarity", "anisotropy", "perplexity", "reference",
-            "conditions", "norms", "semantics", "recovery", "published",
-            "positions", "readback", "probes", "heads", "published_positions",
-            "downstream", "tokenizers", "scaling", "pretraining", "memory_networks",
-            "published_experiments",
-        ],
-    },
-    "slides": {
-        "figures": [
-            "layer_similarity", "cosine_histogram", "perplexity", "mask_semantics",
-            "recovered_share", "extrapolation", "position_probes", "lags", "downstream",
-            "pretraining", "tokenizers", "hard_attention", "memory_networks",
-        ],
-        "tables": ["published"],
-    },
-}  # fmt: skip
+    document: {
+        "figures": [name for name, entry in FIGURES.items() if document in entry.documents],
+        "tables": [name for name, table in TABLES.items() if document in table.documents],
+    }
+    for document in BOTH
+}
+"""Figures and tables that each document includes."""
 
-TABLES = sorted({name for parts in DOCUMENTS.values() for name in parts["tables"]})
+
+def drawable(measured: Collection[str]) -> list[str]:
+    """Names of the figures that can be drawn of these measurements, in order."""
+    return [name for name, entry in FIGURES.items() if set(entry.measurements) <= set(measured)]

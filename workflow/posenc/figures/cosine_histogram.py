@@ -7,7 +7,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
-from posenc.figures.section import Histogram, Style
+from posenc.figures.parameters import Histogram
+from posenc.figures.section import Style
 from posenc.metrics.similarity import gaussian_null_density
 
 

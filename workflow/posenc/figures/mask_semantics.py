@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from posenc.conditions import profiles
 from posenc.conditions import semantics as rows
 from posenc.figures import common
-from posenc.figures.section import MaskSemantics, Style
+from posenc.figures.parameters import MaskSemantics
+from posenc.figures.section import Style
 from posenc.metrics.patterns import softmax
 
 PER_ROW = 6

@@ -9,15 +9,17 @@ how much that is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Components
+from posenc.config.base import Draws, Length, Samples, Section, Seed, Width
+from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.components import (
@@ -39,6 +41,23 @@ FOLDS = 5
 """Documents are dealt to so many folds for canonical correlations."""
 SHUFFLES = 20
 """How often positions are dealt to other tokens, for the level of chance."""
+
+
+class Components(Section):
+    """Principal and independent components of hidden states, and their position (C4)."""
+
+    tokens: Annotated[Draws, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    components: Annotated[Width, Field(ge=2)]
+    """How many leading ones."""
+    harmonics: Length
+    """Cosines and sines of position that the components are correlated with."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Components, of=CELL, reads=(ACTIVATIONS,), catalogue=("C4",))
 
 
 @dataclass(frozen=True)
@@ -96,7 +115,7 @@ def measure(
     return {
         "schema": SCHEMA,
         "measurement": "components",
-        "catalogue": ["C4"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],
         "status": "measured",
         "reason": None,
@@ -220,7 +239,7 @@ def shuffled(
     return percentile_interval(found.mean(axis=0), found, parameters.confidence).as_json()
 
 
-main = command("components", Components, measure, uses=("scipy", "scikit-learn"))
+main = command("components", MEASUREMENT, measure, uses=("scipy", "scikit-learn"))
 
 if __name__ == "__main__":
     run(main)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import (
@@ -20,8 +21,8 @@ from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
-from posenc.config.base import Name, Section
-from posenc.config.measurements import Conditions
+from posenc.config.base import Documents, Draws, Name, Samples, Section, Seed
+from posenc.measurements.declaration import CELL, Measurement
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.store.losses import Losses
@@ -31,6 +32,32 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 INTACT, WITHOUT = "intact", "zero"
+
+
+class Conditions(Section):
+    """All conditions of a study on its first documents (A1, A3, A4, A5)."""
+
+    documents: Annotated[Documents, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    special_tokens: bool
+    """Whether [CLS], [SEP] and the like count as tokens."""
+    batch_tokens: Draws
+    """Tokens of one forward pass, those of all conditions that share it included."""
+    calibration_share: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the calibration documents that masks are fitted on; the rest chooses."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    Conditions,
+    of=CELL,
+    reads=("evaluations", "masks"),
+    catalogue=("A1", "A3", "A4", "A5", "D1"),
+    always=True,
+    also=("extrapolation",),
+)
 
 
 class Sweep(Section):
@@ -75,7 +102,7 @@ def main(
             {
                 "schema": SCHEMA,
                 "measurement": "extrapolation" if dataset == "long" else "conditions",
-                "catalogue": ["A5"] if dataset == "long" else ["A1", "A3", "A4", "A5", "D1"],
+                "catalogue": ["A5"] if dataset == "long" else list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 "confidence": job.parameters.confidence,
                 **make(job, found),

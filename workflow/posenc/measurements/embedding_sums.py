@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import EmbeddingSums
+from posenc.config.base import Draws, Section, Seed, Width
+from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.metrics.superposition import (
     chance,
     distinct_rows,
@@ -28,6 +29,27 @@ from posenc.models.weights import Weights
 SCHEMA = 1
 DRAWS = 4096
 """Pairs of random rows that the expected recall is a mean over."""
+
+
+class EmbeddingSums(Section):
+    """Which two token embeddings a sum consists of, by the number of dimensions (B5)."""
+
+    dimensions: Annotated[list[Annotated[Width, Field(ge=2)]], Field(min_length=1)]
+    """Of random projections of the table, rising; the table's own width comes beside them."""
+    pairs: Annotated[Draws, Field(ge=10)]
+    weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
+    """Mixing weights w of w a + (1 - w) b."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_dimensions(self) -> EmbeddingSums:
+        if self.dimensions != sorted(set(self.dimensions)):
+            raise ValueError(f"dimensions {self.dimensions} must rise")
+        return self
+
+
+MEASUREMENT = Measurement(EmbeddingSums, of=MODEL, reads=(WEIGHTS,), catalogue=("B5",))
 
 
 class Job(Section):
@@ -52,7 +74,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "embedding_sums",
-            "catalogue": ["B5"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {"model": model},
             "status": "measured",
             "reason": None,

@@ -19,7 +19,7 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Name, Section
-from posenc.config.measurements import BUNDLED
+from posenc.measurements.declaration import Measurement
 from posenc.store.activations import INDEX, ActivationStore, check_pair
 
 P = TypeVar("P", bound=BaseModel)
@@ -35,7 +35,7 @@ class Job(Section, Generic[P]):
 
 def command(
     measurement: str,
-    section: type[P],
+    declared: Measurement,
     measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
     files: Collection[str] | None = None,
     uses: Sequence[str] = (),
@@ -45,9 +45,9 @@ def command(
     Parameters
     ----------
     measurement
-        Its name, which is also its module in ``posenc.steps``.
-    section
-        Its section of params.yaml.
+        Its name, which is also its module in ``posenc.measurements``.
+    declared
+        What it says of itself.
     measure
         ``measure(parameters, intact, condition)``; what it returns is written, with its
         provenance.
@@ -67,11 +67,11 @@ def command(
         activations: Annotated[Path, typer.Option(help="folder of the model's stores")],
         output: Annotated[Path, typer.Option(help="folder of its measurements")],
     ) -> None:
-        job = read_section(config, Job[section])
+        job = read_section(config, Job[declared.parameters])
         code = code_digest(f"posenc.measurements.{measurement}")
         for dataset in job.datasets:
             intact_folder, opened = activations / dataset / job.conditions[0], None
-            kept, runs = Kept(output, dataset, measurement in BUNDLED), []
+            kept, runs = Kept(output, dataset, declared.bundled), []
             for condition in job.conditions:
                 folder = activations / dataset / condition
                 provenance = {

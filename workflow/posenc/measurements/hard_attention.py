@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import HardAttention
+from posenc.config.base import Count, Draws, Samples, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command
 from posenc.measurements.heads import not_rebuilt
 from posenc.metrics.hard_attention import standardised
@@ -37,6 +39,31 @@ from posenc.store.activations import ActivationStore
 SCHEMA = 1
 Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
 """Hidden states, queries and keys of each shard, mapped into memory."""
+
+
+class HardAttention(Section):
+    """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
+
+    queries: Annotated[Draws, Field(ge=10)]
+    """Random tokens that see two keys at least, the same for all heads and conditions."""
+    heads: Draws
+    """Random heads of a model, as even over its layers as can be."""
+    samples: Annotated[list[Count], Field(min_length=1)]
+    """Numbers of samples of the gradient's estimate, rising."""
+    repeats: Annotated[Count, Field(ge=10)]
+    """Estimates of a gradient, of which the variance is taken."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_samples(self) -> HardAttention:
+        if self.samples != sorted(set(self.samples)):
+            raise ValueError(f"samples {self.samples} must rise")
+        return self
+
+
+MEASUREMENT = Measurement(HardAttention, of=CELL, reads=(ACTIVATIONS,), catalogue=("E1", "E2"))
 
 
 @dataclass(frozen=True)
@@ -70,7 +97,7 @@ def measure(
     header = {
         "schema": SCHEMA,
         "measurement": "hard_attention",
-        "catalogue": ["E1", "E2"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],
     }
     reason = not_rebuilt(metadata["condition"])
@@ -256,7 +283,7 @@ def pattern(
     return softmax(scores, causal=False)
 
 
-main = command("hard_attention", HardAttention, measure, uses=("scipy",))
+main = command("hard_attention", MEASUREMENT, measure, uses=("scipy",))
 
 if __name__ == "__main__":
     run(main)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Heads
+from posenc.config.base import Clusters, Documents, Length, Samples, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.heads import (
@@ -28,7 +30,24 @@ from posenc.store.activations import ActivationStore
 SCHEMA = 1
 
 
-class Documents:
+class Heads(Section):
+    """Where heads look: attention mass by offset, and types of heads (C6)."""
+
+    documents: Annotated[Documents, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    offsets: Annotated[Length, Field(ge=2)]
+    """Mass is kept for key minus query from -offsets to +offsets, and of all beyond."""
+    types: Clusters
+    """Clusters of k-means over the profiles of all heads of a model."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Heads, of=CELL, reads=(ACTIVATIONS,), catalogue=("C6",))
+
+
+class FirstDocuments:
     """The first documents of a store, and where their queries and keys lie.
 
     Attributes
@@ -65,7 +84,7 @@ def measure(
     header = {
         "schema": SCHEMA,
         "measurement": "heads",
-        "catalogue": ["C6"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],
     }
     reason = not_rebuilt(metadata["condition"])
@@ -79,7 +98,7 @@ def measure(
             "confidence": parameters.confidence,
         }
     causal, offsets = metadata["is_decoder"], parameters.offsets
-    documents = Documents(condition, parameters.documents)
+    documents = FirstDocuments(condition, parameters.documents)
     uniform = uniform_masses(documents, offsets, causal)  # [documents, columns]
     mean_uniform = uniform.sum(axis=0) / documents.lengths.sum()  # [columns]
     heads, masses = [], []
@@ -135,7 +154,7 @@ def not_rebuilt(condition: dict[str, Any]) -> str | None:
     return None
 
 
-def uniform_masses(documents: Documents, offsets: int, causal: bool) -> NDArray[np.float64]:
+def uniform_masses(documents: FirstDocuments, offsets: int, causal: bool) -> NDArray[np.float64]:
     """Sums over the queries of each document, for a head that looks everywhere alike."""
     known: dict[tuple[int, bytes], NDArray] = {}
     found = []
@@ -148,7 +167,7 @@ def uniform_masses(documents: Documents, offsets: int, causal: bool) -> NDArray[
 
 
 def layer_masses(
-    store: ActivationStore, documents: Documents, layer: int, offsets: int, causal: bool
+    store: ActivationStore, documents: FirstDocuments, layer: int, offsets: int, causal: bool
 ) -> NDArray[np.float64]:
     """Sums over the queries of each document, [documents, n_heads, columns], of one layer.
 
@@ -254,7 +273,7 @@ def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, A
     return found
 
 
-main = command("heads", Heads, measure, uses=("scikit-learn",))
+main = command("heads", MEASUREMENT, measure, uses=("scikit-learn",))
 
 if __name__ == "__main__":
     run(main)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import (
@@ -17,8 +18,8 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import Lags
+from posenc.config.base import Samples, Section, Seed
+from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.results import unbundled
 from posenc.metrics.lags import agreement, compare
 
@@ -36,6 +37,19 @@ score_peak: the offset with the highest mean score of positions alone; profile_p
 the peak and the mean offset of the attention that positions alone would give; peak, mean: those of
 the attention on text. Means are within the window.
 """
+
+
+class Lags(Section):
+    """Offsets that weights predict against offsets where the attention is (C3, C6)."""
+
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    Lags, of=STUDY, reads=("relative_attention", "heads"), catalogue=("C3", "C6")
+)
 
 
 class Job(Section):
@@ -59,7 +73,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "lags",
-            "catalogue": ["C3", "C6"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {},
             **measure(job.parameters, [one for held in read.values() for one in held]),
             # What was computed in bfloat16 is said wherever its results are shown.

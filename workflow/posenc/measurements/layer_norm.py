@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Name, Section
-from posenc.config.measurements import LayerNorm
+from posenc.config.base import Draws, Name, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import digest_of
 from posenc.metrics.normalisation import (
     parts,
@@ -33,6 +34,20 @@ from posenc.tokens.packing import positions_of
 from posenc.tokens.tokenized import Tokens
 
 SCHEMA = 1
+
+
+class LayerNorm(Section):
+    """What layer normalisation does to the position that was added (C5)."""
+
+    tokens: Annotated[Draws, Field(ge=100)]
+    """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    LayerNorm, of=CELL, reads=(ACTIVATIONS, TOKENS, WEIGHTS), catalogue=("C5",)
+)
 
 
 class Job(Section):
@@ -80,7 +95,7 @@ def main(
             {
                 "schema": SCHEMA,
                 "measurement": "layer_norm",
-                "catalogue": ["C5"],
+                "catalogue": list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 "status": "measured",
                 "reason": None,

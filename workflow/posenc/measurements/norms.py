@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Name, Section
-from posenc.config.measurements import Norms
+from posenc.config.base import Draws, Folds, Name, Section, Seed
+from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.metrics.norms import norm_r2
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
@@ -20,6 +21,18 @@ from posenc.models.weights import Weights
 from posenc.tokens.tokenized import Tokens
 
 SCHEMA = 1
+
+
+class Norms(Section):
+    """How much of a token's position its embeddings' norms tell (A3)."""
+
+    folds: Folds
+    tokens: Annotated[Draws, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Norms, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A3",))
 
 
 class Job(Section):
@@ -48,7 +61,7 @@ def main(
             {
                 "schema": SCHEMA,
                 "measurement": "norms",
-                "catalogue": ["A3"],
+                "catalogue": list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 "status": "measured",
                 "reason": None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Perplexity
+from posenc.config.base import Samples, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, RUN, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.perplexity import (
     bits_per_byte,
@@ -25,6 +27,17 @@ from posenc.store.losses import Losses
 SCHEMA = 1
 
 
+class Perplexity(Section):
+    """Corpus perplexity, and its change under a condition, paired by document (D1)."""
+
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Perplexity, of=RUN, reads=(ACTIVATIONS,), catalogue=("D1",), always=True)
+
+
 def measure(
     parameters: Perplexity, intact: ActivationStore, condition: ActivationStore
 ) -> dict[str, Any]:
@@ -33,7 +46,7 @@ def measure(
     header = {
         "schema": SCHEMA,
         "measurement": "perplexity",
-        "catalogue": ["D1"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],
     }
     if not metadata["is_decoder"]:
@@ -86,7 +99,7 @@ def measure(
     }
 
 
-main = command("perplexity", Perplexity, measure, {LOSSES})
+main = command("perplexity", MEASUREMENT, measure, {LOSSES})
 
 if __name__ == "__main__":
     run(main)

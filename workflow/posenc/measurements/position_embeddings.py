@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import PositionEmbeddings
+from posenc.config.base import Count, Draws, Folds, Length, Section, Seed
+from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.metrics import geometry, sinusoid
 from posenc.metrics import position_regression as regression
 from posenc.metrics.moments import mean_and_sd
@@ -32,6 +32,25 @@ COMPONENTS = 32
 """Leading principal components whose shares are kept."""
 FLOATS = ("F16", "BF16", "F32", "F64")
 """Types of tensors that are read, as .safetensors names them."""
+
+
+class PositionEmbeddings(Section):
+    """What position embeddings are: their geometry, and what can be read off them (B1, B3, C1)."""
+
+    rows: Annotated[Length, Field(ge=16)]
+    """How many of the first positions are taken in."""
+    folds: Folds
+    """Of the cross-validation, over shuffled positions or pairs."""
+    repeats: Annotated[Count, Field(ge=2)]
+    """Cross-validations with other seeds; results are their mean and standard deviation."""
+    pairs: Annotated[Draws, Field(ge=100)]
+    """Random pairs of positions, of which the regression tells which comes later."""
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    PositionEmbeddings, of=MODEL, reads=(WEIGHTS, "matrices"), catalogue=("B1", "B3", "C1", "C4")
+)
 
 
 class Job(Section):
@@ -71,7 +90,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "position_embeddings",
-            "catalogue": ["B1", "B3", "C1", "C4"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {"model" if job.matrix is None else "matrix": subject},
             "subject": subject,
             "kind": "model" if job.matrix is None else job.matrix.kind,

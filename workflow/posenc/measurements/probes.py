@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Probes
+from posenc.config.base import Count, Draws, Folds, Samples, Section, Seed, Width
+from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
@@ -28,6 +30,27 @@ LINEAR = {"position": "ridge", "order": "logistic"}
 """What the linear probe is called; the other one is the ReLU probe."""
 Read = Callable[[int, NDArray[np.int64]], NDArray[np.floating]]
 """Hidden states [n, d_model] of an index of a hidden state and of n kept tokens."""
+
+
+class Probes(Section):
+    """Position read from hidden states: ridge and a two-layer ReLU probe by layer (B4)."""
+
+    tokens: Annotated[Draws, Field(ge=100)]
+    """Random tokens of the evaluation documents."""
+    pairs: Annotated[Draws, Field(ge=100)]
+    """Random pairs of tokens of one document, of which a probe tells which comes later."""
+    folds: Folds
+    """Of the cross-validation; all tokens of a document are in one fold."""
+    hidden: Annotated[Width, Field(ge=2)]
+    """Units of the ReLU probe."""
+    epochs: Count
+    """Of the ReLU probe's training."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Probes, of=CELL, reads=(ACTIVATIONS,), catalogue=("B4",))
 
 
 @dataclass(frozen=True)
@@ -99,7 +122,7 @@ def measure(
     return {
         "schema": SCHEMA,
         "measurement": "probes",
-        "catalogue": ["B4"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],
         "status": "measured",
         "reason": None,
@@ -211,7 +234,7 @@ def named(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "relu_control": found.get("relu_control")}
 
 
-main = command("probes", Probes, measure, uses=("scikit-learn",))
+main = command("probes", MEASUREMENT, measure, uses=("scikit-learn",))
 
 if __name__ == "__main__":
     run(main)

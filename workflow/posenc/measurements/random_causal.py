@@ -9,12 +9,23 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import RandomCausal
+from posenc.config.base import (
+    Count,
+    Deviation,
+    HeadCount,
+    Layers,
+    Length,
+    Section,
+    Seed,
+    Width,
+    check_heads,
+)
+from posenc.measurements.declaration import STUDY, Measurement
 from posenc.metrics.causal_variance import (
     decay_exponent,
     position_variance,
@@ -31,6 +42,30 @@ VARIANTS = {
     "random": "random position embeddings",
     "bidirectional": "no position embeddings and no causal mask",
 }
+
+
+class RandomCausal(Section):
+    """Variance by position in frozen random causal models without positions (B4)."""
+
+    n_layers: Layers
+    d_model: Annotated[Width, Field(ge=8)]
+    n_heads: HeadCount
+    tokens: Annotated[Length, Field(ge=16)]
+    """Length of the random sequences."""
+    sequences: Annotated[Count, Field(ge=2)]
+    models: Annotated[Count, Field(ge=2)]
+    """Random models; results are their mean and standard deviation."""
+    deviation: Deviation
+    """Standard deviation of the initial weights."""
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> RandomCausal:
+        check_heads(self.d_model, self.n_heads)
+        return self
+
+
+MEASUREMENT = Measurement(RandomCausal, of=STUDY, reads=(), catalogue=("B4",))
 
 
 class Job(Section):
@@ -53,7 +88,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "random_causal",
-            "catalogue": ["B4"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {},
             "status": "measured",
             "reason": None,

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import Readback
+from posenc.config.base import Draws, Section, Seed
+from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.metrics.normalisation import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
@@ -27,6 +28,23 @@ from posenc.models.weights import Weights
 SCHEMA = 1
 RANDOM_SUBSPACES = 5
 """Pairs of random subspaces that principal angles are compared with."""
+
+
+class Readback(Section):
+    """Whether token and position can be read back from their sum (B2)."""
+
+    tokens: Annotated[Draws, Field(ge=10)]
+    """Random (token, position) pairs that are decoded, against all pairs there are."""
+    noise: list[Annotated[float, Field(ge=0, le=1000)]]
+    """Standard deviations of the added noise, in units of the root mean square of the vectors'
+    entries."""
+    variance: Annotated[float, Field(gt=0, lt=1)]
+    """Principal angles are between the leading directions with this share of the variance."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Readback, of=MODEL, reads=(WEIGHTS,), catalogue=("B2",))
 
 
 class Job(Section):
@@ -51,7 +69,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "readback",
-            "catalogue": ["B2"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {"model": model},
             "status": "measured",
             "reason": None,

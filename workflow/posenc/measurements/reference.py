@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import read_json, sha256_file, verify, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table
-from posenc.config.base import Name, Section
-from posenc.config.measurements import Reference
+from posenc.config.base import Name, Samples, Section, Seed
+from posenc.measurements.declaration import CELL, TOKENS, Measurement
 from posenc.metrics.ngram import KneserNey, Unigram, uniform_nll
 from posenc.metrics.perplexity import bits_per_byte, corpus_perplexity, nll_per_token
 from posenc.models.files import CONFIG
@@ -22,6 +23,18 @@ from posenc.tokens.tokenized import Tokens
 
 SCHEMA = 1
 NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
+
+
+class Reference(Section):
+    """Perplexity of models without a network: uniform, unigram, Kneser-Ney (D2)."""
+
+    orders: list[Annotated[int, Field(ge=2, le=3)]]
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+
+MEASUREMENT = Measurement(Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",))
 
 
 class Job(Section):
@@ -51,7 +64,7 @@ def main(
             {
                 "schema": SCHEMA,
                 "measurement": "reference",
-                "catalogue": ["D2"],
+                "catalogue": list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 **measure(job, vocabulary, levels, text),
                 "provenance": {

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import RelativeAttention
+from posenc.config.base import Length, Section, Seed
+from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.heads import (
     excess_over_uniform,
@@ -46,6 +47,20 @@ INPUT = {
     "bert": "the embeddings' LayerNorm of position embedding + mean token embedding + type 0",
 }
 INPUT["roberta"] = INPUT["bert"]
+
+
+class RelativeAttention(Section):
+    """What the weights of a head say about offsets: SVD of W^Q W^K^T (C3)."""
+
+    offsets: Annotated[Length, Field(ge=2)]
+    """Scores by offset, key minus query, are kept for -offsets to +offsets."""
+    rows: Annotated[Length, Field(ge=16)]
+    """How many of the first positions are taken in."""
+    seed: Seed
+    """Of the random rotations that the null space is turned by."""
+
+
+MEASUREMENT = Measurement(RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",))
 
 
 class Job(Section):
@@ -118,7 +133,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "relative_attention",
-            "catalogue": ["C3"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {"model": model},
             "status": "measured",
             "reason": None,

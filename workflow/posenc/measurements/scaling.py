@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.config.measurements import Scaling
+from posenc.config.base import Draws, Length, Section, Seed, Width
+from posenc.measurements.declaration import STUDY, Measurement
 from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.patterns import softmax, uniform_pattern
 from posenc.metrics.scaling import (
@@ -26,6 +27,27 @@ from posenc.metrics.scaling import (
 )
 
 SCHEMA = 1
+
+
+class Scaling(Section):
+    """Attention scores with and without the division by the square root of d_k (D4)."""
+
+    dimensions: Annotated[list[Width], Field(min_length=1)]
+    """Values of d_k."""
+    keys: Annotated[Length, Field(ge=2)]
+    """Keys that a query attends to."""
+    queries: Annotated[Draws, Field(ge=100)]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_dimensions(self) -> Scaling:
+        if self.dimensions != sorted(set(self.dimensions)):
+            raise ValueError(f"dimensions {self.dimensions} must rise")
+        return self
+
+
+MEASUREMENT = Measurement(Scaling, of=STUDY, reads=(), catalogue=("D4",))
 
 
 class Job(Section):
@@ -45,7 +67,7 @@ def main(
         {
             "schema": SCHEMA,
             "measurement": "scaling",
-            "catalogue": ["D4"],
+            "catalogue": list(MEASUREMENT.catalogue),
             "run": {},
             "status": "measured",
             "reason": None,

@@ -23,8 +23,8 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Name, Section
-from posenc.config.measurements import Probes
-from posenc.measurements.probes import Sample, probe
+from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.probes import Probes, Sample, probe
 from posenc.models.devices import device_for, use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
@@ -34,6 +34,16 @@ from posenc.tokens.tokenized import Tokens
 SCHEMA = 1
 TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_loss")
 """What is taken over from the summary of the training; losses in nats a token."""
+
+
+MEASUREMENT = Measurement(
+    Probes,
+    of=CELL,
+    reads=(TOKENS, WEIGHTS, "training"),
+    catalogue=("B4",),
+    subjects="schemes",
+    parameters_of="probes",
+)
 
 
 class Job(Section):
@@ -69,7 +79,7 @@ def main(
             {
                 "schema": SCHEMA,
                 "measurement": "scheme_probes",
-                "catalogue": ["B4"],
+                "catalogue": list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset, "condition": "intact"},
                 "status": "measured",
                 "reason": None,

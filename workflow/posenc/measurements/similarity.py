@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Similarity
+from posenc.config.base import Count, Draws, Samples, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, RUN, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.representation import (
@@ -30,6 +32,28 @@ from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
 SCHEMA = 2
+
+
+class Similarity(Section):
+    """Per-token cosine of hidden states between a condition and the intact model (A1, A2)."""
+
+    special_tokens: bool
+    """Whether [CLS], [SEP] and the like count as tokens."""
+    baseline_pairs: Annotated[Draws, Field(ge=100)]
+    """Random token pairs of the intact model, for the anisotropy baseline of each layer."""
+    histogram_bins: Annotated[Count, Field(ge=10)]
+    """Bins of the histograms over [-1, 1]."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    sample_tokens: Annotated[Draws, Field(ge=100)]
+    """Random tokens for what compares tokens with each other: centred and standardised cosine,
+    linear CKA, retrieval."""
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), always=True
+)
 
 
 def measure(
@@ -108,7 +132,7 @@ def measure(
     return {
         "schema": SCHEMA,
         "measurement": "similarity",
-        "catalogue": ["A1", "A2"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],
         "status": "measured",
         "reason": None,
@@ -201,7 +225,7 @@ def layers(
     ]
 
 
-main = command("similarity", Similarity, measure)
+main = command("similarity", MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

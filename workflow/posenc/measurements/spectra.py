@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.measurements import Spectra
+from posenc.config.base import Documents, Length, Samples, Section, Seed
+from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
@@ -37,6 +39,29 @@ from posenc.store.activations import ActivationStore
 
 SCHEMA = 1
 QUANTITIES = ("hidden_states", "queries", "keys")
+
+
+class Spectra(Section):
+    """Hidden states, queries and keys as signals along the sequence (C1, C2)."""
+
+    documents: Annotated[Documents, Field(ge=2)] | None
+    """How many of the evaluation documents; null for all."""
+    window: Annotated[Length, Field(ge=8)]
+    """Tokens of a window; what is left over at the end of a document is not taken in."""
+    bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
+    """Limits between the bands, in cycles a token, rising."""
+    bootstrap_samples: Samples
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    seed: Seed
+
+    @model_validator(mode="after")
+    def _check_bands(self) -> Spectra:
+        if self.bands != sorted(set(self.bands)):
+            raise ValueError(f"bands {self.bands} must rise")
+        return self
+
+
+MEASUREMENT = Measurement(Spectra, of=CELL, reads=(ACTIVATIONS,), catalogue=("C1", "C2"))
 
 
 @dataclass(frozen=True)
@@ -148,7 +173,7 @@ def measure(
     header = {
         "schema": SCHEMA,
         "measurement": "spectra",
-        "catalogue": ["C1", "C2"],
+        "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],
     }
     window = parameters.window
@@ -305,7 +330,7 @@ def rounded(values: ArrayLike) -> Any:
     return float(f"{float(values):.6g}")
 
 
-main = command("spectra", Spectra, measure, uses=("scipy",))
+main = command("spectra", MEASUREMENT, measure, uses=("scipy",))
 
 if __name__ == "__main__":
     run(main)

@@ -7,22 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from posenc.config.measurements import BUNDLED, RUNS
-from posenc.experiments.section import EXPERIMENTS
-from posenc.figures.catalogue import TABLE_MEASUREMENTS
+from posenc.figures.catalogue import TABLES
+from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
 from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 
-OF_MODELS = {
-    "positions": "position_embeddings",
-    "readback": "readback",
-    "relative": "relative_attention",
-    "embedding_sums": "embedding_sums",
-    "downstream": "downstream",
-}
-"""Second part of a key, and the measurement that has one file for a model."""
-OF_TEXTS = ("norms", "reference", "layer_norm")
-OF_STUDIES = ("random_causal", "lags", "scaling", *(k for k in EXPERIMENTS if k != "downstream"))
+SHORT = {"positions": "position_embeddings", "relative": "relative_attention"}
+"""Second part of a key where it is not the name of the measurement."""
 
 
 @dataclass(frozen=True, order=True)
@@ -96,15 +87,10 @@ def file_of(study: Mapping[str, Any], measurement: Mapping[str, Any]) -> Source:
     measurement
         With its ``measurement`` and its ``run``.
     """
-    kind, run = measurement["measurement"], measurement["run"]
-    folder = {"extrapolation": "conditions"}.get(kind, kind)
-    if kind in OF_STUDIES:
-        named: tuple[str, ...] = ()
-    elif kind in OF_MODELS.values():
-        named = ("matrix", "model")
-    else:
-        named = ("model", "dataset", "condition") if kind in RUNS else ("model", "dataset")
-    return _source(study, folder, [run[part] for part in named if part in run])
+    facts, run = study["measurements"][measurement["measurement"]], measurement["run"]
+    # A table of positions that is no model's stands in the place of one.
+    names = [run.get(part, run.get("matrix")) for part in facts["of"]]
+    return _source(study, facts["in"], names)
 
 
 def sources_of_table(results: Results, table: str) -> list[Source]:
@@ -113,9 +99,9 @@ def sources_of_table(results: Results, table: str) -> list[Source]:
     Raises
     ------
     KeyError
-        If the table is one of published values, whose numbers have a source each.
+        If there is no such table; one of published values has a source for each number.
     """
-    kinds = TABLE_MEASUREMENTS[table]
+    kinds = TABLES[table].measurements
     measured = [
         one
         for one in results.measurements
@@ -131,29 +117,35 @@ def _source(study: Mapping[str, Any], kind: str, run: Sequence[str]) -> Source:
     return Source(f"{path}.json", tuple(run))
 
 
+def is_of(study: Mapping[str, Any], measurement: str | None, of: Sequence[str]) -> bool:
+    """Whether the study has a measurement, and a file of it is of this."""
+    facts = study["measurements"].get(measurement)
+    return facts is not None and facts["of"] == list(of)
+
+
 def _place(study: Mapping[str, Any], parts: Sequence[str]) -> tuple[str, list[str]] | None:
     """The kind of measurement that holds a key, and the run."""
     first, second = parts[0], parts[1]
     third, fourth = (*parts[2:4], None, None)[:2]
     if first == "matrix":
         return "position_embeddings", [second]
-    if first in OF_STUDIES:
+    if is_of(study, first, STUDY):
         return first, []
     if second == "training":
         return "training", [first]
-    if second in OF_MODELS:
-        return OF_MODELS[second], [first]
+    if is_of(study, kind := SHORT.get(second, second), MODEL):
+        return kind, [first]
     if second == "long":
         return "conditions", [first, "long"]
     if second == "masks":
         # The masks of a model are the same in the files of all data sets.
         return "conditions", [first, study["study"]["datasets"][-1]]
-    if third == "lags":
-        return "lags", []
-    if third in OF_TEXTS:
+    if third is not None and is_of(study, third, STUDY):
+        return third, []
+    if third is not None and is_of(study, third, CELL):
         return third, [first, second]
-    if third is not None and fourth in RUNS:
+    if third is not None and is_of(study, fourth, RUN):
         return fourth, [first, second, third]
-    if fourth in (*BUNDLED, "conditions", "scheme_probes"):
+    if is_of(study, fourth, CELL):
         return fourth, [first, second]
     return None

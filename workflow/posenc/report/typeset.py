@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from posenc.figures.catalogue import FIGURES, TABLE_MEASUREMENTS
+from posenc.figures import catalogue
+from posenc.measurements.declaration import STUDY
 from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
@@ -139,12 +140,12 @@ def numbers_tex(results: Results) -> str:
             ],
             tables=[
                 (name, [_below(one.path) for one in sources.sources_of_table(results, name)])
-                for name in TABLE_MEASUREMENTS
-                if not lacking(results, name)
+                for name, table in catalogue.TABLES.items()
+                if table.measurements and not lacking(results, name)
             ],
             figures=[
-                (name, escape(question), ", ".join(map(_folder, kinds)))
-                for name, (question, kinds) in FIGURES.items()
+                (name, escape(entry.question), ", ".join(map(_folder, entry.measurements)))
+                for name, entry in catalogue.FIGURES.items()
                 if name in results.study["figures"]
             ],
         )
@@ -273,7 +274,7 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
                 rows.append([*theirs, *["--"] * 3, r"\notrunmark", remark])
                 theirs = [""] * 4
                 continue
-            model, *others = _whose(ours, roles)
+            model, *others = _whose(results.study, ours, roles)
             if isinstance(numbers[ours], NotRun):
                 comparison = escape(numbers[ours].reason)
             else:
@@ -286,10 +287,12 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     return {"template": "published", "rows": rows}
 
 
-def _whose(key: str, roles: Mapping[str, str | None]) -> tuple[str | None, ...]:
+def _whose(
+    study: Mapping[str, Any], key: str, roles: Mapping[str, str | None]
+) -> tuple[str | None, ...]:
     """Model (or matrix), data set and condition of a key; None for what it has not."""
     first, second, third = key.split(".")[:3]
-    if first in sources.OF_STUDIES:
+    if sources.is_of(study, first, STUDY):
         return None, None, None
     if first == "matrix":
         return second, None, None
@@ -359,7 +362,7 @@ TABLES = {
 
 def lacking(results: Results, table: str) -> list[str]:
     """Measurements of a table that the study does not have."""
-    kinds = TABLE_MEASUREMENTS.get(table, [])
+    kinds = catalogue.TABLES[table].measurements
     return [kind for kind in kinds if kind not in results.study["measured"]]
 
 

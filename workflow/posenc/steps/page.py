@@ -34,8 +34,8 @@ def main(
     found = sources(measured)
     text_of_captions = captions.read_text(encoding="utf-8")
     drawn = [
-        figure_of(pictures[name], category, caption_of(text_of_captions, name))
-        for name, (category, _) in FIGURES.items()
+        figure_of(pictures[name], entry.question, caption_of(text_of_captions, name))
+        for name, entry in FIGURES.items()
         if name in pictures
     ]
     for figure in drawn:

@@ -19,16 +19,9 @@ from posenc.artifacts.files import (
     write_json,
     write_text,
 )
-from posenc.experiments.section import EXPERIMENTS
 from posenc.measurements.results import unbundled
 from posenc.report import typeset
 
-MEASUREMENTS = (
-    "similarity", "perplexity", "conditions", "norms", "reference", "extrapolation",
-    "position_embeddings", "readback", "probes", "scheme_probes", "random_causal", "spectra",
-    "components", "layer_norm", "relative_attention", "heads", "lags", "hard_attention",
-    "embedding_sums", "downstream", "scaling", *(k for k in EXPERIMENTS if k != "downstream"),
-)  # fmt: skip
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""
 
@@ -68,6 +61,8 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
     ArtifactError
         If a file is not a measurement of the study, or the published numbers are not YAML.
     """
+    facts = read_json(study)
+    study_of, kinds = facts["study"], list(facts["measurements"])
     measurements, trainings = [], []
     for path in inputs:
         # The loss curve is a figure's; it lies beside the summary that is read here.
@@ -77,12 +72,10 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
         kind = value.get("measurement")
         if kind == "training":
             trainings.append(value)
-        elif kind in MEASUREMENTS:
+        elif kind in kinds:
             measurements += unbundled(value)
         else:
-            raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
-    facts = read_json(study)
-    study_of = facts["study"]
+            raise ArtifactError(f"{path} is not a measurement of the study; delete it and rerun")
     order = {
         "matrix": ["", *study_of["matrices"]],  # after what belongs to a model
         "models": [*study_of["models"], *study_of["schemes"]],
@@ -100,7 +93,7 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
                 names.index(one["run"].get(kind.removesuffix("s"), names[0]))
                 for kind, names in order.items()
             ]
-            + [MEASUREMENTS.index(one["measurement"])]
+            + [kinds.index(one["measurement"])]
         )
     )
     trainings.sort(key=lambda one: order["models"].index(one["model"]))

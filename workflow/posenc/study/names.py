@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from posenc.config.measurements import Measurements
-from posenc.experiments.section import EXPERIMENTS
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 
 TEXTS = ("calibration", "long")
 """Texts of a study that are not its evaluation's: masks are learned from one."""
@@ -16,7 +15,7 @@ KEYS = ("masks", "matrix", "positions", "relative", "training")
 
 _FILE = "names a file of the workflow beside those of {kind}"
 _KEY = "is a part of the keys of numbers (paper/generated/numbers.tex)"
-_KEYS = dict.fromkeys((*Measurements.model_fields, *EXPERIMENTS, *KEYS), _KEY)
+_KEYS = dict.fromkeys((*MEASUREMENTS, *EXPERIMENTS, *KEYS), _KEY)
 RESERVED = {
     "datasets": {**_KEYS, **dict.fromkeys(TEXTS, _FILE)},
     "models": {**_KEYS, NO_MODEL: _FILE},

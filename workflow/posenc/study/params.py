@@ -12,15 +12,13 @@ from posenc.conditions.masks import LearnedMaskSource
 from posenc.conditions.section import Condition
 from posenc.conditions.sweeps import Sweep
 from posenc.config.base import Name, Section
-from posenc.config.measurements import OPTIONAL, Measurements
 from posenc.config.text import unprintable
 from posenc.datasets.section import Dataset
-from posenc.experiments.section import Experiments
 from posenc.figures.catalogue import FIGURES
-from posenc.figures.section import Figures
 from posenc.models.matrices import Matrix
 from posenc.models.section import Model, TrainSource
 from posenc.store.section import Activations
+from posenc.study.declared import OPTIONAL, Experiments, Figures, Measurements
 from posenc.study.explain import Place, explain, shown, suggestion
 from posenc.study.names import RESERVED, check_names
 from posenc.study.section import Study
@@ -221,7 +219,7 @@ def _check_choices(where: str, study: Study) -> None:
     _check_known(f"{where}.measurements", study.measurements or [], "measurements", known)
     _check_known(f"{where}.figures", study.figures or [], "figures", FIGURES)
     for name in study.figures or []:
-        for kind in FIGURES[name][1]:
+        for kind in FIGURES[name].measurements:
             if kind not in study.measured:
                 part = "measurements" if kind in OPTIONAL else "experiments"
                 raise ValueError(

@@ -7,6 +7,7 @@ Snakemake compares what a rule reads by content when it is a file; so what each 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +17,13 @@ from typing import Any
 from posenc.artifacts import imports
 from posenc.artifacts.files import holds_json, sha256_json, write_json_if_changed
 from posenc.conditions.section import Condition, dumped
-from posenc.config.measurements import BUNDLED, RUNS
 from posenc.datasets.section import Evaluation
-from posenc.experiments.section import Trials
+from posenc.experiments.declaration import CORPORA, LABELLED, Trials
 from posenc.figures.catalogue import drawable
+from posenc.measurements.declaration import TOKENS, WEIGHTS
 from posenc.models.section import Reading, TrainSource
+from posenc.study import declared
+from posenc.study.declared import EXPERIMENTS, FURTHER, MEASUREMENTS
 from posenc.study.names import NO_MODEL, TEXTS
 from posenc.study.params import Params
 
@@ -30,14 +33,7 @@ DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
 SET_ASIDE = Path("data/set_aside")
-OF_TEXTS = ("norms", "reference", "layer_norm")
-DATASETS = ("conditions", *OF_TEXTS, "scheme_probes", *BUNDLED)
-"""Measurements with one file for a model and a data set."""
-WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
-"""Measurements of a model's weights alone, with one file for a model (or a matrix)."""
-STUDY_WIDE = ("random_causal", "lags", "scaling")
-"""Measurements with one file for a study, which train nothing."""
-OF_MODELS = ("downstream",)
+OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
 """Experiments with one measurement for each pretrained model; the others have one for a study."""
 
 
@@ -66,7 +62,9 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
             },
         )
     yield from _experiment_jobs(params)
-    for measurement in chosen(params, STUDY_WIDE):
+    for measurement in chosen(params, MEASUREMENTS):
+        if MEASUREMENTS[measurement].of:
+            continue
         parameters = getattr(params.measurements, measurement).model_dump()
         yield CONFIG / f"{measurement}.json", {"parameters": parameters}
     for name in ["style", *figures(params)]:
@@ -94,33 +92,26 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
         },
     )
-    for measurement in chosen(params, (*RUNS, *BUNDLED)):
-        yield (
-            CONFIG / measurement / f"{name}.json",
-            {
-                "parameters": getattr(params.measurements, measurement).model_dump(),
-                "datasets": study.datasets,
-                "conditions": study.conditions,
-            },
-        )
-    for measurement in chosen(params, WEIGHTS):
-        job = {
-            "parameters": getattr(params.measurements, measurement).model_dump(),
-            "reading": reading,
-        }
-        if measurement == "position_embeddings":
-            job["matrix"] = None
-        yield CONFIG / measurement / f"{name}.json", job
-    for measurement in chosen(params, OF_TEXTS):
-        yield (
-            CONFIG / measurement / f"{name}.json",
-            {
-                "parameters": getattr(params.measurements, measurement).model_dump(),
-                "reading": reading,
-                "datasets": study.datasets,
-            },
-        )
+    for measurement in chosen(params, MEASUREMENTS):
+        what = MEASUREMENTS[measurement]
+        if what.of and what.subjects == "models" and "evaluations" not in what.reads:
+            yield CONFIG / measurement / f"{name}.json", _measurement_job(params, measurement, name)
     yield from _condition_jobs(params, name)
+
+
+def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, Any]:
+    """What a measurement of one model reads of ``params.yaml``."""
+    reads, study = MEASUREMENTS[measurement].reads, params.study
+    job: dict[str, Any] = {"parameters": getattr(params.measurements, measurement).model_dump()}
+    if {TOKENS, WEIGHTS} & set(reads):
+        job["reading"] = params.models[name].reading.model_dump()
+    if "matrices" in reads:
+        job["matrix"] = None
+    if "dataset" in MEASUREMENTS[measurement].of:
+        job["datasets"] = study.datasets
+    if MEASUREMENTS[measurement].keeps_runs:
+        job["conditions"] = study.conditions
+    return job
 
 
 def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
@@ -154,10 +145,10 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
         apart = set(Trials.model_fields)
         # A further seed leaves the trials of the others as they are.
         job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
-        if kind in ("downstream", "pretraining"):
+        if EXPERIMENTS[kind].reads == (LABELLED,):
             job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
             job["device"] = params.activations.device
-        if kind == "tokenizers":
+        if CORPORA in EXPERIMENTS[kind].reads:
             job["texts"] = {
                 name: {
                     "normalization": params.datasets[name].text.normalization,
@@ -182,7 +173,31 @@ def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def chosen(params: Params, measurements: Iterable[str]) -> list[str]:
     """Those of some measurements that the active study has."""
-    return [one for one in measurements if one in params.study.measured]
+    return [name for name in measurements if name in params.study.measured]
+
+
+def files(params: Params, measurement: str) -> list[str]:
+    """Paths of a measurement's files, or of an experiment's, below the study's folder, in order.
+
+    None where the study does not have it.
+    """
+    study = params.study
+    if measurement not in study.measured or measurement not in {**MEASUREMENTS, **EXPERIMENTS}:
+        return []
+    if measurement in EXPERIMENTS:
+        parts = [(model,) for model in study.pretrained] if measurement in OF_MODELS else [()]
+    else:
+        what = MEASUREMENTS[measurement]
+        values = {
+            "model": [
+                *getattr(study, what.subjects),
+                *(study.matrices if "matrices" in what.reads else []),
+            ],
+            "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],
+            "condition": study.conditions,
+        }
+        parts = list(itertools.product(*(values[part] for part in what.of)))
+    return ["/".join(("measurements", measurement, *names)) + ".json" for names in parts]
 
 
 def figures(params: Params) -> list[str]:
@@ -201,13 +216,6 @@ def trials(params: Params, kind: str) -> list[str]:
     seeds = experiment(params, kind).seeds
     subjects = params.study.pretrained if kind in OF_MODELS else [NO_MODEL]
     return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
-
-
-def experiment_measurements(params: Params, kind: str) -> list[str]:
-    """Paths of the measurements of an experiment, below the study's folder."""
-    if kind in OF_MODELS:
-        return [f"measurements/{kind}/{model}.json" for model in params.study.pretrained]
-    return [f"measurements/{kind}.json"]
 
 
 def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
@@ -325,7 +333,7 @@ def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
     for name in (
         "training",
-        "measurements/scheme_probes",
+        *(f"measurements/{name}" for name in FURTHER),
         *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
     ):
         (folder(params) / name).mkdir(parents=True, exist_ok=True)
@@ -338,33 +346,24 @@ def folder(params: Params) -> Path:
 
 def _leaves(params: Params, root: Path) -> set[Path]:
     study = params.study
-    measured = root / "measurements"
     paths = {root / "training" / model for model in study.trained}
-    paths |= {measured / "position_embeddings" / f"{one}.json" for one in study.matrices}
-    paths |= {measured / f"{one}.json" for one in chosen(params, STUDY_WIDE)}
-    for kind in study.experiments.kinds:
-        paths |= {root / f"{one}.json" for one in trials(params, kind)}
-        paths |= {root / one for one in experiment_measurements(params, kind)}
-    for model in study.schemes:
-        for dataset in study.datasets:
-            paths.add(root / "tokens" / model / f"{dataset}.parquet")
-            paths.add(measured / "scheme_probes" / model / f"{dataset}.json")
+    paths |= {root / path for name in study.measured for path in files(params, name)}
+    paths |= {
+        root / f"{path}.json" for kind in study.experiments.kinds for path in trials(params, kind)
+    }
+    paths |= {
+        root / "tokens" / model / f"{dataset}.parquet"
+        for model in (*study.models, *study.schemes)
+        for dataset in study.datasets
+    }
     for model in study.models:
         paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
         paths |= {root / "masks" / model, root / "evaluations" / model}
-        paths |= {measured / one / f"{model}.json" for one in chosen(params, WEIGHTS)}
-        for dataset in [*study.datasets, "long"]:
-            paths.add(root / "measurements" / "conditions" / model / f"{dataset}.json")
-        for dataset in study.datasets:
-            paths.add(root / "tokens" / model / f"{dataset}.parquet")
-            for measurement in chosen(params, (*OF_TEXTS, *BUNDLED)):
-                paths.add(root / "measurements" / measurement / model / f"{dataset}.json")
-            for condition in study.conditions:
-                paths.add(root / "activations" / model / dataset / condition)
-                for measurement in RUNS:
-                    paths.add(
-                        root / "measurements" / measurement / model / dataset / f"{condition}.json"
-                    )
+        paths |= {
+            root / "activations" / model / dataset / condition
+            for dataset in study.datasets
+            for condition in study.conditions
+        }
     return paths
 
 
@@ -386,10 +385,8 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     wanted = _leaves(params, place)
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
-        *(f"measurements/{one}/*/*/*" for one in RUNS),
-        *(f"measurements/{one}/*/*" for one in DATASETS),
-        *(f"measurements/{one}/*" for one in (*WEIGHTS, *OF_MODELS)), "trials/*/*/*",
-        "measurements/*.json",
+        *("/".join(["measurements", name, *("*" * len(what.of))]) + ("" if what.of else ".json")
+          for name, what in {**MEASUREMENTS, **EXPERIMENTS}.items()), "trials/*/*/*",
     ]  # fmt: skip
     _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
     # No study can have this name.
@@ -455,6 +452,7 @@ def _facts(params: Params) -> dict[str, Any]:
         # What it chose is below, in full.
         "study": active.model_dump(exclude={"measurements", "figures", "documents"}),
         "measured": active.measured,
+        "measurements": declared.facts(active.measured),
         "figures": figures(params),
         "models": {
             name: {

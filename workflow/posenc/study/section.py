@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Line, Name, Section
-from posenc.config.measurements import ALWAYS, OPTIONAL
-from posenc.experiments.section import Chosen
+from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
 
 
 class Study(Section):
@@ -66,9 +65,8 @@ class Study(Section):
     def measured(self) -> list[str]:
         """All measurements of the study; those of experiments and schemes, and trainings, too."""
         chosen = OPTIONAL if self.measurements is None else self.measurements
-        return [
-            *ALWAYS, "extrapolation", *chosen, "scheme_probes", "training", *self.experiments.kinds,
-        ]  # fmt: skip
+        also = [kind for name in ALWAYS for kind in MEASUREMENTS[name].also]
+        return [*ALWAYS, *also, *chosen, *FURTHER, "training", *self.experiments.kinds]
 
     @property
     def all_datasets(self) -> list[str]:

@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.config.measurements import OPTIONAL
-from posenc.experiments.section import EXPERIMENTS
+from posenc.study.declared import EXPERIMENTS, OPTIONAL
 from posenc.study.params import Params
 from posenc.study.plan import figures
 

@@ -20,8 +20,8 @@ from posenc.conditions.section import Condition
 from posenc.config.base import Section
 from posenc.datasets.documents import read_documents
 from posenc.datasets.section import Evaluation
+from posenc.experiments.downstream.section import DownstreamTraining
 from posenc.experiments.frame import Trials
-from posenc.experiments.section import DownstreamTraining
 from posenc.metrics.downstream import Frozen, balanced_rows, relative_changes
 from posenc.metrics.order_sensitivity import (
     changed_predictions,

@@ -16,8 +16,8 @@ from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Section
 from posenc.config.optimization import Optimization
 from posenc.experiments.frame import Trials
+from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import VOCABULARY, Stories, generate
-from posenc.experiments.section import MemoryNetworksTraining
 from posenc.models.devices import use_threads
 
 if TYPE_CHECKING:

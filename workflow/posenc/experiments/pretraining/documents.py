@@ -10,7 +10,7 @@ import numpy as np
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.documents import read_documents
 from posenc.datasets.section import Evaluation
-from posenc.experiments.section import PretrainingTraining
+from posenc.experiments.pretraining.section import PretrainingTraining
 
 SPLIT = "train"
 """Where documents for learning are drawn from."""

@@ -24,7 +24,7 @@ from posenc.config.base import Section
 from posenc.datasets.section import Evaluation
 from posenc.experiments.frame import Trials
 from posenc.experiments.pretraining.documents import Text, draw
-from posenc.experiments.section import PretrainingTraining
+from posenc.experiments.pretraining.section import PretrainingTraining
 from posenc.metrics.parameter_matching import relative_difference
 from posenc.models.devices import device_for, use_threads
 

@@ -16,7 +16,7 @@ from posenc.artifacts.files import ArtifactError, read_json, sha256_file
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Section
 from posenc.experiments.frame import Trials, Work
-from posenc.experiments.section import SuperpositionTraining
+from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.metrics.superposition import (
     additivity_gap,
     chance,

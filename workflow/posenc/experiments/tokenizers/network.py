@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from posenc.experiments.section import TokenizersTraining
+from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.tokens.kinds import Tokens
 
 IGNORED = -100

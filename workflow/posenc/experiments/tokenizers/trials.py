@@ -26,7 +26,7 @@ from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Section
 from posenc.datasets.section import Evaluation
 from posenc.experiments.frame import Trials
-from posenc.experiments.section import TokenizersTraining
+from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.metrics.tokenizers import (
     change,
     code_length,

@@ -1,0 +1,59 @@
+"""What an experiment says of itself: its ``section`` module holds this, and all else follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from posenc.config.base import Section, Seed
+
+MODEL = ("model",)
+"""A measurement for each pretrained model, which the experiment fine-tunes."""
+STUDY = ()
+"""One measurement."""
+
+LABELLED, CORPORA = "labelled", "corpora"
+"""The study's data set with labels; the data sets beside it that tokenizers are compared on."""
+
+
+class Trials(Section):
+    """What all experiments have; trainings themselves do not depend on it."""
+
+    seeds: Annotated[list[Seed], Field(min_length=2)]
+    """Each is a job of its own."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    """Of the intervals over seeds."""
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> Trials:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds {self.seeds} names one twice")
+        return self
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One kind of experiment.
+
+    Attributes
+    ----------
+    section
+        A size of it in ``params.yaml``: what its trainings depend on, and :class:`Trials`.
+    of
+        ``MODEL`` or ``STUDY``.
+    reads
+        Documents that it is trained on: ``LABELLED``, ``CORPORA``.
+    on_gpu
+        Whether it gains by a GPU, and by several threads; the networks of the others are too small.
+    """
+
+    section: type[Trials]
+    of: tuple[str, ...]
+    reads: tuple[str, ...]
+    on_gpu: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """What documents say of it."""
+        return {"of": list(self.of)}

@@ -1,0 +1,40 @@
+"""Classifiers with and without position embeddings (A6): parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from posenc.config.base import Documents, Layers, Length, Name, Section
+from posenc.config.optimization import Optimization
+from posenc.experiments.declaration import LABELLED, MODEL, Experiment, Trials
+
+
+class DownstreamTraining(Section):
+    """Classifiers on encoders with and without position embeddings (A6)."""
+
+    dataset: Name
+    training_documents: Annotated[Documents, Field(ge=8)]
+    validation_documents: Annotated[Documents, Field(ge=4)]
+    """Drawn from the training split too."""
+    test_documents: Annotated[Documents, Field(ge=4)]
+    """Drawn from the data set's evaluation split."""
+    max_tokens: Annotated[Length, Field(ge=8)]
+    """Documents are cut to so many, special tokens included."""
+    excerpt: Literal["beginning", "end"]
+    """Which part of a longer document is kept; at the end a review gives its verdict."""
+    tasks: Annotated[list[Literal["sentiment", "word_swap"]], Field(min_length=1)]
+    """The label of the data set; whether neighbouring words were exchanged."""
+    swaps: Length
+    """Pairs of neighbouring words that are exchanged in a document of the task word_swap."""
+    trained_layers: Layers | None
+    """The last layers that fine-tuning changes; null for all, embeddings included."""
+    optimization: Optimization
+
+
+class Downstream(DownstreamTraining, Trials):
+    """Downstream experiment with its seeds."""
+
+
+EXPERIMENT = Experiment(Downstream, of=MODEL, reads=(LABELLED,), on_gpu=True)

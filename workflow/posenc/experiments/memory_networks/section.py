@@ -1,0 +1,36 @@
+"""Memory networks on generated stories (E3): parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from posenc.config.base import FirstSteps, Section, Width
+from posenc.config.optimization import Optimization
+from posenc.experiments.declaration import STUDY, Experiment, Trials
+
+
+class MemoryNetworksTraining(Section):
+    """Memory networks on generated questions about stories (E3)."""
+
+    tasks: Annotated[list[Literal["one_fact", "two_facts", "order"]], Field(min_length=1)]
+    training_stories: Annotated[int, Field(ge=10, le=50_000)]
+    validation_stories: Annotated[int, Field(ge=10, le=10_000)]
+    test_stories: Annotated[int, Field(ge=10, le=10_000)]
+    d_model: Width
+    hops: Annotated[list[Annotated[int, Field(ge=1, le=3)]], Field(min_length=1)]
+    """Of the end-to-end memory network."""
+    linear_steps: FirstSteps
+    """First steps in which the end-to-end memory network has no softmax (linear start)."""
+    optimization: Optimization
+    """Of all networks but the dynamic memory network."""
+    dynamic: Optimization
+    """Of the dynamic memory network, whose recurrent units take more of a step."""
+
+
+class MemoryNetworks(MemoryNetworksTraining, Trials):
+    """Experiment on memory networks with its seeds."""
+
+
+EXPERIMENT = Experiment(MemoryNetworks, of=STUDY, reads=())

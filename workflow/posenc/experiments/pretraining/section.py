@@ -1,0 +1,56 @@
+"""GPT-1's ablation (D5): parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from posenc.config.base import (
+    Documents,
+    Factor,
+    HeadCount,
+    Layers,
+    Length,
+    Name,
+    Section,
+    Vocabulary,
+    Width,
+    check_heads,
+)
+from posenc.config.optimization import Optimization
+from posenc.experiments.declaration import LABELLED, STUDY, Experiment, Trials
+
+
+class PretrainingTraining(Section):
+    """GPT-1's ablation: pre-training, auxiliary objective, Transformer or LSTM (D5)."""
+
+    dataset: Name
+    pretraining_documents: Annotated[Documents, Field(ge=8)]
+    """Without labels, of the training split; none of them is in another part."""
+    training_documents: Annotated[Documents, Field(ge=8)]
+    """With labels, of the training split."""
+    validation_documents: Annotated[Documents, Field(ge=4)]
+    test_documents: Annotated[Documents, Field(ge=4)]
+    vocabulary_size: Annotated[Vocabulary, Field(ge=300)]
+    tokens: Annotated[Length, Field(ge=8)]
+    """Of a sequence. Classifiers read the end of a document, where a review has its verdict."""
+    n_layers: Layers
+    d_model: Width
+    n_heads: HeadCount
+    auxiliary_weight: Factor
+    """Lambda of Radford et al. (2018), equation 5, beside 0."""
+    pretraining: Optimization
+    finetuning: Optimization
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> PretrainingTraining:
+        check_heads(self.d_model, self.n_heads)
+        return self
+
+
+class Pretraining(PretrainingTraining, Trials):
+    """Experiment on pre-training with its seeds."""
+
+
+EXPERIMENT = Experiment(Pretraining, of=STUDY, reads=(LABELLED,))

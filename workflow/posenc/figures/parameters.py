@@ -1,0 +1,32 @@
+"""Sections of the figures that have more parameters than a width and a height."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from posenc.config.base import Seed, Slope
+from posenc.figures.section import Figure
+
+
+class Histogram(Figure):
+    """Parameters of the cosine histogram."""
+
+    layer: Literal["embedding", "last"]
+    """Which hidden state is shown."""
+    logarithmic: bool
+    """Logarithmic density axis."""
+
+
+class MaskSemantics(Figure):
+    """Parameters of the picture of the semantics of a mask."""
+
+    tokens: Annotated[int, Field(ge=3, le=64)]
+    """Of the document that is shown."""
+    floor: Annotated[float, Field(ge=0.01, le=1)]
+    """Of the linear profile."""
+    slope: Slope
+    """Of ALiBi, which is shown beside it."""
+    seed: Seed
+    """Of the random scores."""

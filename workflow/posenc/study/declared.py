@@ -1,0 +1,109 @@
+"""What can be measured and trained: the modules that declare a measurement or an experiment.
+
+This is the only place that looks for them. Steps import their own declaration alone, so that a new
+one leaves the code of all others as it is; documents read what ``data/config/study.json`` says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any, TypeVar
+
+from pydantic import create_model
+
+from posenc import experiments, measurements
+from posenc.config.base import Name, Section
+from posenc.experiments.declaration import Experiment
+from posenc.figures.catalogue import FIGURES
+from posenc.figures.section import Style
+from posenc.measurements.declaration import Measurement
+
+D = TypeVar("D")
+
+
+def _declarations(
+    package: ModuleType, kind: type[D], attribute: str, file: str = ""
+) -> dict[str, D]:
+    """By name, what the modules of a package declare."""
+    found = {}
+    for entry in pkgutil.iter_modules(package.__path__):
+        if entry.ispkg != bool(file):
+            continue
+        module = importlib.import_module(f"{package.__name__}.{entry.name}{file}")
+        declared = getattr(module, attribute, None)
+        if isinstance(declared, kind):
+            found[entry.name] = declared
+    return found
+
+
+MEASUREMENTS = _declarations(measurements, Measurement, "MEASUREMENT")
+"""By name, which is the module's."""
+EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", ".section")
+"""By name, which is the package's."""
+
+ALWAYS = tuple(name for name, declared in MEASUREMENTS.items() if declared.always)
+"""Measurements that every study has."""
+OPTIONAL = tuple(
+    name
+    for name, declared in MEASUREMENTS.items()
+    if not declared.always and declared.parameters_of is None
+)
+"""Those that a study may choose."""
+FURTHER = tuple(name for name, declared in MEASUREMENTS.items() if declared.parameters_of)
+"""Those that a study has where it has their subjects."""
+
+Measurements = create_model(
+    "Measurements",
+    __base__=Section,
+    __doc__="One entry a measurement.",
+    **{name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
+)
+"""The ``measurements`` section."""
+Experiments = create_model(
+    "Experiments",
+    __base__=Section,
+    __doc__="One entry a kind of experiment: named sizes, of which a study takes one at most.",
+    **{name: (dict[Name, declared.section], ...) for name, declared in EXPERIMENTS.items()},
+)
+"""The ``experiments`` section."""
+Figures = create_model(
+    "Figures",
+    __base__=Section,
+    __doc__="What all figures share, and one entry a figure.",
+    style=(Style, ...),
+    **{name: (entry.section, ...) for name, entry in FIGURES.items()},
+)
+"""The ``figures`` section."""
+
+
+class _Chosen(Section):
+    @property
+    def kinds(self) -> list[str]:
+        """Those that the study has."""
+        return [kind for kind in EXPERIMENTS if getattr(self, kind) is not None]
+
+
+Chosen = create_model(
+    "Chosen",
+    __base__=_Chosen,
+    __doc__="Which size of each kind of experiment a study has; one that is left out is not run.",
+    **{name: (Name | None, None) for name in EXPERIMENTS},
+)
+"""The ``experiments`` of a study."""
+
+
+def facts(measured: list[str]) -> dict[str, Any]:
+    """What documents say of the measurements and experiments that a study has.
+
+    Each with what a file of it is of, and the folder or file that holds it.
+    """
+    found = {}
+    for name, declared in {**MEASUREMENTS, **EXPERIMENTS}.items():
+        if name not in measured:
+            continue
+        found[name] = {**declared.facts(), "in": name}
+        for kind in getattr(declared, "also", ()):
+            found[kind] = {**declared.facts(), "in": name}
+    return found

@@ -11,12 +11,11 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from posenc.config.measurements import BUNDLED
-from posenc.experiments.section import EXPERIMENTS
 
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.figures.catalogue import FIGURES
 from posenc.study import plan
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load
 
 from . import synthetic_experiments as experiments
@@ -24,13 +23,10 @@ from . import synthetic_positions as positions
 
 BINS = 200
 PROJECT = Path(__file__).parents[2]
-KINDS = (
-    "similarity", "perplexity", "conditions", "norms", "reference", "position_embeddings",
-    "readback", "relative_attention", "layer_norm", "scheme_probes", "random_causal", "lags",
-    *BUNDLED, "embedding_sums", "scaling", *EXPERIMENTS,
-)  # fmt: skip
+BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
+KINDS = (*MEASUREMENTS, *EXPERIMENTS)
 """Folders of a study's measurements."""
-FIGURE_INPUTS = {name: kinds for name, (_, kinds) in FIGURES.items()}
+FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}
 """What each figure is made of."""
 
 

@@ -7,6 +7,7 @@ import pytest
 from posenc.artifacts.files import read_sealed
 from posenc.measurements import frame as measurement
 from posenc.measurements import perplexity
+from posenc.measurements.declaration import Measurement
 from posenc.measurements.results import unbundled
 
 from .damage import flip
@@ -23,7 +24,7 @@ def runs(tmp_path) -> Runs:
 @pytest.fixture
 def bundled(monkeypatch) -> None:
     """A measurement of the steps' own tests, written as one file a data set."""
-    monkeypatch.setattr(measurement, "BUNDLED", (STEP,))
+    monkeypatch.setattr(Measurement, "bundled", True)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ ALL = [("questions", "intact"), ("questions", "zero"), ("reviews", "intact"), ("
 
 def test_it_holds_what_single_files_do(runs, monkeypatch):
     measure(runs, "single")
-    monkeypatch.setattr(measurement, "BUNDLED", (STEP,))
+    monkeypatch.setattr(Measurement, "bundled", True)
     measure(runs)
     for dataset in ("questions", "reviews"):
         single = [

@@ -9,13 +9,16 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from posenc.config.base import Section
-from posenc.config.measurements import BUNDLED
 from posenc.study import plan
+from posenc.study.declared import MEASUREMENTS
 from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, json_schema, load, validate
 from posenc.study.switch import StudyError, activate
 
 ROOT = Path(__file__).parents[2]
+
+
+BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
 from posenc.study import plan
+from posenc.study.declared import MEASUREMENTS
 from posenc.study.params import load, validate
 
 from .synthetic import PROJECT
@@ -92,6 +93,9 @@ READERS = {
 }
 """Which commands read a file as their ``--config``."""
 OTHERS = {"figures/style.json", "runs.json", "study.json"}
+
+
+OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == ("model",)]
 
 
 @pytest.fixture
@@ -234,7 +238,7 @@ def fill(params, mark: str) -> set[str]:
                     f"measurements/{name}/{run}.json" for name in ("similarity", "perplexity")
                 }
             files |= {f"measurements/{name}/{model}/{dataset}.json" for name in ("probes", "heads")}
-        files |= {f"measurements/{name}/{model}.json" for name in plan.WEIGHTS}
+        files |= {f"measurements/{name}/{model}.json" for name in OF_WEIGHTS}
     for scheme in study.schemes:
         for dataset in study.datasets:
             files.add(f"tokens/{scheme}/{dataset}.parquet")

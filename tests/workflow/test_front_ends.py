@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from posenc.config.measurements import BUNDLED
 from posenc.study import latex
+from posenc.study.declared import MEASUREMENTS
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -85,6 +85,7 @@ def test_a_second_run_does_nothing(finished):
     assert finished.planned() == {}
 
 
+BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 SHOWN = {"page": 1, **DOCUMENTS}
 FIGURE = {"figure": 1, **SHOWN}
 MEASURE = {"figure": 2, "typeset": 1, **SHOWN}
@@ -96,7 +97,7 @@ CAPTURED = {
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 6}
 ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 17}
-OF_WEIGHTS = ("position_embeddings", "readback", "relative_attention", "embedding_sums")
+OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == ("model",)]
 
 
 @pytest.mark.parametrize(

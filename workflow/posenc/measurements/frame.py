@@ -67,7 +67,7 @@ def command(
         activations: Annotated[Path, typer.Option(help="folder of the model's stores")],
         output: Annotated[Path, typer.Option(help="folder of its measurements")],
     ) -> None:
-        job = read_section(config, Job[declared.parameters])
+        job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         code = code_digest(f"posenc.measurements.{measurement}")
         for dataset in job.datasets:
             intact_folder, opened = activations / dataset / job.conditions[0], None

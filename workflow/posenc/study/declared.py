@@ -54,28 +54,9 @@ OPTIONAL = tuple(
 FURTHER = tuple(name for name, declared in MEASUREMENTS.items() if declared.parameters_of)
 """Those that a study has where it has their subjects."""
 
-Measurements = create_model(
-    "Measurements",
-    __base__=Section,
-    __doc__="One entry a measurement.",
-    **{name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
-)
-"""The ``measurements`` section."""
-Experiments = create_model(
-    "Experiments",
-    __base__=Section,
-    __doc__="One entry a kind of experiment: named sizes, of which a study takes one at most.",
-    **{name: (dict[Name, declared.section], ...) for name, declared in EXPERIMENTS.items()},
-)
-"""The ``experiments`` section."""
-Figures = create_model(
-    "Figures",
-    __base__=Section,
-    __doc__="What all figures share, and one entry a figure.",
-    style=(Style, ...),
-    **{name: (entry.section, ...) for name, entry in FIGURES.items()},
-)
-"""The ``figures`` section."""
+
+def _section(doc: str, name: str, base: type[Section], fields: dict[str, Any]) -> Any:
+    return create_model(name, __base__=base, __doc__=doc, **fields)
 
 
 class _Chosen(Section):
@@ -85,13 +66,37 @@ class _Chosen(Section):
         return [kind for kind in EXPERIMENTS if getattr(self, kind) is not None]
 
 
-Chosen = create_model(
+Measurements = _section(
+    "One entry a measurement.",
+    "Measurements",
+    Section,
+    {name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
+)
+"""The ``measurements`` section."""
+Experiments = _section(
+    "One entry a kind of experiment: named sizes, of which a study takes one at most.",
+    "Experiments",
+    Section,
+    {
+        name: (dict[Name, experiment.section], ...)  # type: ignore[name-defined]
+        for name, experiment in EXPERIMENTS.items()
+    },
+)
+"""The ``experiments`` section."""
+Chosen = _section(
+    "Which size of each kind of experiment a study has; one that is left out is not run.",
     "Chosen",
-    __base__=_Chosen,
-    __doc__="Which size of each kind of experiment a study has; one that is left out is not run.",
-    **{name: (Name | None, None) for name in EXPERIMENTS},
+    _Chosen,
+    dict.fromkeys(EXPERIMENTS, (Name | None, None)),
 )
 """The ``experiments`` of a study."""
+Figures = _section(
+    "What all figures share, and one entry a figure.",
+    "Figures",
+    Section,
+    {"style": (Style, ...), **{name: (entry.section, ...) for name, entry in FIGURES.items()}},
+)
+"""The ``figures`` section."""
 
 
 def facts(measured: list[str]) -> dict[str, Any]:
@@ -100,7 +105,8 @@ def facts(measured: list[str]) -> dict[str, Any]:
     Each with what a file of it is of, and the folder or file that holds it.
     """
     found = {}
-    for name, declared in {**MEASUREMENTS, **EXPERIMENTS}.items():
+    kinds: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
+    for name, declared in kinds.items():
         if name not in measured:
             continue
         found[name] = {**declared.facts(), "in": name}

@@ -14,7 +14,7 @@ fi
 
 # Debian's packages are installed while Python's are.
 packages=$(PYTHONPATH=workflow "$python" -B -c '
-from posenc.study import latex
+from posenc.report import latex
 if latex.missing() or latex.lacking_fonts():
     print(latex.INSTALL.partition("--no-install-recommends ")[2])
 ')

@@ -9,10 +9,9 @@ import unicodedata
 
 import pytest
 
-from posenc.report import characters, typeset
+from posenc.report import characters, latex, typeset
 from posenc.report.characters import embedding_levels
 from posenc.steps.latex import build, holes_in
-from posenc.study import latex
 
 needs_latex = pytest.mark.skipif(
     bool(latex.missing()) or shutil.which("pdftotext") is None,

@@ -17,8 +17,8 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.figures.catalogue import DOCUMENTS, FIGURES
+from posenc.report import latex as availability
 from posenc.steps import latex, typeset
-from posenc.study import latex as availability
 from posenc.study.params import load
 
 from . import synthetic

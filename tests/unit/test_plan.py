@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
+from posenc.figures.catalogue import FIGURES
 from posenc.study import plan
-from posenc.study.declared import MEASUREMENTS
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load, validate
 
 from .synthetic import PROJECT
@@ -31,65 +32,13 @@ READERS = {
     "capture/*.json": "posenc.steps.capture posenc.steps.store",
     "masks/*.json": "posenc.steps.masks",
     "evaluate/*.json": "posenc.steps.evaluate",
-    "conditions/*.json": "posenc.measurements.conditions",
-    "norms/*.json": "posenc.measurements.norms",
-    "reference/*.json": "posenc.measurements.reference",
-    "similarity/*.json": "posenc.measurements.similarity",
-    "perplexity/*.json": "posenc.measurements.perplexity",
-    "position_embeddings/*.json": "posenc.measurements.position_embeddings",
-    "readback/*.json": "posenc.measurements.readback",
-    "relative_attention/*.json": "posenc.measurements.relative_attention",
-    "probes/*.json": "posenc.measurements.probes",
-    "spectra/*.json": "posenc.measurements.spectra",
-    "components/*.json": "posenc.measurements.components",
-    "heads/*.json": "posenc.measurements.heads",
-    "layer_norm/*.json": "posenc.measurements.layer_norm",
-    "scheme_probes/*.json": "posenc.measurements.scheme_probes",
-    "random_causal.json": "posenc.measurements.random_causal",
-    "lags.json": "posenc.measurements.lags",
-    "scaling.json": "posenc.measurements.scaling",
-    "embedding_sums/*.json": "posenc.measurements.embedding_sums",
-    "hard_attention/*.json": "posenc.measurements.hard_attention",
-    "downstream_trials/*.json": "posenc.experiments.downstream.trials",
-    "downstream.json": "posenc.experiments.downstream.summary",
-    "superposition_trials/*.json": "posenc.experiments.superposition.trials",
-    "superposition.json": "posenc.experiments.superposition.summary",
-    "tokenizers_trials/*.json": "posenc.experiments.tokenizers.trials",
-    "tokenizers.json": "posenc.experiments.tokenizers.summary",
-    "pretraining_trials/*.json": "posenc.experiments.pretraining.trials",
-    "pretraining.json": "posenc.experiments.pretraining.summary",
-    "memory_networks_trials/*.json": "posenc.experiments.memory_networks.trials",
-    "memory_networks.json": "posenc.experiments.memory_networks.summary",
-    "figures/layer_similarity.json": "posenc.figures.layer_similarity",
-    "figures/cosine_histogram.json": "posenc.figures.cosine_histogram",
-    "figures/perplexity.json": "posenc.figures.perplexity",
-    "figures/training_loss.json": "posenc.figures.training_loss",
-    "figures/position_layers.json": "posenc.figures.position_layers",
-    "figures/condition_costs.json": "posenc.figures.condition_costs",
-    "figures/recovered_share.json": "posenc.figures.recovered_share",
-    "figures/slope_sweep.json": "posenc.figures.slope_sweep",
-    "figures/length_sweep.json": "posenc.figures.length_sweep",
-    "figures/extrapolation.json": "posenc.figures.extrapolation",
-    "figures/mask_semantics.json": "posenc.figures.mask_semantics",
-    "figures/position_maps.json": "posenc.figures.position_maps",
-    "figures/position_regression.json": "posenc.figures.position_regression",
-    "figures/readback.json": "posenc.figures.readback",
-    "figures/position_probes.json": "posenc.figures.position_probes",
-    "figures/random_causal.json": "posenc.figures.random_causal",
-    "figures/spectra.json": "posenc.figures.spectra",
-    "figures/band_pass.json": "posenc.figures.band_pass",
-    "figures/components.json": "posenc.figures.components",
-    "figures/layer_norm.json": "posenc.figures.layer_norm",
-    "figures/relative_attention.json": "posenc.figures.relative_attention",
-    "figures/head_offsets.json": "posenc.figures.head_offsets",
-    "figures/lags.json": "posenc.figures.lags",
-    "figures/downstream.json": "posenc.figures.downstream",
-    "figures/superposition.json": "posenc.figures.superposition",
-    "figures/tokenizers.json": "posenc.figures.tokenizers",
-    "figures/scaling.json": "posenc.figures.scaling",
-    "figures/pretraining.json": "posenc.figures.pretraining",
-    "figures/hard_attention.json": "posenc.figures.hard_attention",
-    "figures/memory_networks.json": "posenc.figures.memory_networks",
+    **{
+        f"{name}/*.json" if declared.of else f"{name}.json": f"posenc.measurements.{name}"
+        for name, declared in MEASUREMENTS.items()
+    },
+    **{f"{name}_trials/*.json": f"posenc.experiments.{name}.trials" for name in EXPERIMENTS},
+    **{f"{name}.json": f"posenc.experiments.{name}.summary" for name in EXPERIMENTS},
+    **{f"figures/{name}.json": f"posenc.figures.{name}" for name in FIGURES},
 }
 """Which commands read a file as their ``--config``."""
 OTHERS = {"figures/style.json", "runs.json", "study.json"}

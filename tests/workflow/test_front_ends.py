@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from posenc.study import latex
+from posenc.report import latex
 from posenc.study.declared import MEASUREMENTS
 from tests.workflow.conftest import ROOT, make_project
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from posenc.study import latex
+from posenc.report import latex
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 

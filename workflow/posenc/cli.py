@@ -118,8 +118,8 @@ def _nothing_to_do() -> bool:
 def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
     from posenc.artifacts.files import ArtifactError
-    from posenc.report import comparison, findings
-    from posenc.study import latex, place
+    from posenc.report import comparison, findings, latex
+    from posenc.study import place
     from posenc.study.agreement import drop_retired
 
     try:
@@ -222,7 +222,7 @@ def report() -> None:
 @app.command()
 def summary() -> None:
     """Say what was made, and what is missing."""
-    from posenc.study import latex
+    from posenc.report import latex
 
     print(latex.closing_line())
 

@@ -9,7 +9,8 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc.study import agreement, latex, ledger, place, plan, recovery
+from posenc.report import latex
+from posenc.study import agreement, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED

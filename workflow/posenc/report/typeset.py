@@ -17,6 +17,7 @@ from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import sources
+from posenc.report.latex import FALLBACK
 from posenc.report.quantities import Entry, NotRun, Number
 from posenc.report.tables import (
     evaluation as evaluation_tables,
@@ -37,7 +38,6 @@ from posenc.report.tables.cells import (
     shared_decimals,
 )
 from posenc.store.precision import note, precisions
-from posenc.study.latex import FALLBACK
 
 
 def environment() -> Environment:

@@ -136,19 +136,45 @@ def test_a_condition_reaches_evaluations_alone(copies, planned):
     assert read["conditions"]["reverse"] == {"position": {"kind": "reverse", "first": 128}}
 
 
-def test_a_measurement_s_number_can_be_printed(copies):
-    """From a made-up measurement, by the copy's own package, under the key that the paper has."""
-    program = (
-        "import sys, tempfile; from pathlib import Path; from tests.unit import synthetic as s;"
-        "from posenc.report import quantities;"
-        "from posenc.artifacts.files import read_json, read_sealed;"
-        "from posenc.measurements.results import unbundled;"
-        "w = s.write_inputs(Path(tempfile.mkdtemp()));"
-        "m = [one for path in w['state_norms'] for one in unbundled(read_sealed(path))];"
-        "n = quantities.collect(s.study_file(), m, []);"
-        "print(n['decoder.reviews.zero.state_norms.last'].value)"
+@pytest.mark.parametrize("recipe", ["add-a-measurement", "add-a-figure"])
+def test_an_addition_leaves_the_code_of_all_others_as_it_is(copies, planned, recipe):
+    """What is measured and drawn already stays current; readers get what names the new one."""
+    before, after = (
+        {
+            path.stem: json.loads(path.read_text())
+            for path in (copies[name].folder / "data/config/code").glob("*.json")
+        }
+        for name in ("", recipe)
     )
-    assert copies["add-a-measurement"].run("python", "-c", program).stdout.strip() == "20.0"
+    assert before.keys() < after.keys()
+    changed = {name for name, code in before.items() if after[name] != code}
+    assert changed == {"posenc.steps.typeset", "posenc.steps.page"}
+
+
+def test_a_measurement_reaches_the_paper_and_the_page(copies, tmp_path):
+    """A made-up one goes through the real steps, under the key that the paper has."""
+    project = copies["add-a-measurement"]
+    program = (
+        "import sys; from pathlib import Path; from tests.unit import synthetic as s;"
+        f"files = s.write_inputs(Path({str(tmp_path)!r}));"
+        "print(files['study'], *s.measured(files), sep='\\n')"
+    )
+    study, *measured = project.run("python", "-c", program).stdout.split()
+    common = ["--study", study, "--published", "paper/published.yaml"]
+    common += ["--versions", "docs/mask-versions.json"]
+    made = tmp_path / "made"
+    project.run(
+        *("python", "-m", "posenc.steps.typeset", *common),
+        *("--output-numbers", str(made / "numbers.tex"), "--output-tables", str(made / "tables")),
+        *("--metrics", str(made / "metrics.json"), "--plots", str(made / "plots"), *measured),
+    )
+    numbers = (made / "numbers.tex").read_text()
+    assert re.search(r"decoder\.reviews\.zero\.state_norms\.last\}.*20\.0", numbers)
+    project.run(
+        *("python", "-m", "posenc.steps.page", *common, "--captions"),
+        *("workflow/captions/figure.rst", "--output", str(made / "index.html"), *measured),
+    )
+    assert "state_norms/decoder/" in (made / "index.html").read_text()
 
 
 def test_the_tests_of_all_recipes_pass_together(copies):

@@ -2,6 +2,5 @@
 
 Each module holds a pure ``draw(measurements, figure, style)``, which arranges numbers and computes
 none, and ``main``, the command that reads the measurements, draws, and writes the files. To add a
-figure: copy the shortest module, give it a section in ``posenc.figures.section``, and name it in
-``posenc.figures.catalogue``.
+figure: copy the shortest module, and give it an entry in ``posenc.figures.catalogue``.
 """

@@ -1,1 +1,1 @@
-"""One thin command for each rule: it opens files, calls the mathematics, and writes files."""
+"""Thin commands of rules that make no measurement: they open files, call, and write files."""

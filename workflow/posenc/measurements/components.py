@@ -36,7 +36,6 @@ from posenc.metrics.moments import correlation_of_moments
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
-SCHEMA = 1
 FOLDS = 5
 """Documents are dealt to so many folds for canonical correlations."""
 SHUFFLES = 20
@@ -113,7 +112,7 @@ def measure(
             ) from error
         layers.append({"layer": state, "name": layer_name(state, n_states), **found})
     return {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "components",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],

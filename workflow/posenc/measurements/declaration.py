@@ -38,6 +38,8 @@ class Measurement:
         that reads anything else has a rule of its own.
     catalogue
         Rows of the catalogue of experiments that it answers.
+    schema
+        Version of what its files hold.
     always
         Whether every study has it.
     also
@@ -52,6 +54,7 @@ class Measurement:
     of: tuple[str, ...]
     reads: tuple[str, ...]
     catalogue: tuple[str, ...]
+    schema: int = 1
     always: bool = False
     also: tuple[str, ...] = ()
     subjects: str = "models"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Draws, Section, Seed, Width
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.superposition import (
     chance,
     distinct_rows,
@@ -26,7 +26,6 @@ from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.models.weights import Weights
 
-SCHEMA = 1
 DRAWS = 4096
 """Pairs of random rows that the expected recall is a mean over."""
 
@@ -69,23 +68,15 @@ def main(
     job = read_section(config, Job)
     digests = model_digests(weights)
     tokens, _ = Weights(weights, job.reading.family).embeddings()  # [vocabulary, d_model]
-    write_sealed(
+    seal(
         output,
-        {
-            "schema": SCHEMA,
-            "measurement": "embedding_sums",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {"model": model},
-            "status": "measured",
-            "reason": None,
-            **measure(job.parameters, tokens),
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": digests,
-                "versions": versions("numpy", "scipy"),
-                "code": code_digest("posenc.measurements.embedding_sums"),
-            },
-        },
+        "embedding_sums",
+        MEASUREMENT,
+        {"model": model},
+        measure(job.parameters, tokens),
+        job.parameters,
+        digests,
+        ["numpy", "scipy"],
     )
 
 

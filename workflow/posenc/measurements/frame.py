@@ -103,6 +103,57 @@ def command(
     return main
 
 
+def seal(
+    path: Path,
+    measurement: str,
+    declared: Measurement,
+    run: dict[str, str],
+    measured: dict[str, Any],
+    parameters: Section,
+    inputs: dict[str, Any],
+    uses: Sequence[str],
+) -> None:
+    """Write the measurement of one run with its provenance.
+
+    Parameters
+    ----------
+    path
+        The file.
+    measurement
+        Its name, which is also its module in ``posenc.measurements``.
+    declared
+        What it says of itself.
+    run
+        What it is of: model, data set, condition, as far as they apply.
+    measured
+        The results; a ``status`` other than ``measured`` comes with its ``reason``.
+    parameters
+        Its section of params.yaml.
+    inputs
+        Checksums of what it was made of, by name.
+    uses
+        Packages whose versions the results depend on.
+    """
+    write_sealed(
+        path,
+        {
+            "schema": declared.schema,
+            "measurement": measurement,
+            "catalogue": list(declared.catalogue),
+            "run": run,
+            "status": "measured",
+            "reason": None,
+            **measured,
+            "provenance": {
+                "parameters": parameters.model_dump(),
+                "inputs": inputs,
+                "versions": versions(*uses),
+                "code": code_digest(f"posenc.measurements.{measurement}"),
+            },
+        },
+    )
+
+
 class Kept:
     """The measurements of one model and data set on disk: a file a run, or one for all runs.
 

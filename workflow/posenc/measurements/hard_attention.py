@@ -36,7 +36,6 @@ from posenc.metrics.hard_attention_means import (
 from posenc.metrics.patterns import softmax
 from posenc.store.activations import ActivationStore
 
-SCHEMA = 1
 Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
 """Hidden states, queries and keys of each shard, mapped into memory."""
 
@@ -95,7 +94,7 @@ def measure(
     """
     metadata = condition.metadata
     header = {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "hard_attention",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],

@@ -27,8 +27,6 @@ from posenc.metrics.heads import (
 from posenc.metrics.patterns import attention_pattern
 from posenc.store.activations import ActivationStore
 
-SCHEMA = 1
-
 
 class Heads(Section):
     """Where heads look: attention mass by offset, and types of heads (C6)."""
@@ -82,7 +80,7 @@ def measure(
     """
     metadata = condition.metadata
     header = {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "heads",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],

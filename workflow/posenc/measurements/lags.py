@@ -15,15 +15,13 @@ from posenc.artifacts.files import (
     ArtifactError,
     read_sealed,
     sha256_file,
-    write_sealed,
 )
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Samples, Section, Seed
 from posenc.measurements.declaration import STUDY, Measurement
+from posenc.measurements.frame import seal
 from posenc.measurements.results import unbundled
 from posenc.metrics.lags import agreement, compare
 
-SCHEMA = 1
 INTACT = "intact"
 COMPARED = {
     "peak": ("score_peak", "peak"),
@@ -68,13 +66,12 @@ def main(
     """Join the two measurements, head by head, and write OUTPUT."""
     job = read_section(config, Job)
     read = {path: unbundled(read_sealed(path)) for path in inputs}
-    write_sealed(
+    seal(
         output,
+        "lags",
+        MEASUREMENT,
+        {},
         {
-            "schema": SCHEMA,
-            "measurement": "lags",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {},
             **measure(job.parameters, [one for held in read.values() for one in held]),
             # What was computed in bfloat16 is said wherever its results are shown.
             "conditions": [
@@ -83,15 +80,10 @@ def main(
                 for one in held
                 if "precision" in one
             ],
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": {
-                    name_of(one): sha256_file(path) for path, held in read.items() for one in held
-                },
-                "versions": versions("numpy", "scipy"),
-                "code": code_digest("posenc.measurements.lags"),
-            },
         },
+        job.parameters,
+        {name_of(one): sha256_file(path) for path, held in read.items() for one in held},
+        ["numpy", "scipy"],
     )
 
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Draws, Name, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import digest_of
+from posenc.measurements.frame import digest_of, seal
 from posenc.metrics.normalisation import (
     parts,
     scale_spread,
@@ -32,8 +31,6 @@ from posenc.store.activations import ActivationStore, shard_name
 from posenc.store.samples import gather, layer_name
 from posenc.tokens.packing import positions_of
 from posenc.tokens.tokenized import Tokens
-
-SCHEMA = 1
 
 
 class LayerNorm(Section):
@@ -90,24 +87,15 @@ def main(
         opened = ActivationStore(folder, verify=())
         # Losses are not read, so they are not verified.
         store = ActivationStore(folder, {shard_name(n) for n in range(opened.n_shards)})
-        write_sealed(
+        seal(
             output / f"{dataset}.json",
-            {
-                "schema": SCHEMA,
-                "measurement": "layer_norm",
-                "catalogue": list(MEASUREMENT.catalogue),
-                "run": {"model": model, "dataset": dataset},
-                "status": "measured",
-                "reason": None,
-                **measure(job, weights, text, store),
-                "precision": store.metadata["precision"],
-                "provenance": {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {"tokens": text.digest, "intact": digest_of(folder), **digests},
-                    "versions": versions("numpy", "scipy"),
-                    "code": code_digest("posenc.measurements.layer_norm"),
-                },
-            },
+            "layer_norm",
+            MEASUREMENT,
+            {"model": model, "dataset": dataset},
+            {**measure(job, weights, text, store), "precision": store.metadata["precision"]},
+            job.parameters,
+            {"tokens": text.digest, "intact": digest_of(folder), **digests},
+            ["numpy", "scipy"],
         )
 
 

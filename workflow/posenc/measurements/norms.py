@@ -10,17 +10,14 @@ import typer
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import write_sealed
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Draws, Folds, Name, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.norms import norm_r2
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.models.weights import Weights
 from posenc.tokens.tokenized import Tokens
-
-SCHEMA = 1
 
 
 class Norms(Section):
@@ -56,23 +53,15 @@ def main(
     embeddings, places = Weights(weights, job.reading.family).embeddings()
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
-        write_sealed(
+        seal(
             output / f"{dataset}.json",
-            {
-                "schema": SCHEMA,
-                "measurement": "norms",
-                "catalogue": list(MEASUREMENT.catalogue),
-                "run": {"model": model, "dataset": dataset},
-                "status": "measured",
-                "reason": None,
-                **measure(job, embeddings, places, text),
-                "provenance": {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {"tokens": text.digest, **digests},
-                    "versions": versions("numpy", "scikit-learn"),
-                    "code": code_digest("posenc.measurements.norms"),
-                },
-            },
+            "norms",
+            MEASUREMENT,
+            {"model": model, "dataset": dataset},
+            measure(job, embeddings, places, text),
+            job.parameters,
+            {"tokens": text.digest, **digests},
+            ["numpy", "scikit-learn"],
         )
 
 

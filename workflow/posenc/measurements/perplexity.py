@@ -24,8 +24,6 @@ from posenc.metrics.perplexity import (
 from posenc.store.activations import LOSSES, ActivationStore
 from posenc.store.losses import Losses
 
-SCHEMA = 1
-
 
 class Perplexity(Section):
     """Corpus perplexity, and its change under a condition, paired by document (D1)."""
@@ -44,7 +42,7 @@ def measure(
     """Compute the measurement; for an encoder, say why there is none."""
     metadata = condition.metadata
     header = {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "perplexity",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": metadata["run"],

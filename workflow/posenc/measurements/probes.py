@@ -25,7 +25,6 @@ from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
-SCHEMA = 1
 LINEAR = {"position": "ridge", "order": "logistic"}
 """What the linear probe is called; the other one is the ReLU probe."""
 Read = Callable[[int, NDArray[np.int64]], NDArray[np.floating]]
@@ -120,7 +119,7 @@ def measure(
             f"float32"
         ) from error
     return {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "probes",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],

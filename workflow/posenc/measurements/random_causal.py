@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.files import ArtifactError
 from posenc.config.base import (
     Count,
     Deviation,
@@ -26,6 +25,7 @@ from posenc.config.base import (
     check_heads,
 )
 from posenc.measurements.declaration import STUDY, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.causal_variance import (
     decay_exponent,
     position_variance,
@@ -34,7 +34,6 @@ from posenc.metrics.causal_variance import (
 from posenc.metrics.moments import mean_and_sd
 from posenc.models.devices import use_threads
 
-SCHEMA = 1
 # GPT-2's own: among so many, the tokens of a sequence seldom repeat, so they are independent.
 VOCABULARY = 50257
 VARIANTS = {
@@ -83,23 +82,15 @@ def main(
 
     use_threads(threads)
     job = read_section(config, Job)
-    write_sealed(
+    seal(
         output,
-        {
-            "schema": SCHEMA,
-            "measurement": "random_causal",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {},
-            "status": "measured",
-            "reason": None,
-            **measure(job.parameters),
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": {},
-                "versions": versions("numpy", "torch", "transformers"),
-                "code": code_digest("posenc.measurements.random_causal"),
-            },
-        },
+        "random_causal",
+        MEASUREMENT,
+        {},
+        measure(job.parameters),
+        job.parameters,
+        {},
+        ["numpy", "torch", "transformers"],
     )
 
 

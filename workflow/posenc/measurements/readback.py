@@ -10,10 +10,9 @@ import typer
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import write_sealed
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.normalisation import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
@@ -25,7 +24,6 @@ from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.models.weights import Weights
 
-SCHEMA = 1
 RANDOM_SUBSPACES = 5
 """Pairs of random subspaces that principal angles are compared with."""
 
@@ -64,23 +62,15 @@ def main(
     job = read_section(config, Job)
     digests = model_digests(weights)
     model_weights = Weights(weights, job.reading.family)
-    write_sealed(
+    seal(
         output,
-        {
-            "schema": SCHEMA,
-            "measurement": "readback",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {"model": model},
-            "status": "measured",
-            "reason": None,
-            **measure(job.parameters, model_weights),
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": digests,
-                "versions": versions("numpy", "scipy"),
-                "code": code_digest("posenc.measurements.readback"),
-            },
-        },
+        "readback",
+        MEASUREMENT,
+        {"model": model},
+        measure(job.parameters, model_weights),
+        job.parameters,
+        digests,
+        ["numpy", "scipy"],
     )
 
 

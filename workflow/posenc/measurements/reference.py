@@ -10,18 +10,17 @@ import typer
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import read_json, sha256_file, verify, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.files import read_json, sha256_file, verify
 from posenc.artifacts.tables import read_table
 from posenc.config.base import Name, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.ngram import KneserNey, Unigram, uniform_nll
 from posenc.metrics.perplexity import bits_per_byte, corpus_perplexity, nll_per_token
 from posenc.models.files import CONFIG
 from posenc.models.section import Reading
 from posenc.tokens.tokenized import Tokens
 
-SCHEMA = 1
 NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
 
 
@@ -59,24 +58,18 @@ def main(
     levels = learned(corpus, vocabulary, job.parameters.orders) if corpus else {}
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
-        write_sealed(
+        seal(
             output / f"{dataset}.json",
+            "reference",
+            MEASUREMENT,
+            {"model": model, "dataset": dataset},
+            measure(job, vocabulary, levels, text),
+            job.parameters,
             {
-                "schema": SCHEMA,
-                "measurement": "reference",
-                "catalogue": list(MEASUREMENT.catalogue),
-                "run": {"model": model, "dataset": dataset},
-                **measure(job, vocabulary, levels, text),
-                "provenance": {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {
-                        "tokens": text.digest,
-                        "corpus": sha256_file(corpus) if corpus else None,
-                    },
-                    "versions": versions("numpy"),
-                    "code": code_digest("posenc.measurements.reference"),
-                },
+                "tokens": text.digest,
+                "corpus": sha256_file(corpus) if corpus else None,
             },
+            ["numpy"],
         )
 
 

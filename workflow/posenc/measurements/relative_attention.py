@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Length, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.heads import (
     excess_over_uniform,
@@ -37,7 +37,6 @@ from posenc.models.files import CONFIG, model_digests
 from posenc.models.section import Reading
 from posenc.models.weights import EMBEDDING_NORM, Weights
 
-SCHEMA = 1
 PAIRS = 4
 """Pairs of signals that are kept of each head: those that contribute most."""
 COMPONENTS = (4, 12)
@@ -128,23 +127,15 @@ def main(
     """Measure all heads of a model and write OUTPUT."""
     job = read_section(config, Job)
     digests = model_digests(weights)
-    write_sealed(
+    seal(
         output,
-        {
-            "schema": SCHEMA,
-            "measurement": "relative_attention",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {"model": model},
-            "status": "measured",
-            "reason": None,
-            **measure(job, weights),
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": digests,
-                "versions": versions("numpy"),
-                "code": code_digest("posenc.measurements.relative_attention"),
-            },
-        },
+        "relative_attention",
+        MEASUREMENT,
+        {"model": model},
+        measure(job, weights),
+        job.parameters,
+        digests,
+        ["numpy"],
     )
 
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import write_sealed
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Draws, Length, Section, Seed, Width
 from posenc.measurements.declaration import STUDY, Measurement
+from posenc.measurements.frame import seal
 from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.patterns import softmax, uniform_pattern
 from posenc.metrics.scaling import (
@@ -25,8 +24,6 @@ from posenc.metrics.scaling import (
     normal_vectors,
     summary,
 )
-
-SCHEMA = 1
 
 
 class Scaling(Section):
@@ -62,23 +59,15 @@ def main(
 ) -> None:
     """Write OUTPUT."""
     job = read_section(config, Job)
-    write_sealed(
+    seal(
         output,
-        {
-            "schema": SCHEMA,
-            "measurement": "scaling",
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {},
-            "status": "measured",
-            "reason": None,
-            **measure(job.parameters),
-            "provenance": {
-                "parameters": job.parameters.model_dump(),
-                "inputs": {},
-                "versions": versions("numpy", "scipy"),
-                "code": code_digest("posenc.measurements.scaling"),
-            },
-        },
+        "scaling",
+        MEASUREMENT,
+        {},
+        measure(job.parameters),
+        job.parameters,
+        {},
+        ["numpy", "scipy"],
     )
 
 

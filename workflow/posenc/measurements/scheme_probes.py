@@ -19,11 +19,10 @@ from posenc.artifacts.files import (
     ArtifactError,
     read_sealed,
     sha256_file,
-    write_sealed,
 )
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import seal
 from posenc.measurements.probes import Probes, Sample, probe
 from posenc.models.devices import device_for, use_threads
 from posenc.models.files import model_digests
@@ -31,7 +30,6 @@ from posenc.models.load import load
 from posenc.models.section import Reading
 from posenc.tokens.tokenized import Tokens
 
-SCHEMA = 1
 TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_loss")
 """What is taken over from the summary of the training; losses in nats a token."""
 
@@ -74,30 +72,24 @@ def main(
     network = load(weights, job.reading.family, device_for(job.device))
     for dataset in job.datasets:
         text = Tokens(tokens / f"{dataset}.parquet")
-        write_sealed(
+        seal(
             output / f"{dataset}.json",
+            "scheme_probes",
+            MEASUREMENT,
+            {"model": model, "dataset": dataset, "condition": "intact"},
             {
-                "schema": SCHEMA,
-                "measurement": "scheme_probes",
-                "catalogue": list(MEASUREMENT.catalogue),
-                "run": {"model": model, "dataset": dataset, "condition": "intact"},
-                "status": "measured",
-                "reason": None,
                 "scheme": job.scheme,
                 # What a scheme knows of position stands beside how well it predicts.
                 "training": {name: learned[name] for name in TRAINING},
                 **measure(job.parameters, network, text),
-                "provenance": {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {
-                        "tokens": text.digest,
-                        "training": sha256_file(training),
-                        **digests,
-                    },
-                    "versions": versions("numpy", "scikit-learn", "torch", "transformers"),
-                    "code": code_digest("posenc.measurements.scheme_probes"),
-                },
             },
+            job.parameters,
+            {
+                "tokens": text.digest,
+                "training": sha256_file(training),
+                **digests,
+            },
+            ["numpy", "scikit-learn", "torch", "transformers"],
         )
 
 

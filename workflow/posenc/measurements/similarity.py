@@ -31,8 +31,6 @@ from posenc.metrics.similarity import (
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
-SCHEMA = 2
-
 
 class Similarity(Section):
     """Per-token cosine of hidden states between a condition and the intact model (A1, A2)."""
@@ -52,7 +50,7 @@ class Similarity(Section):
 
 
 MEASUREMENT = Measurement(
-    Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), always=True
+    Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=2, always=True
 )
 
 
@@ -130,7 +128,7 @@ def measure(
 
     counts = np.bincount(tokens.document, minlength=n_documents)  # [documents]
     return {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "similarity",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],

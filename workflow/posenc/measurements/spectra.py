@@ -37,7 +37,6 @@ from posenc.metrics.spectra import (
 )
 from posenc.store.activations import ActivationStore
 
-SCHEMA = 1
 QUANTITIES = ("hidden_states", "queries", "keys")
 
 
@@ -171,7 +170,7 @@ def measure(
 ) -> dict[str, Any]:
     """Compute the measurement of one store, document after document."""
     header = {
-        "schema": SCHEMA,
+        "schema": MEASUREMENT.schema,
         "measurement": "spectra",
         "catalogue": list(MEASUREMENT.catalogue),
         "run": condition.metadata["run"],

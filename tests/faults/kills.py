@@ -86,7 +86,7 @@ REMOVALS = (
     ),
     Removal(
         ("data/figures",),
-        ("figure_layer_similarity", "figure_cosine_histogram", "figure_training_loss"),
+        ("figure@layer_similarity", "figure@cosine_histogram", "figure@training_loss"),
     ),
     Removal(
         ("paper/generated", "data/plots", "paper/paper.pdf", "paper/slides.pdf"),

@@ -292,12 +292,15 @@ def test_stages_of_other_studies_stay_in_the_lock_file(workflow, monkeypatch):
     workflow.write("params.yaml", "studies:\n  one: {m: [x]}\n  two: {m: {y: 1}, n: []}\n")
     template = "  {}:\n    foreach: {}\n    do: {{cmd: 'true'}}\n"
     templates = [("a", "${study.m}"), ("n", "${study.n}"), ("c", "[p]")]
-    workflow.write("dvc.yaml", "stages:\n" + "".join(template.format(*one) for one in templates))
-    names = ["a@x", "a@y", "a@x-y", "a", "z@y", "n@x", "c@p", "c@q"]
+    matrix = "  d:\n    matrix: {k: [k], m: '${study.m}'}\n    cmd: 'true'\n"
+    stages = "".join(template.format(*one) for one in templates) + matrix
+    workflow.write("dvc.yaml", f"stages:\n{stages}")
+    names = ["a@x", "a@y", "a@x-y", "a", "z@y", "n@x", "c@p", "c@q", "d@k-y", "d@y-k", "d@k"]
     locked = "".join(f"  {name}: {{cmd: x}}\n" for name in names)
     workflow.write("dvc.lock", f"schema: '2.0'\nstages:\n{locked}")
-    assert agreement.drop_retired() == ["a@x-y", "a", "z@y", "n@x", "c@q"]
-    assert all(f"{name}:" in workflow.read("dvc.lock") for name in ("a@x", "a@y", "c@p"))
+    assert agreement.drop_retired() == ["a@x-y", "a", "z@y", "n@x", "c@q", "d@y-k", "d@k"]
+    kept = ("a@x", "a@y", "c@p", "d@k-y")
+    assert all(f"{name}:" in workflow.read("dvc.lock") for name in kept)
 
 
 def test_a_busy_dvc_is_said_in_one_line(workflow, monkeypatch):

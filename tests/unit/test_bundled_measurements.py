@@ -39,7 +39,7 @@ def measured(monkeypatch) -> list[dict]:
 
     spy.__module__ = original.__module__
     # The command holds the function that it was made with.
-    command = measurement.command(STEP, perplexity.Perplexity, spy)
+    command = measurement.command(STEP, perplexity.MEASUREMENT, spy)
     monkeypatch.setattr(perplexity, "main", command)
     return found
 

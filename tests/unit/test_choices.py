@@ -102,15 +102,18 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert stages.needed(left, chosen) == left
     yaml = YAML(typ="safe")
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
-    assert {"heads", "embedding_sums", "superposition", "figure_superposition"} <= set(after)
+    assert {"superposition", "figure_superposition"} <= set(after)
     assert set(before) - set(after) == {
         "norms", "reference", "reference_pretrained", "position_embeddings", "position_matrices",
-        "readback", "relative_attention", "probes", "spectra", "components", "hard_attention",
         "layer_norm", "random_causal", "lags", "scaling", "downstream", "tokenizers",
-        "pretraining", "memory_networks", "slides",
-        *(name for name in before if name.startswith("figure_")
-          and name not in ("figure_perplexity", "figure_superposition")),
+        "pretraining", "memory_networks", "slides", "figure_slope_sweep", "figure_mask_semantics",
+        "figure_position_probes",
     }  # fmt: skip
+    assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
+    assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
+    assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
+    # A list is written anew, and not only made shorter.
+    assert yaml.load(stages.needed(left, study_with()))["stages"]["figure"] == before["figure"]
     shown = {dep for dep in after["page"]["deps"] if dep.startswith("data/figures/")}
     assert shown == {
         f"data/figures/{n}.{form}" for n in CHOSEN["figures"] for form in ("png", "json")
@@ -121,17 +124,23 @@ def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     stages.FILE.write_text(STAGES)
     stages.check(study_with())
-    with pytest.raises(stages.StagesError, match=r"study 'default' does not have: run `posenc st"):
+    with pytest.raises(
+        stages.StagesError, match=r"other stages than study 'default' needs: run `posenc st"
+    ):
         stages.check(chosen)
     stages.FILE.write_text(stages.needed(STAGES, chosen))
     stages.check(chosen)
     for change, lacking in (
         ({"measurements": ["heads", "embedding_sums", "scaling"]}, "measurements/scaling"),
-        ({"figures": ["perplexity", "superposition", "head_offsets"]}, "data/figures/head_offsets"),
         ({"documents": ["paper", "slides"]}, "paper/slides"),
     ):
         with pytest.raises(stages.StagesError, match=f"no stage of {lacking}, which study"):
             stages.check(study_with(**{**CHOSEN, **change}))
+    more = study_with(**{**CHOSEN, "figures": ["perplexity", "superposition", "head_offsets"]})
+    with pytest.raises(stages.StagesError, match="run `posenc stages`"):
+        stages.check(more)
+    stages.FILE.write_text(stages.needed(STAGES, more))
+    stages.check(more)
 
 
 @pytest.fixture(scope="module")

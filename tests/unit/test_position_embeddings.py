@@ -279,7 +279,7 @@ def test_pairs_are_different_and_none_is_drawn_twice(monkeypatch):
         seen.update(joined=joined, later=later)
         return ~later
 
-    monkeypatch.setattr(regression, "cross_val_predict", predict)
+    monkeypatch.setattr("sklearn.model_selection.cross_val_predict", predict)
     table = np.arange(10.0)[:, None]
     assert regression.relative_error(table, 10**6, 2, generator()) == 1
     pairs = {tuple(pair) for pair in seen["joined"].astype(int).tolist()}

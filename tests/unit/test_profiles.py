@@ -5,6 +5,7 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
+from posenc.study.declared import MEASUREMENTS
 from tests.unit.synthetic import PROJECT
 
 PROFILE = YAML(typ="safe").load((PROJECT / "workflow/profiles/slurm/config.yaml").read_text())
@@ -14,7 +15,10 @@ def rules() -> dict[str, str]:
     """The text of each rule."""
     text = "".join(path.read_text() for path in sorted(PROJECT.glob("workflow/rules/*.smk")))
     parts = re.split(r"(?m)^(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:$", text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    # A loop makes those of the measurements that are alike.
+    loop = re.search(r"(?ms)^    rule:\n(.+?)^\S", text)[1]
+    return {**dict.fromkeys(MEASUREMENTS, loop.replace("\n    ", "\n")), **found}
 
 
 def test_rules_are_found():

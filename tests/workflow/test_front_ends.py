@@ -190,7 +190,7 @@ def test_dvc_reproduces_an_edit_and_restores_it(core):
     before = artifacts(core)
     with edited(core, "figures.training_loss.height", 3.3):
         assert sorted(core.reproduced()) == sorted(
-            ["figure_training_loss", "page", *(["paper"] if DOCUMENTS else [])]
+            ["figure@training_loss", "page", *(["paper"] if DOCUMENTS else [])]
         )
         assert core.planned() == {}
         changed = {name for name, digest in artifacts(core).items() if before[name] != digest}

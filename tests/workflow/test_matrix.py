@@ -17,7 +17,7 @@ from tests.workflow.test_front_ends import artifacts
 PAPER = ["paper"] if not latex.missing() else []
 HEIGHT = "figures.training_loss.height"
 SEED = "measurements.perplexity.seed"
-PERPLEXITY_STAGES = sorted(["perplexity@decoder", "figure_perplexity", "typeset", "page", *PAPER])
+PERPLEXITY_STAGES = sorted(["perplexity@decoder", "figure@perplexity", "typeset", "page", *PAPER])
 PERPLEXITY_JOBS = dict.fromkeys(["perplexity", "figure", "typeset", "page", *PAPER], 1)
 
 
@@ -56,7 +56,7 @@ def test_after_an_unrecorded_snakemake_dvc_makes_the_same(project):
     project.edit(HEIGHT, 3.1)
     project.snakemake()
     made = artifacts(project)
-    assert sorted(project.reproduced()) == ["figure_training_loss", "page", *PAPER]
+    assert sorted(project.reproduced()) == ["figure@training_loss", "page", *PAPER]
     assert artifacts(project) == made
     assert agree(project)
 
@@ -220,7 +220,7 @@ def test_an_edited_module(project):
     stages = project.reproduced()
     # Numbers and figures come out the same, so the paper is not built.
     assert set(stages) == {
-        "perplexity@decoder", "conditions@decoder", "figure_perplexity", "typeset", "page",
+        "perplexity@decoder", "conditions@decoder", "figure@perplexity", "typeset", "page",
     }  # fmt: skip
     assert agree(project)
 

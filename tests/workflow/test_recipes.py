@@ -38,6 +38,7 @@ def copy_of(folder: Path, *patches: str) -> Project:
         project.run("git", "apply", "--verbose", str(PATCHES[patch]))
     if patches:
         project.run("posenc", "schema")
+        project.run("posenc", "stages")
     return project
 
 

@@ -254,10 +254,10 @@ def test_a_study_is_shared_without_its_activations(source, directory, tmp_path):
     made = artifacts(source)
     assert artifacts(clone) == {name: made[name] for name in set(made) - set(activations.values())}
     clone.run("posenc", "check", "--write")
-    for edit, expected in (False, []), (True, ["figure_training_loss"]):
+    for edit, expected in (False, []), (True, ["figure@training_loss"]):
         if edit:
             clone.edit("figures.training_loss.height", 3.3)
-        output = clone.run("dvc", "repro", "--allow-missing", "figure_training_loss").stdout
+        output = clone.run("dvc", "repro", "--allow-missing", "figure@training_loss").stdout
         ran = re.findall(r"Running stage '([^']+)'", output)
         assert [stage for stage in ran if stage != "check"] == expected
 

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -245,14 +246,19 @@ def _stage_names(stages: Mapping[str, Any], studies: Iterable[Mapping[str, Any]]
     """Names of all stages, those of a template under each study."""
     studies, names = list(studies), set()
     for template, stage in stages.items():
-        if "foreach" not in stage:
+        loops = [stage["foreach"]] if "foreach" in stage else list(stage.get("matrix", {}).values())
+        if not loops:
             names.add(template)
-            continue
-        items = stage["foreach"]
-        key = re.fullmatch(r"\$\{study\.(\w+)\}", items) if isinstance(items, str) else None
-        of_studies = [study.get(key[1]) or () for study in studies] if key else [items]
-        names |= {f"{template}@{item}" for found in of_studies for item in found}
+        for study in studies if loops else ():
+            items = ("-".join(map(str, one)) for one in product(*(_items(x, study) for x in loops)))
+            names |= {f"{template}@{item}" for item in items}
     return names
+
+
+def _items(loop: Any, study: Mapping[str, Any]) -> Iterable[str]:
+    """What a template is made for under a study."""
+    key = re.fullmatch(r"\$\{study\.(\w+)\}", loop) if isinstance(loop, str) else None
+    return (study.get(key[1]) or ()) if key else loop
 
 
 def _digests(out, root: Path) -> dict[Path, str]:

@@ -1,7 +1,8 @@
 """The stages of ``dvc.yaml`` that a study needs.
 
 DVC resolves its templates before anything runs and cannot leave out an input, so the stages of
-measurements, figures and documents that a study does not have are taken out of the file.
+measurements, figures and documents that a study does not have are taken out of the file. Stages of
+one shape are one template over a list of names, which is written anew.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.study.declared import EXPERIMENTS, OPTIONAL
+from posenc.figures.catalogue import FIGURES
+from posenc.measurements.declaration import MODEL, WEIGHTS
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
 from posenc.study.params import Params
-from posenc.study.plan import figures
+from posenc.study.plan import chosen, figures
 
 FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
+LIST = re.compile(
+    r"(?m)(^(?:      measurement|    foreach):\n)(?:^(?:        - \w+|      \w+: \S+)\n)+"
+)
+"""The names that a template is made for."""
 PATH = re.compile(
     r"^ +- (?:\S*/(?:measurements|trials)/(?P<measurement>\w+)"
     r"|data/figures/(?P<figure>\w+)\.|paper/(?P<document>paper|slides)\.pdf)"
@@ -40,6 +47,31 @@ def _is_lacking(line: str, params: Params) -> bool:
     return found["document"] not in study.documents
 
 
+def _lists(params: Params) -> dict[str, list[str]]:
+    """The lines of each template's list, by stage."""
+    measured = {name: MEASUREMENTS[name] for name in chosen(params, MEASUREMENTS)}
+    matrix = {
+        "of_activations": [name for name, what in measured.items() if what.bundled],
+        "of_weights": [
+            name for name, what in measured.items() if (what.of, what.reads) == (MODEL, (WEIGHTS,))
+        ],
+    }
+    drawn = {name: FIGURES[name].measurements for name in figures(params)}
+    of_one = {name: kinds[0] for name, kinds in drawn.items() if len(kinds) == 1}
+    return {
+        **{stage: [f"        - {name}\n" for name in names] for stage, names in matrix.items()},
+        "figure": [f"      {name}: {_place(kind)}\n" for name, kind in of_one.items()],
+    }
+
+
+def _place(kind: str) -> str:
+    """Where the files of a kind of measurement are, below the study's folder."""
+    if kind == "training":
+        return kind
+    what = MEASUREMENTS.get(kind) or EXPERIMENTS[kind]
+    return f"measurements/{kind}" + ("" if what.of else ".json")
+
+
 def needed(text: str, params: Params) -> str:
     """``dvc.yaml`` without the stages and inputs that the active study does not have.
 
@@ -53,10 +85,14 @@ def needed(text: str, params: Params) -> str:
     Returns
     -------
     str
-        All else is as it was, comments included.
+        Its lists hold what the study has; all else is as it was, comments included.
     """
+    lists = _lists(params)
 
     def kept(match: re.Match[str]) -> str:
+        if match["name"] in lists:
+            lines = lists[match["name"]]
+            return LIST.sub(lambda found: found[1] + "".join(lines), match[0]) if lines else ""
         inputs, outs, outputs = match[0].partition("outs:\n")
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""
@@ -72,17 +108,21 @@ def check(params: Params) -> None:
     Raises
     ------
     StagesError
-        If it has a stage of something that the study does not have, or lacks one.
+        If it has a stage that the study does not need, or lacks one.
     """
     if not FILE.exists():
         return
     text = FILE.read_text(encoding="utf-8")
     if needed(text, params) != text:
         raise StagesError(
-            f"{FILE} has stages that study {params.study.name!r} does not have: run "
-            f"`posenc stages`, which takes them out"
+            f"{FILE} has other stages than study {params.study.name!r} needs: run `posenc stages`"
         )
     study = params.study
+    listed = {
+        re.sub(r"^ *-? ?(\w+).*\n", r"\1", line)
+        for match in LIST.finditer(text)
+        for line in match[0].splitlines(keepends=True)[1:]
+    }
     made: dict[str, tuple[Sequence[str], str]] = {
         "measurements": ([n for n in study.measured if n in (*OPTIONAL, *EXPERIMENTS)], r"[/.\n]"),
         "data/figures": (figures(params), r"\.pdf"),
@@ -90,7 +130,7 @@ def check(params: Params) -> None:
     }
     for folder, (names, end) in made.items():
         for name in names:
-            if re.search(rf"{folder}/{name}{end}", text):
+            if re.search(rf"{folder}/{name}{end}", text) or name in listed:
                 continue
             raise StagesError(
                 f"{FILE} has no stage of {folder}/{name}, which study {study.name!r} has: take "

@@ -18,11 +18,13 @@ from pathlib import Path
 
 import networkx as nx
 
+from posenc.study.declared import MEASUREMENTS
+
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/images/architecture.svg"
 FILES = {
     "data": "raw text", "models": "models", "activations": "activations",
-    "conditions": "masks and losses", "positions": "measurements",
+    "conditions": "masks and losses",
     "measurements": "measurements", "experiments": "measurements",
     "figures": "figures and numbers", "paper": "for readers", "page": "for readers",
 }  # fmt: skip
@@ -64,7 +66,8 @@ def rules(root: Path = ROOT) -> nx.DiGraph:
 
 def phases(graph: nx.DiGraph, root: Path = ROOT) -> dict[str, str]:
     """The phase of each rule."""
-    found = {}
+    # A loop makes the rules of measurements that are alike.
+    found = dict.fromkeys(MEASUREMENTS, "measurements")
     for path in sorted((root / "workflow/rules").glob("*.smk")):
         for rule in re.findall(r"(?m)^(?:rule|use rule \w+ as) (\w+)(?: with)?:", path.read_text()):
             found[rule] = RULES.get(rule) or FILES.get(path.stem)

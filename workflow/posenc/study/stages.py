@@ -21,7 +21,8 @@ FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
 LIST = re.compile(
-    r"(?m)(^(?:      measurement|    foreach):\n)(?:^(?:        - \w+|      \w+: \S+)\n)+"
+    r"(?m)(?P<head>^      measurement:\n)(?:^        - \w+\n)+"
+    r"|(?P<first>^    foreach:\n)(?:^      \w+: \S+\n)+"
 )
 """The names that a template is made for."""
 PATH = re.compile(
@@ -92,7 +93,11 @@ def needed(text: str, params: Params) -> str:
     def kept(match: re.Match[str]) -> str:
         if match["name"] in lists:
             lines = lists[match["name"]]
-            return LIST.sub(lambda found: found[1] + "".join(lines), match[0]) if lines else ""
+            return (
+                LIST.sub(lambda found: (found["head"] or found["first"]) + "".join(lines), match[0])
+                if lines
+                else ""
+            )
         inputs, outs, outputs = match[0].partition("outs:\n")
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from posenc.artifacts.files import write_json
 from posenc.steps import page, typeset
-from posenc.study import plan, stages
+from posenc.study import leftovers, plan, stages
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
@@ -90,9 +90,9 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    plan.tidy(chosen, print)
+    leftovers.tidy(chosen, print)
     assert not any(path.exists() for path in gone) and all(path.exists() for path in kept)
-    plan.tidy(study_with(), print)
+    leftovers.tidy(study_with(), print)
     assert all(path.exists() for path in (*gone, *kept))
 
 

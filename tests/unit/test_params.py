@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from posenc.config.base import Section
-from posenc.study import plan
+from posenc.study import leftovers, plan
 from posenc.study.declared import MEASUREMENTS
 from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, json_schema, load, validate
@@ -204,7 +204,7 @@ def test_every_name_in_a_folder_of_names_is_reserved(raw):
         "conditions": set(study.conditions),
     }
     paths = [path.with_suffix("") for path, _ in plan.sections(params)]
-    paths += [path.with_suffix("") for path in plan._leaves(params, plan.folder(params))]
+    paths += [path.with_suffix("") for path in leftovers._leaves(params, plan.folder(params))]
     places = {(path.parent, path.name) for one in paths for path in (one, *one.parents)}
     others = {
         (kind, name)

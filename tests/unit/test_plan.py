@@ -15,7 +15,7 @@ from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES
-from posenc.study import plan
+from posenc.study import leftovers, plan
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load, validate
 
@@ -56,7 +56,8 @@ def raw() -> dict:
 def root(tmp_path, monkeypatch) -> Path:
     """Empty data, of the project whose code it is."""
     monkeypatch.chdir(PROJECT)
-    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "APART", "SET_ASIDE"):
+    monkeypatch.setattr(leftovers, "SET_ASIDE", tmp_path / leftovers.SET_ASIDE)
+    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "APART"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 
@@ -244,9 +245,9 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
         gone = {file for file in files if "scheme_" in file and "scheme_none" not in file}
     assert gone and gone != files
     before = files_in(plan.STUDIES)
-    place, aside = plan.folder(whole), plan.SET_ASIDE / "default"
+    place, aside = plan.folder(whole), leftovers.SET_ASIDE / "default"
 
-    plan.tidy(fewer, lines.append)
+    leftovers.tidy(fewer, lines.append)
     assert files_in(place).keys() == files - gone
     assert files_in(aside).keys() == gone
     assert len(lines) == 1 and lines[0].startswith(f"set aside in {aside}: ")
@@ -254,35 +255,35 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     kept = ("training", "measurements/scheme_probes", "measurements/downstream")
     assert empty <= {place / name for name in kept}
 
-    plan.tidy(fewer, lines.append)
+    leftovers.tidy(fewer, lines.append)
     assert len(lines) == 1, "nothing is left to do"
 
-    plan.tidy(whole, lines.append)
+    leftovers.tidy(whole, lines.append)
     assert files_in(plan.STUDIES) == before
-    assert not plan.SET_ASIDE.exists() or files_in(plan.SET_ASIDE) == {}
+    assert not leftovers.SET_ASIDE.exists() or files_in(leftovers.SET_ASIDE) == {}
     assert len(lines) == 2 and lines[1].startswith(f"brought back from {aside}: ")
 
 
 def test_what_was_made_anew_is_not_replaced_by_what_was_set_aside(raw):
     whole, fewer = validate(raw), validate(edited(raw, conditions=["intact"]))
     files = fill(whole, "first")
-    plan.tidy(fewer, lambda line: None)
+    leftovers.tidy(fewer, lambda line: None)
     # As `dvc checkout` does.
     fill(whole, "second")
-    plan.tidy(whole, lambda line: None)
+    leftovers.tidy(whole, lambda line: None)
     assert set(files_in(plan.folder(whole)).values()) == {f"second {file}" for file in files}
-    assert files_in(plan.SET_ASIDE) == {}, "the older ones would come back in their place"
+    assert files_in(leftovers.SET_ASIDE) == {}, "the older ones would come back in their place"
 
 
 def test_what_is_set_aside_takes_the_place_of_what_was(raw):
     whole, fewer = validate(raw), validate(edited(raw, conditions=["intact"]))
     files = fill(whole, "first")
-    plan.tidy(fewer, lambda line: None)
-    old = plan.SET_ASIDE / "default/activations/minilm/sample_reviews/zero/shard-9"
+    leftovers.tidy(fewer, lambda line: None)
+    old = leftovers.SET_ASIDE / "default/activations/minilm/sample_reviews/zero/shard-9"
     old.write_text("first")
     fill(whole, "second")
-    plan.tidy(fewer, lambda line: None)
-    kept = files_in(plan.SET_ASIDE / "default")
+    leftovers.tidy(fewer, lambda line: None)
+    kept = files_in(leftovers.SET_ASIDE / "default")
     assert kept.keys() == mentions("zero", files)
     assert set(kept.values()) == {f"second {file}" for file in kept}
 
@@ -297,7 +298,7 @@ def test_other_studies_and_hidden_files_stay(raw):
         path.parent.mkdir(parents=True)
         path.write_text("kept")
     before = files_in(plan.STUDIES)
-    plan.tidy(params, lambda line: pytest.fail(line))
+    leftovers.tidy(params, lambda line: pytest.fail(line))
     assert files_in(plan.STUDIES) == before
 
 
@@ -307,6 +308,18 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     fewer = validate(edited(raw, models=["minilm"], trained={}))
     fill(whole, "first")
     plan.materialize(fewer)
-    plan.tidy(fewer, lambda line: None)
+    leftovers.tidy(fewer, lambda line: None)
     folder = plan.folder(fewer) / "training"
     assert folder.is_dir() and not any(folder.iterdir())
+
+
+def test_a_measurement_that_is_no_more_is_set_aside():
+    """The documents' stages depend on the folder of all measurements."""
+    params = load(PROJECT / "params.yaml")
+    measured = plan.folder(params) / "measurements"
+    for name in ("retired.json", "retired_too/decoder/reviews.json", "norms/decoder/other.json"):
+        (measured / name).parent.mkdir(parents=True, exist_ok=True)
+        (measured / name).write_text("{}")
+    leftovers.tidy(params, lambda line: None)
+    assert not [path for path in measured.rglob("*") if path.is_file()]
+    assert len(files_in(leftovers.SET_ASIDE)) == 3

@@ -10,12 +10,13 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from posenc.report import latex
-from posenc.study import agreement, ledger, place, plan, recovery
+from posenc.study import agreement, leftovers, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
 from posenc.measurements.declaration import ACTIVATIONS, TOKENS, WEIGHTS
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
+from posenc.study.names import TEXTS
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 try:
@@ -74,7 +75,7 @@ if workflow.is_main_process:
         except place.ReadOnlyError as error:
             raise WorkflowError(str(error))
         if not workflow.dryrun:
-            plan.tidy(PARAMS, say)
+            leftovers.tidy(PARAMS, say)
     elif plan.is_edited(PARAMS):
         # The jobs that are at work, and those that follow, read what was written for them.
         raise WorkflowError(
@@ -85,7 +86,7 @@ if workflow.is_main_process:
 
 def is_set_aside(path):
     """Whether a file is kept apart because the study does not have it now."""
-    aside = plan.SET_ASIDE / STUDY.name
+    aside = leftovers.SET_ASIDE / STUDY.name
     return path.is_relative_to(RUNS) and (aside / path.relative_to(RUNS)).exists()
 
 
@@ -130,7 +131,7 @@ def outputs():
         "model": [*STUDY.models, *STUDY.schemes],
         "dataset": STUDY.all_datasets,
         "figure": plan.figures(PARAMS),
-        "text": list(plan.TEXTS),
+        "text": list(TEXTS),
         "subject": [*STUDY.models, *STUDY.matrices],
     }
     raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))

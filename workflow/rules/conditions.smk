@@ -9,7 +9,7 @@ rule texts:
         config=section("texts/{model}"),
         code=section("code/posenc.steps.tokenize"),
     output:
-        update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=plan.TEXTS)),
+        update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=TEXTS)),
     log:
         "logs/texts/{model}.log",
     benchmark:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from posenc.measurements.declaration import TOKENS, WEIGHTS
 from posenc.models.section import Reading, TrainSource
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, FURTHER, MEASUREMENTS
-from posenc.study.names import NO_MODEL, TEXTS
+from posenc.study.names import NO_MODEL
 from posenc.study.params import Params
 
 CONFIG = Path("data/config")
@@ -32,7 +31,6 @@ STUDIES = Path("data/studies")
 DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
-SET_ASIDE = Path("data/set_aside")
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
 """Experiments with one measurement for each pretrained model; the others have one for a study."""
 
@@ -342,98 +340,6 @@ def make_folders(params: Params) -> None:
 def folder(params: Params) -> Path:
     """Folder of the active study's tokens, activations, measurements and trainings."""
     return STUDIES / params.study.name
-
-
-def _leaves(params: Params, root: Path) -> set[Path]:
-    study = params.study
-    paths = {root / "training" / model for model in study.trained}
-    paths |= {root / path for name in study.measured for path in files(params, name)}
-    paths |= {
-        root / f"{path}.json" for kind in study.experiments.kinds for path in trials(params, kind)
-    }
-    paths |= {
-        root / "tokens" / model / f"{dataset}.parquet"
-        for model in (*study.models, *study.schemes)
-        for dataset in study.datasets
-    }
-    for model in study.models:
-        paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
-        paths |= {root / "masks" / model, root / "evaluations" / model}
-        paths |= {
-            root / "activations" / model / dataset / condition
-            for dataset in study.datasets
-            for condition in study.conditions
-        }
-    return paths
-
-
-def tidy(params: Params, say: Callable[[str], None]) -> None:
-    """Set aside what belongs to nothing that the study has; bring back what it has again.
-
-    The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
-    as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
-    Nothing is deleted.
-
-    Parameters
-    ----------
-    params
-        The parameters.
-    say
-        Receives one line a direction.
-    """
-    place = folder(params)
-    wanted = _leaves(params, place)
-    levels = [
-        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
-        *("/".join(["measurements", name, *("*" * len(what.of))]) + ("" if what.of else ".json")
-          for name, what in {**MEASUREMENTS, **EXPERIMENTS}.items()), "trials/*/*/*",
-    ]  # fmt: skip
-    _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
-    # No study can have this name.
-    documents = {DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
-    _tidy(DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
-    apart = {APART / f"{dataset}.parquet" for dataset in params.study.corpora}
-    _tidy(APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
-    make_folders(params)
-
-
-def _tidy(
-    place: Path, aside: Path, wanted: set[Path], levels: list[str], say: Callable[[str], None]
-) -> None:
-    gone = [
-        path
-        for level in levels
-        for path in place.glob(level)
-        if path not in wanted and not path.name.startswith(".")
-    ]
-    back = []
-    for path in sorted(wanted):
-        kept = aside / path.relative_to(place)
-        if kept.exists() and not path.exists():
-            back.append(path)
-        elif kept.is_dir():  # DVC has brought it back from its own cache
-            shutil.rmtree(kept)
-        else:
-            kept.unlink(missing_ok=True)
-    for path in gone:
-        _move(path, aside / path.relative_to(place))
-    for path in back:
-        _move(aside / path.relative_to(place), path)
-    if gone:
-        say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
-    if back:
-        say(f"brought back from {aside}: {len(back)} results that the study has again")
-
-
-def _move(source: Path, target: Path) -> None:
-    if target.is_dir():
-        shutil.rmtree(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
-    for parent in source.parents:
-        if parent in (STUDIES, SET_ASIDE, DOCUMENTS, APART) or any(parent.iterdir()):
-            break
-        parent.rmdir()
 
 
 def facts(params: Params) -> dict[str, Any]:

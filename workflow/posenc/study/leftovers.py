@@ -1,0 +1,115 @@
+"""What the study no longer has is set aside, and brought back when the study has it again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from posenc.experiments.declaration import Experiment
+from posenc.measurements.declaration import Measurement
+from posenc.study import plan
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.names import TEXTS
+from posenc.study.params import Params
+
+SET_ASIDE = Path("data/set_aside")
+
+
+def _leaves(params: Params, root: Path) -> set[Path]:
+    study = params.study
+    paths = {root / "training" / model for model in study.trained}
+    paths |= {root / path for name in study.measured for path in plan.files(params, name)}
+    paths |= {
+        root / f"{path}.json"
+        for kind in study.experiments.kinds
+        for path in plan.trials(params, kind)
+    }
+    paths |= {
+        root / "tokens" / model / f"{dataset}.parquet"
+        for model in (*study.models, *study.schemes)
+        for dataset in study.datasets
+    }
+    for model in study.models:
+        paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
+        paths |= {root / "masks" / model, root / "evaluations" / model}
+        paths |= {
+            root / "activations" / model / dataset / condition
+            for dataset in study.datasets
+            for condition in study.conditions
+        }
+    return paths
+
+
+def tidy(params: Params, say: Callable[[str], None]) -> None:
+    """Set aside what belongs to nothing that the study has; bring back what it has again.
+
+    The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
+    as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
+    Nothing is deleted.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    say
+        Receives one line a direction.
+    """
+    place = plan.folder(params)
+    wanted = _leaves(params, place)
+    kinds: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
+    levels = [
+        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
+        *("/".join(["measurements", name, *("*" * len(what.of))])
+          for name, what in kinds.items() if what.of),
+        "measurements/*.json", "trials/*/*/*",
+        # Of a measurement that is no more, as after `git pull`.
+        *(f"measurements/{path.name}" for path in place.glob("measurements/*")
+          if path.is_dir() and path.name not in kinds),
+    ]  # fmt: skip
+    _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
+    # No study can have this name.
+    documents = {plan.DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
+    _tidy(plan.DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
+    apart = {plan.APART / f"{dataset}.parquet" for dataset in params.study.corpora}
+    _tidy(plan.APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
+    plan.make_folders(params)
+
+
+def _tidy(
+    place: Path, aside: Path, wanted: set[Path], levels: list[str], say: Callable[[str], None]
+) -> None:
+    gone = [
+        path
+        for level in levels
+        for path in place.glob(level)
+        if path not in wanted and not path.name.startswith(".")
+    ]
+    back = []
+    for path in sorted(wanted):
+        kept = aside / path.relative_to(place)
+        if kept.exists() and not path.exists():
+            back.append(path)
+        elif kept.is_dir():  # DVC has brought it back from its own cache
+            shutil.rmtree(kept)
+        else:
+            kept.unlink(missing_ok=True)
+    for path in gone:
+        _move(path, aside / path.relative_to(place))
+    for path in back:
+        _move(aside / path.relative_to(place), path)
+    if gone:
+        say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
+    if back:
+        say(f"brought back from {aside}: {len(back)} results that the study has again")
+
+
+def _move(source: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)
+    for parent in source.parents:
+        if parent in (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART) or any(parent.iterdir()):
+            break
+        parent.rmdir()

@@ -46,21 +46,22 @@ def written_by(name):
 
 
 def command_of(name):
-    """The command of a measurement's job."""
+    """The command of a measurement's job; `{model}` is left in it for the wildcard."""
     declared = MEASUREMENTS[name]
-    of_files = len(declared.of) > 1
+    config = f"{name}/{{model}}" if declared.of else name
+    # A folder with a file a data set, or one file.
+    output = f"{config}.json" if len(declared.of) < 2 else config
     options = {
-        "--model {wildcards.model}": {TOKENS, WEIGHTS} & set(declared.reads),
-        "--config {input.config}": True,
-        "--weights data/models/{wildcards.model}": WEIGHTS in declared.reads,
-        "--tokens {params.runs}/tokens/{wildcards.model}": TOKENS in declared.reads,
-        "--activations {params.runs}/activations/{wildcards.model}": ACTIVATIONS in declared.reads,
-        f"--output {{params.runs}}/measurements/{name}/{{wildcards.model}}": of_files,
-        "--output {output}": not of_files,
-        "{input.measurements}": set(declared.reads) & set(MEASUREMENTS),
+        "--model {model}": {TOKENS, WEIGHTS} & set(declared.reads),
+        f"--config {section(config)}": True,
+        "--weights data/models/{model}": WEIGHTS in declared.reads,
+        f"--tokens {RUNS}/tokens/{{model}}": TOKENS in declared.reads,
+        f"--activations {RUNS}/activations/{{model}}": ACTIVATIONS in declared.reads,
+        f"--output {RUNS}/measurements/{output}": True,
+        " ".join(read_by(name).get("measurements", [])): True,
     }
     given = " ".join(option for option, is_given in options.items() if is_given)
-    return f"python -m posenc.measurements.{name} {given} 2>&1 | tee {{log}}"
+    return f"python -m posenc.measurements.{name} {given}"
 
 
 # What reads something else has a rule of its own, below.
@@ -81,9 +82,10 @@ for measurement, declared in MEASUREMENTS.items():
         benchmark:
             f"logs/benchmarks/{of_what}.tsv"
         params:
-            runs=RUNS,
+            # Not in `shell`, which looks a loop's variable up when the job runs.
+            command=command_of(measurement),
         shell:
-            command_of(measurement)
+            "{params.command} 2>&1 | tee {log}"
 
 
 rule conditions:

@@ -14,6 +14,7 @@ import numpy as np
 
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.figures.catalogue import FIGURES
+from posenc.measurements.declaration import MODEL
 from posenc.study import plan
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load
@@ -24,6 +25,8 @@ from . import synthetic_positions as positions
 BINS = 200
 PROJECT = Path(__file__).parents[2]
 BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
+OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == MODEL]
+"""Measurements with one file for a model and a data set, and with one for a model."""
 KINDS = (*MEASUREMENTS, *EXPERIMENTS)
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}

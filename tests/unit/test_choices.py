@@ -112,7 +112,7 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
     assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
     assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
-    # A list is written anew, and not only made shorter.
+    # `posenc stages` lengthens a list as well.
     assert yaml.load(stages.needed(left, study_with()))["stages"]["figure"] == before["figure"]
     shown = {dep for dep in after["page"]["deps"] if dep.startswith("data/figures/")}
     assert shown == {

@@ -10,15 +10,13 @@ from ruamel.yaml import YAML
 
 from posenc.config.base import Section
 from posenc.study import leftovers, plan
-from posenc.study.declared import MEASUREMENTS
 from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, json_schema, load, validate
 from posenc.study.switch import StudyError, activate
 
+from .synthetic import BUNDLED
+
 ROOT = Path(__file__).parents[2]
-
-
-BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from posenc.study import leftovers, plan
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load, validate
 
-from .synthetic import PROJECT
+from .synthetic import OF_WEIGHTS, PROJECT
 
 READERS = {
     "datasets/*/fetch.json": "posenc.steps.fetch",
@@ -42,9 +42,6 @@ READERS = {
 }
 """Which commands read a file as their ``--config``."""
 OTHERS = {"figures/style.json", "runs.json", "study.json"}
-
-
-OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == ("model",)]
 
 
 @pytest.fixture

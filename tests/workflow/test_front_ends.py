@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from posenc.report import latex
-from posenc.study.declared import MEASUREMENTS
+from tests.unit.synthetic import BUNDLED, OF_WEIGHTS
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -85,7 +85,6 @@ def test_a_second_run_does_nothing(finished):
     assert finished.planned() == {}
 
 
-BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 SHOWN = {"page": 1, **DOCUMENTS}
 FIGURE = {"figure": 1, **SHOWN}
 MEASURE = {"figure": 2, "typeset": 1, **SHOWN}
@@ -97,7 +96,6 @@ CAPTURED = {
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 6}
 ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 17}
-OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == ("model",)]
 
 
 @pytest.mark.parametrize(

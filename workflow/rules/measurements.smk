@@ -10,6 +10,11 @@ rule measurements:
         measured(*STUDY.measured),
 
 
+def joined_by(name):
+    """The files of the measurements that a measurement is made of."""
+    return measured(*(one for one in MEASUREMENTS[name].reads if one in MEASUREMENTS))
+
+
 def read_by(name):
     """What a measurement's job reads, by the names that its declaration gives."""
     declared = MEASUREMENTS[name]
@@ -27,22 +32,15 @@ def read_by(name):
         )
     if WEIGHTS in declared.reads:
         inputs["model"] = [f"data/models/{{model}}/{file}" for file in MODEL_FILES]
-    if measurements := [one for one in declared.reads if one in MEASUREMENTS]:
-        inputs["measurements"] = measured(*measurements)
+    if joined := joined_by(name):
+        inputs["measurements"] = joined
     return inputs
 
 
 def written_by(name):
     """The files that a measurement's job writes: of the study, or of one model."""
-    declared = MEASUREMENTS[name]
-    pattern = "/".join([RUNS, "measurements", name, *(f"{{{part}}}" for part in declared.of)])
-    values = {"dataset": STUDY.datasets, "condition": STUDY.conditions}
-    paths = expand(
-        f"{pattern}.json",
-        model="{model}",
-        **{part: values[part] for part in declared.of if part in values},
-    )
-    return update(paths) if declared.keeps_runs else paths
+    paths = [f"{RUNS}/{path}" for path in plan.files_of(PARAMS, name, models=["{model}"])]
+    return update(paths) if MEASUREMENTS[name].keeps_runs else paths
 
 
 def command_of(name):
@@ -58,10 +56,9 @@ def command_of(name):
         f"--tokens {RUNS}/tokens/{{model}}": TOKENS in declared.reads,
         f"--activations {RUNS}/activations/{{model}}": ACTIVATIONS in declared.reads,
         f"--output {RUNS}/measurements/{output}": True,
-        " ".join(read_by(name).get("measurements", [])): True,
     }
-    given = " ".join(option for option, is_given in options.items() if is_given)
-    return f"python -m posenc.measurements.{name} {given}"
+    given = [option for option, is_given in options.items() if is_given]
+    return " ".join([f"python -m posenc.measurements.{name}", *given, *joined_by(name)])
 
 
 # What reads something else has a rule of its own, below.
@@ -90,18 +87,14 @@ for measurement, declared in MEASUREMENTS.items():
 
 rule conditions:
     input:
+        **read_by("conditions"),
         evaluations=expand(
             f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
             dataset=EVALUATED_TEXTS,
         ),
         masks=f"{RUNS}/masks/{{model}}/masks.json",
-        config=section("conditions/{model}"),
-        code=section("code/posenc.measurements.conditions"),
     output:
-        expand(
-            f"{RUNS}/measurements/conditions/{{{{model}}}}/{{dataset}}.json",
-            dataset=EVALUATED_TEXTS,
-        ),
+        written_by("conditions"),
     log:
         "logs/conditions/{model}.log",
     benchmark:
@@ -122,16 +115,11 @@ def learned_from(wildcards):
 
 rule reference:
     input:
+        **read_by("reference"),
         corpus=learned_from,
-        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
         model=["data/models/{model}/config.json", "data/models/{model}/checksums.json"],
-        config=section("reference/{model}"),
-        code=section("code/posenc.measurements.reference"),
     output:
-        expand(
-            f"{RUNS}/measurements/reference/{{{{model}}}}/{{dataset}}.json",
-            dataset=STUDY.datasets,
-        ),
+        written_by("reference"),
     log:
         "logs/reference/{model}.log",
     benchmark:
@@ -181,16 +169,10 @@ rule position_embeddings:
 # take the time: they gain nothing by threads.
 rule scheme_probes:
     input:
-        tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
-        model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
+        **read_by("scheme_probes"),
         training=[f"data/training/{{model}}/{file}" for file in ["summary.json", "loss.csv"]],
-        config=section("scheme_probes/{model}"),
-        code=section("code/posenc.measurements.scheme_probes"),
     output:
-        expand(
-            f"{RUNS}/measurements/scheme_probes/{{{{model}}}}/{{dataset}}.json",
-            dataset=STUDY.datasets,
-        ),
+        written_by("scheme_probes"),
     log:
         "logs/scheme_probes/{model}.log",
     benchmark:

@@ -43,6 +43,9 @@ MEASUREMENTS = _declarations(measurements, Measurement, "MEASUREMENT")
 EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", ".section")
 """By name, which is the package's."""
 
+KINDS: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
+"""Both: what a study can have results of."""
+
 ALWAYS = tuple(name for name, declared in MEASUREMENTS.items() if declared.always)
 """Measurements that every study has."""
 OPTIONAL = tuple(
@@ -104,14 +107,25 @@ Figures = _section(
 """The ``figures`` section."""
 
 
+def place_of(kind: str, *names: str) -> str:
+    """A file of a kind of results, below the study's folder; without names, what holds them all.
+
+    Examples
+    --------
+    >>> place_of("norms", "decoder", "reviews"), place_of("norms"), place_of("scaling")
+    ('measurements/norms/decoder/reviews.json', 'measurements/norms', 'measurements/scaling.json')
+    """
+    path = "/".join(("measurements", kind, *names))
+    return f"{path}.json" if len(names) == len(KINDS[kind].of) else path
+
+
 def facts(measured: list[str]) -> dict[str, Any]:
     """What documents say of the measurements and experiments that a study has.
 
     Each with what a file of it is of, and the folder or file that holds it.
     """
     found = {}
-    kinds: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
-    for name, declared in kinds.items():
+    for name, declared in KINDS.items():
         if name not in measured:
             continue
         found[name] = {**declared.facts(), "in": name}

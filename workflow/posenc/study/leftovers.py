@@ -6,10 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from posenc.experiments.declaration import Experiment
-from posenc.measurements.declaration import Measurement
 from posenc.study import plan
-from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.declared import KINDS
 from posenc.study.names import TEXTS
 from posenc.study.params import Params
 
@@ -42,7 +40,7 @@ def _leaves(params: Params, root: Path) -> set[Path]:
 
 
 def tidy(params: Params, say: Callable[[str], None]) -> None:
-    """Set aside what belongs to nothing that the study has; bring back what it has again.
+    """Set aside results that the study no longer has; bring back those that it has once more.
 
     The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
     as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
@@ -57,15 +55,13 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     """
     place = plan.folder(params)
     wanted = _leaves(params, place)
-    kinds: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
-        *("/".join(["measurements", name, *("*" * len(what.of))])
-          for name, what in kinds.items() if what.of),
+        *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
         "measurements/*.json", "trials/*/*/*",
         # Of a measurement that is no more, as after `git pull`.
         *(f"measurements/{path.name}" for path in place.glob("measurements/*")
-          if path.is_dir() and path.name not in kinds),
+          if path.is_dir() and path.name not in KINDS),
     ]  # fmt: skip
     _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
     # No study can have this name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
 from posenc.figures.catalogue import drawable
-from posenc.measurements.declaration import TOKENS, WEIGHTS
+from posenc.measurements.declaration import TOKENS, WEIGHTS, Measurement
 from posenc.models.section import Reading, TrainSource
 from posenc.study import declared
-from posenc.study.declared import EXPERIMENTS, FURTHER, MEASUREMENTS
+from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, MEASUREMENTS, place_of
 from posenc.study.names import NO_MODEL
 from posenc.study.params import Params
 
@@ -174,28 +174,27 @@ def chosen(params: Params, measurements: Iterable[str]) -> list[str]:
     return [name for name in measurements if name in params.study.measured]
 
 
-def files(params: Params, measurement: str) -> list[str]:
-    """Paths of a measurement's files, or of an experiment's, below the study's folder, in order.
+def files(params: Params, kind: str) -> list[str]:
+    """Paths of the files that the study has of a measurement or experiment, in order.
 
-    None where the study does not have it.
+    They lie below the study's folder. Of one that the study does not have, there are none.
     """
+    has_it = kind in params.study.measured and kind in KINDS
+    return files_of(params, kind) if has_it else []
+
+
+def files_of(params: Params, kind: str, models: Sequence[str] | None = None) -> list[str]:
+    """The same of one that the study may lack; of some models, or of all that it is of."""
     study = params.study
-    if measurement not in study.measured or measurement not in {**MEASUREMENTS, **EXPERIMENTS}:
-        return []
-    if measurement in EXPERIMENTS:
-        parts = [(model,) for model in study.pretrained] if measurement in OF_MODELS else [()]
-    else:
-        what = MEASUREMENTS[measurement]
-        values = {
-            "model": [
-                *getattr(study, what.subjects),
-                *(study.matrices if "matrices" in what.reads else []),
-            ],
-            "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],
-            "condition": study.conditions,
-        }
-        parts = list(itertools.product(*(values[part] for part in what.of)))
-    return ["/".join(("measurements", measurement, *names)) + ".json" for names in parts]
+    what = KINDS[kind]
+    subjects = what.subjects if isinstance(what, Measurement) else "pretrained"
+    matrices = study.matrices if "matrices" in what.reads else []
+    values = {
+        "model": [*getattr(study, subjects), *matrices] if models is None else models,
+        "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],
+        "condition": study.conditions,
+    }
+    return [place_of(kind, *names) for names in itertools.product(*(values[p] for p in what.of))]
 
 
 def figures(params: Params) -> list[str]:

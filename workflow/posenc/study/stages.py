@@ -13,7 +13,7 @@ from pathlib import Path
 
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MODEL, WEIGHTS
-from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
 from posenc.study.plan import chosen, figures
 
@@ -21,8 +21,8 @@ FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
 LIST = re.compile(
-    r"(?m)(?P<head>^      measurement:\n)(?:^        - \w+\n)+"
-    r"|(?P<first>^    foreach:\n)(?:^      \w+: \S+\n)+"
+    r"(?m)(?P<head>^(?:      measurement|    foreach):\n)"
+    r"(?:(?:^        - \w+\n)+|(?:^      \w+: \S+\n)+)"
 )
 """The names that a template is made for."""
 PATH = re.compile(
@@ -48,8 +48,8 @@ def _is_lacking(line: str, params: Params) -> bool:
     return found["document"] not in study.documents
 
 
-def _lists(params: Params) -> dict[str, list[str]]:
-    """The lines of each template's list, by stage."""
+def _lists(params: Params) -> dict[str, dict[str, str]]:
+    """By stage, the names that its template is made for, each with its line."""
     measured = {name: MEASUREMENTS[name] for name in chosen(params, MEASUREMENTS)}
     matrix = {
         "of_activations": [name for name, what in measured.items() if what.bundled],
@@ -60,17 +60,17 @@ def _lists(params: Params) -> dict[str, list[str]]:
     drawn = {name: FIGURES[name].measurements for name in figures(params)}
     of_one = {name: kinds[0] for name, kinds in drawn.items() if len(kinds) == 1}
     return {
-        **{stage: [f"        - {name}\n" for name in names] for stage, names in matrix.items()},
-        "figure": [f"      {name}: {_place(kind)}\n" for name, kind in of_one.items()],
+        **{
+            stage: {name: f"        - {name}\n" for name in names}
+            for stage, names in matrix.items()
+        },
+        "figure": {name: f"      {name}: {_place(kind)}\n" for name, kind in of_one.items()},
     }
 
 
 def _place(kind: str) -> str:
-    """Where the files of a kind of measurement are, below the study's folder."""
-    if kind == "training":
-        return kind
-    what = MEASUREMENTS.get(kind) or EXPERIMENTS[kind]
-    return f"measurements/{kind}" + ("" if what.of else ".json")
+    """Where the files that a figure is made of are, below the study's folder."""
+    return kind if kind == "training" else place_of(kind)
 
 
 def needed(text: str, params: Params) -> str:
@@ -91,13 +91,9 @@ def needed(text: str, params: Params) -> str:
     lists = _lists(params)
 
     def kept(match: re.Match[str]) -> str:
-        if match["name"] in lists:
-            lines = lists[match["name"]]
-            return (
-                LIST.sub(lambda found: (found["head"] or found["first"]) + "".join(lines), match[0])
-                if lines
-                else ""
-            )
+        if (names := lists.get(match["name"])) is not None:
+            written = "".join(names.values())
+            return LIST.sub(lambda found: found["head"] + written, match[0]) if names else ""
         inputs, outs, outputs = match[0].partition("outs:\n")
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""
@@ -123,11 +119,8 @@ def check(params: Params) -> None:
             f"{FILE} has other stages than study {params.study.name!r} needs: run `posenc stages`"
         )
     study = params.study
-    listed = {
-        re.sub(r"^ *-? ?(\w+).*\n", r"\1", line)
-        for match in LIST.finditer(text)
-        for line in match[0].splitlines(keepends=True)[1:]
-    }
+    present = {match["name"] for match in STAGE.finditer(text)}
+    listed = {name for stage in present for name in _lists(params).get(stage, ())}
     made: dict[str, tuple[Sequence[str], str]] = {
         "measurements": ([n for n in study.measured if n in (*OPTIONAL, *EXPERIMENTS)], r"[/.\n]"),
         "data/figures": (figures(params), r"\.pdf"),

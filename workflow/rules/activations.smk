@@ -21,11 +21,9 @@ rule tokenize:
     benchmark:
         "logs/benchmarks/tokenize/{model}.tsv"
     priority: LONGEST_CHAIN
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents data/documents --output {params.runs}/tokens/{wildcards.model}"
+        " --documents data/documents --output {RUNS}/tokens/{wildcards.model}"
         " 2>&1 | tee {log}"
 
 
@@ -52,12 +50,10 @@ rule capture:
     threads: THREADS
     resources:
         gpu=GPU,
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.capture --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
-        " --output {params.runs}/activations/{wildcards.model} --part {wildcards.scatteritem}"
+        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+        " --output {RUNS}/activations/{wildcards.model} --part {wildcards.scatteritem}"
         " --receipt {output} --threads {threads} 2>&1 | tee {log}"
 
 
@@ -77,9 +73,7 @@ rule store:
         "logs/store/{model}.log",
     benchmark:
         "logs/benchmarks/store/{model}.tsv"
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.store --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
-        " --output {params.runs}/activations/{wildcards.model} 2>&1 | tee {log}"
+        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+        " --output {RUNS}/activations/{wildcards.model} 2>&1 | tee {log}"

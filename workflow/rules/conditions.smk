@@ -15,11 +15,9 @@ rule texts:
     benchmark:
         "logs/benchmarks/texts/{model}.tsv"
     priority: LONGEST_CHAIN
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents data/documents --output {params.runs}/texts/{wildcards.model}"
+        " --documents data/documents --output {RUNS}/texts/{wildcards.model}"
         " 2>&1 | tee {log}"
 
 
@@ -40,12 +38,10 @@ rule masks:
     threads: THREADS
     resources:
         gpu=GPU,
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.masks --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {input.tokens}"
-        " --output {params.runs}/masks/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
+        " --output {RUNS}/masks/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
 
 
 rule evaluate:
@@ -71,10 +67,8 @@ rule evaluate:
     threads: THREADS
     resources:
         gpu=GPU,
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.evaluate --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
-        " --long {input.long} --masks {params.runs}/masks/{wildcards.model}"
-        " --output {params.runs}/evaluations/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
+        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+        " --long {input.long} --masks {RUNS}/masks/{wildcards.model}"
+        " --output {RUNS}/evaluations/{wildcards.model} --threads {threads} 2>&1 | tee {log}"

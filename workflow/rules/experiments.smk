@@ -70,13 +70,12 @@ rule trials:
         subject=plan.alternatives(["study", *STUDY.pretrained]),
     priority: LONG_JOBS
     params:
-        runs=RUNS,
         options=trials_options,
     shell:
         "python -m posenc.experiments.{wildcards.experiment}.trials --seed {wildcards.seed}"
         " --config {input.config} {params.options} --output {output}"
         " --partial"
-        " {params.runs}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
+        " {RUNS}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
         " --threads {threads} 2>&1 | tee {log}"
 
 

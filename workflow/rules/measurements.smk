@@ -43,22 +43,20 @@ def written_by(name):
     return update(paths) if MEASUREMENTS[name].keeps_runs else paths
 
 
-def command_of(name):
-    """The command of a measurement's job; `{model}` is left in it for the wildcard."""
-    declared = MEASUREMENTS[name]
-    config = f"{name}/{{model}}" if declared.of else name
-    # A folder with a file a data set, or one file.
-    output = f"{config}.json" if len(declared.of) < 2 else config
+def options_of(wildcards, input, output):
+    """What the command line of a measurement names, after what its rule reads and writes."""
+    model = wildcards.get("model")
+    runs_of_model = len(output) > 1 or Path(output[0]).parent.name == model
     options = {
-        "--model {model}": {TOKENS, WEIGHTS} & set(declared.reads),
-        f"--config {section(config)}": True,
-        "--weights data/models/{model}": WEIGHTS in declared.reads,
-        f"--tokens {RUNS}/tokens/{{model}}": TOKENS in declared.reads,
-        f"--activations {RUNS}/activations/{{model}}": ACTIVATIONS in declared.reads,
-        f"--output {RUNS}/measurements/{output}": True,
+        f"--model {model}": {"tokens", "model"} & set(input.keys()),
+        f"--config {input.config}": True,
+        f"--weights data/models/{model}": "model" in input.keys(),
+        f"--tokens {RUNS}/tokens/{model}": "tokens" in input.keys(),
+        f"--activations {RUNS}/activations/{model}": "activations" in input.keys(),
+        f"--output {Path(output[0]).parent if runs_of_model else output}": True,
     }
     given = [option for option, is_given in options.items() if is_given]
-    return " ".join([f"python -m posenc.measurements.{name}", *given, *joined_by(name)])
+    return " ".join([*given, *input.get("measurements", [])])
 
 
 # What reads something else has a rule of its own, below.
@@ -79,10 +77,9 @@ for measurement, declared in MEASUREMENTS.items():
         benchmark:
             f"logs/benchmarks/{of_what}.tsv"
         params:
-            # Not in `shell`, which looks a loop's variable up when the job runs.
-            command=command_of(measurement),
+            options=options_of,
         shell:
-            "{params.command} 2>&1 | tee {log}"
+            "python -m posenc.measurements.{rule} {params.options} 2>&1 | tee {log}"
 
 
 rule conditions:
@@ -99,13 +96,11 @@ rule conditions:
         "logs/conditions/{model}.log",
     benchmark:
         "logs/benchmarks/conditions/{model}.tsv"
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.measurements.conditions --model {wildcards.model} --config {input.config}"
-        " --evaluations {params.runs}/evaluations/{wildcards.model}"
-        " --masks {params.runs}/masks/{wildcards.model}"
-        " --output {params.runs}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
+        " --evaluations {RUNS}/evaluations/{wildcards.model}"
+        " --masks {RUNS}/masks/{wildcards.model}"
+        " --output {RUNS}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
 
 
 def learned_from(wildcards):
@@ -125,13 +120,12 @@ rule reference:
     benchmark:
         "logs/benchmarks/reference/{model}.tsv"
     params:
-        runs=RUNS,
         corpus=lambda wildcards, input: f"--corpus {input.corpus}" if input.corpus else "",
     shell:
         "python -m posenc.measurements.reference --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} {params.corpus}"
-        " --tokens {params.runs}/tokens/{wildcards.model}"
-        " --output {params.runs}/measurements/reference/{wildcards.model} 2>&1 | tee {log}"
+        " --tokens {RUNS}/tokens/{wildcards.model}"
+        " --output {RUNS}/measurements/reference/{wildcards.model} 2>&1 | tee {log}"
 
 
 def position_table(wildcards):
@@ -155,10 +149,8 @@ rule position_embeddings:
     wildcard_constraints:
         subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
     params:
-        weights=lambda wildcards: (
-            f"--weights data/models/{wildcards.subject}"
-            if wildcards.subject in PARAMS.models
-            else ""
+        weights=lambda wildcards, input: (
+            f"--weights {Path(input.table[0]).parent}" if input.table else ""
         ),
     shell:
         "python -m posenc.measurements.position_embeddings --subject {wildcards.subject}"
@@ -179,11 +171,9 @@ rule scheme_probes:
         "logs/benchmarks/scheme_probes/{model}.tsv"
     resources:
         gpu=GPU,
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {params.runs}/tokens/{wildcards.model}"
+        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
         " --training {input.training[0]}"
-        " --output {params.runs}/measurements/scheme_probes/{wildcards.model}"
+        " --output {RUNS}/measurements/scheme_probes/{wildcards.model}"
         " --threads {threads} 2>&1 | tee {log}"

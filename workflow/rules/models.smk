@@ -98,7 +98,7 @@ rule train:
     resources:
         gpu=GPU,
     params:
-        dataset=lambda wildcards: plan.training_dataset(PARAMS, wildcards.model),
+        dataset=lambda wildcards, input: plan.training_dataset(PARAMS, wildcards.model),
     shell:
         "python -m posenc.steps.train --name {wildcards.model} --dataset {params.dataset}"
         " --config {input.config} --tokenizer {input.tokenizer} --tokens {input.tokens}"
@@ -121,8 +121,6 @@ rule training:
         "logs/benchmarks/training/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
-    params:
-        runs=RUNS,
     shell:
         "python -m posenc.steps.training --curve {input.curve} --summary {input.summary}"
-        " --output {params.runs}/training/{wildcards.model} 2>&1 | tee {log}"
+        " --output {RUNS}/training/{wildcards.model} 2>&1 | tee {log}"

@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from posenc.config.base import Section
 from posenc.study import leftovers, plan
 from posenc.study.names import RESERVED
-from posenc.study.params import ParamsError, json_schema, load, validate
+from posenc.study.params import ParamsError, load, validate
+from posenc.study.schema import json_schema
 from posenc.study.switch import StudyError, activate
 
 from .synthetic import BUNDLED

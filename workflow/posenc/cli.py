@@ -93,7 +93,7 @@ def schema(
 ) -> None:
     """Write the JSON Schema of params.yaml, which editors use for completion."""
     from posenc.artifacts.files import write_text
-    from posenc.study.params import json_schema
+    from posenc.study.schema import json_schema
 
     text = json.dumps(json_schema(), indent=1) + "\n"
     if verify:

@@ -11,21 +11,11 @@ import typing
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import ConfigDict, create_model
+from pydantic import create_model
 
 from posenc.config.base import Section
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Parameters(Section):
-    """Base of the sections that are made of a function's parameters.
-
-    Their documentation is the function's: looking for attributes' docstrings in a source that is
-    not there takes 40 ms a section.
-    """
-
-    model_config = ConfigDict(use_attribute_docstrings=False)
 
 
 class Registry(Generic[F]):
@@ -68,7 +58,7 @@ class Registry(Generic[F]):
         self.functions[name] = function
         self.sections[name] = create_model(
             "".join(part.capitalize() for part in [*name.split("_"), self.what]),
-            __base__=Parameters,
+            __base__=Section,
             __doc__=(function.__doc__ or "").strip().split("\n")[0],
             **fields,
         )

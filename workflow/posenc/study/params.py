@@ -312,13 +312,3 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
             f"alias, as in `study: *{next(iter(raw.get('studies') or ['NAME']))}`"
         )
     return validate(raw, str(path), file.place)
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor."""
-    schema = Params.model_json_schema()
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "posenc params.yaml",
-        **{key: value for key, value in schema.items() if key != "title"},
-    }

@@ -15,7 +15,7 @@ import numpy as np
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MODEL
-from posenc.study import plan
+from posenc.study import configs
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load
 
@@ -41,7 +41,7 @@ def estimate(value: float, half: float) -> dict:
 def study_file(name: str = "default") -> dict:
     """What data/config/study.json holds for a study of the project's params.yaml."""
     params = load(PROJECT / "params.yaml")
-    return plan.facts(params.model_copy(update={"study": params.studies[name]}))
+    return configs.facts(params.model_copy(update={"study": params.studies[name]}))
 
 
 def common(measurement: str, model: str, dataset: str, condition: str) -> dict:

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from posenc.artifacts.files import write_json
 from posenc.steps import page, typeset
-from posenc.study import leftovers, plan, stages
+from posenc.study import configs, leftovers, plan, stages
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_all(chosen):
 
 
 def test_a_study_has_no_job_of_what_it_leaves_out(chosen):
-    files = {str(path.relative_to(plan.CONFIG)) for path, _ in plan.sections(chosen)}
+    files = {str(path.relative_to(configs.CONFIG)) for path, _ in configs.sections(chosen)}
     jobs = {name.split("/")[0].removesuffix(".json") for name in files}
     assert {"heads", "embedding_sums", "superposition_trials", "superposition"} <= jobs
     assert not {"spectra", "readback", "lags", "scaling", "norms", "downstream_trials"} & jobs
@@ -147,7 +147,7 @@ def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeyp
 def written(chosen, tmp_path_factory) -> dict:
     """Files of the measurements that the study has."""
     made = synthetic.write_inputs(tmp_path_factory.mktemp("chosen"))
-    write_json(made["study"], plan.facts(chosen))
+    write_json(made["study"], configs.facts(chosen))
     kinds = [kind for kind in made if kind in chosen.study.measured]
     return {"study": made["study"], "inputs": [path for kind in kinds for path in made[kind]]}
 

@@ -13,10 +13,11 @@ from snakemake.persistence.file import FilePersistence
 
 from posenc.artifacts.files import write_sealed
 from posenc.study import ledger as module
-from posenc.study.ledger import (
-    PLACE,
-    Ledger,
-    LedgerError,
+from posenc.study.ledger import PLACE, Ledger, LedgerError
+from posenc.study.records import (
+    INCOMPLETE,
+    RECORDS,
+    benchmark_of,
     read_record,
     record_path,
     was_edited_meanwhile,
@@ -56,7 +57,7 @@ def test_the_record_of_a_job_that_failed_is_not_believed(persistence):
     path.write_text("a")
     record = finish(persistence, "data/a")
     assert read_record(path) == record
-    benchmark = module.benchmark_of(record)
+    benchmark = benchmark_of(record)
     made = path.stat().st_mtime
     os.utime(benchmark, (made, made))
     assert read_record(path) == record
@@ -64,7 +65,7 @@ def test_the_record_of_a_job_that_failed_is_not_believed(persistence):
     assert read_record(path) is None
     benchmark.unlink()
     assert read_record(path) is None
-    assert module.benchmark_of({"log": ["logs/capture/m.1-of-2.log"]}) == Path(
+    assert benchmark_of({"log": ["logs/capture/m.1-of-2.log"]}) == Path(
         "logs/benchmarks/capture/m.1-of-2.tsv"
     )
 
@@ -72,8 +73,8 @@ def test_the_record_of_a_job_that_failed_is_not_believed(persistence):
 def test_records_are_named_as_snakemake_names_them(persistence):
     """Short names, and long ones that are split, at every length around where they are."""
     for kind, folder in (
-        (module.RECORDS, persistence._metadata_path),
-        (module.INCOMPLETE, persistence._incomplete_path),
+        (RECORDS, persistence._metadata_path),
+        (INCOMPLETE, persistence._incomplete_path),
     ):
         assert Path(folder).resolve() == kind.resolve()
         deepest = 0

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from posenc.config.base import Section
-from posenc.study import leftovers, plan
+from posenc.study import configs, leftovers, plan
 from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, load, validate
 from posenc.study.schema import json_schema
@@ -202,7 +202,7 @@ def test_every_name_in_a_folder_of_names_is_reserved(raw):
         "models": {*study.models, *study.schemes},
         "conditions": set(study.conditions),
     }
-    paths = [path.with_suffix("") for path, _ in plan.sections(params)]
+    paths = [path.with_suffix("") for path, _ in configs.sections(params)]
     paths += [path.with_suffix("") for path in leftovers._leaves(params, plan.folder(params))]
     places = {(path.parent, path.name) for one in paths for path in (one, *one.parents)}
     others = {
@@ -283,7 +283,7 @@ def test_switching_survives_a_lost_anchor(tmp_path):
 
 def test_each_section_reaches_only_the_steps_that_read_it(raw):
     """An edit changes exactly these files of data/config, and so exactly their readers."""
-    before = {str(path): value for path, value in plan.sections(validate(raw))}
+    before = {str(path): value for path, value in configs.sections(validate(raw))}
 
     def of_each_model(job: str) -> set[str]:
         return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
@@ -345,7 +345,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("studies.default.title", "Another", set()),
         ("studies.real.title", "Another", set()),
     ):  # fmt: skip
-        after = {str(p): v for p, v in plan.sections(validate(changed(raw, key, value)))}
+        after = {str(p): v for p, v in configs.sections(validate(changed(raw, key, value)))}
         assert after.keys() == before.keys()
         differing = {path for path in before if before[path] != after[path]}
         assert differing - {"data/config/study.json"} == {f"data/config/{e}" for e in expected}

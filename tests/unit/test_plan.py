@@ -15,7 +15,7 @@ from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES
-from posenc.study import leftovers, plan
+from posenc.study import configs, leftovers, plan
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load, validate
 
@@ -54,7 +54,8 @@ def root(tmp_path, monkeypatch) -> Path:
     """Empty data, of the project whose code it is."""
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(leftovers, "SET_ASIDE", tmp_path / leftovers.SET_ASIDE)
-    for name in ("CONFIG", "STUDIES", "DOCUMENTS", "APART"):
+    monkeypatch.setattr(configs, "CONFIG", tmp_path / configs.CONFIG)
+    for name in ("STUDIES", "DOCUMENTS", "APART"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 
@@ -78,8 +79,8 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
 
     monkeypatch.setattr(home, "read_section", read)
     given = {
-        "config": config, "style": plan.CONFIG / "figures/style.json", "output": [], "trials": [],
-        "documents": [], "seed": 0,
+        "config": config, "style": configs.CONFIG / "figures/style.json", "output": [],
+        "trials": [], "documents": [], "seed": 0,
     }  # fmt: skip
     required = [
         name
@@ -95,13 +96,13 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
 def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypatch):
     params = load(PROJECT / "params.yaml")
     params = params.model_copy(update={"study": params.studies[study]})
-    plan.materialize(params)
-    files = {str(path.relative_to(plan.CONFIG)) for path in plan.CONFIG.rglob("*.json")}
-    assert files == {str(path.relative_to(plan.CONFIG)) for path, _ in plan.sections(params)}
+    configs.materialize(params)
+    files = {str(path.relative_to(configs.CONFIG)) for path in configs.CONFIG.rglob("*.json")}
+    assert files == {str(path.relative_to(configs.CONFIG)) for path, _ in configs.sections(params)}
     kinds, read = set(), set()
     for pattern, modules in READERS.items():
-        for config in plan.CONFIG.glob(pattern):
-            read.add(str(config.relative_to(plan.CONFIG)))
+        for config in configs.CONFIG.glob(pattern):
+            read.add(str(config.relative_to(configs.CONFIG)))
             for module in modules.split():
                 section = section_that_is_read(module, config, monkeypatch)
                 # Nothing is left out, and nothing is added: the file is all that the job is given.
@@ -116,7 +117,9 @@ def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypat
 
 def test_the_jobs_of_a_study_are_its_runs(raw):
     params = validate(raw)
-    values = {str(path.relative_to(plan.CONFIG)): value for path, value in plan.sections(params)}
+    values = {
+        str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)
+    }
     study = params.study
     for model in study.models:
         for job in ("similarity", "perplexity"):
@@ -129,12 +132,12 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             tokenize = values[f"tokenize/{model}.json"]["texts"][dataset]
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
-    assert values["study.json"] == plan.facts(params)
+    assert values["study.json"] == configs.facts(params)
     assert values["study.json"]["study"] == raw["study"]
 
 
 def test_each_command_has_a_file_that_says_what_its_code_is(raw):
-    files = {path: value for path, value in plan.sections(validate(raw)) if "code" in path.parts}
+    files = {path: value for path, value in configs.sections(validate(raw)) if "code" in path.parts}
     commands = {
         ".".join(path.relative_to(PROJECT / "workflow").with_suffix("").parts)
         for path in (PROJECT / "workflow/posenc").rglob("*.py")
@@ -150,16 +153,19 @@ def test_each_command_has_a_file_that_says_what_its_code_is(raw):
 
 
 def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
-    plan.materialize(validate(raw))
-    stamps = {path: path.stat().st_mtime_ns for path in plan.CONFIG.rglob("*.json")}
-    stranger, hidden = plan.CONFIG / "capture/gpt5.json", plan.CONFIG / "capture/.another.json"
+    configs.materialize(validate(raw))
+    stamps = {path: path.stat().st_mtime_ns for path in configs.CONFIG.rglob("*.json")}
+    stranger, hidden = (
+        configs.CONFIG / "capture/gpt5.json",
+        configs.CONFIG / "capture/.another.json",
+    )
     stranger.write_text("{}")
     hidden.write_text("{}")
-    (plan.CONFIG / "runs.json").write_text("{")
+    (configs.CONFIG / "runs.json").write_text("{")
     raw["activations"]["dtype"] = "float32"
-    plan.materialize(validate(raw))
+    configs.materialize(validate(raw))
     rewritten = {
-        str(path.relative_to(plan.CONFIG))
+        str(path.relative_to(configs.CONFIG))
         for path, stamp in stamps.items()
         if path.stat().st_mtime_ns != stamp
     }
@@ -304,7 +310,7 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     whole = validate(raw)
     fewer = validate(edited(raw, models=["minilm"], trained={}))
     fill(whole, "first")
-    plan.materialize(fewer)
+    configs.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)
     folder = plan.folder(fewer) / "training"
     assert folder.is_dir() and not any(folder.iterdir())

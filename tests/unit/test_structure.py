@@ -59,7 +59,7 @@ def test_who_knows_all_measurements_or_figures(graph, module, rooms):
 def test_snakemake_starts_without_what_only_jobs_need():
     """It imports all declarations, each time, and each of these takes up to seconds."""
     program = (
-        "import sys; from posenc.study import agreement, plan, recovery;"
+        "import sys; from posenc.study import agreement, configs, recovery;"
         "from posenc.report import latex; from posenc.models import devices;"
         f"print(*[name for name in {HEAVY} if name in sys.modules])"
     )

@@ -146,10 +146,10 @@ def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(roo
     check = next(stage for stage in stages if stage.name == "check")
     assert check.outs == {"data/config"}
     written = {dep for stage in stages for dep in stage.deps if dep.startswith("data/config")}
-    from posenc.study import plan
+    from posenc.study import configs
 
-    made = {str(path) for path, _ in plan.sections(schema.load(root / "params.yaml"))}
-    assert written <= made, f"posenc.study.plan does not write {sorted(written - made)}"
+    made = {str(path) for path, _ in configs.sections(schema.load(root / "params.yaml"))}
+    assert written <= made, f"posenc.study.configs does not write {sorted(written - made)}"
 
 
 def test_check_sees_every_edit_of_the_package(stages):

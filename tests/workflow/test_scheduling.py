@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from posenc.study.ledger import record_path
+from posenc.study.records import record_path
 from tests.workflow.conftest import Project
 
 FIGURES = [f"data/figures/{name}.pdf" for name in ("perplexity", "training_loss", "head_offsets")]

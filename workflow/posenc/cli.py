@@ -45,8 +45,8 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml and show what the active study runs."""
+    from posenc.study.configs import materialize
     from posenc.study.leftovers import tidy
-    from posenc.study.plan import materialize
 
     params = _load()
     _check_stages(params, _stop if write else lambda error: print(f"for DVC: {error}"))

@@ -10,7 +10,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from posenc.report import latex
-from posenc.study import agreement, leftovers, ledger, place, plan, recovery
+from posenc.study import agreement, configs, leftovers, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
@@ -71,12 +71,12 @@ if workflow.is_main_process:
     if not recovery.is_running(Path.cwd()):
         try:
             with place.writing(Path.cwd()):
-                plan.materialize(PARAMS)
+                configs.materialize(PARAMS)
         except place.ReadOnlyError as error:
             raise WorkflowError(str(error))
         if not workflow.dryrun:
             leftovers.tidy(PARAMS, say)
-    elif plan.is_edited(PARAMS):
+    elif configs.is_edited(PARAMS):
         # The jobs that are at work, and those that follow, read what was written for them.
         raise WorkflowError(
             "params.yaml or the code was edited while a run is at work in this folder: the edit"
@@ -111,7 +111,7 @@ wildcard_constraints:
 
 
 def section(path):
-    """What a job reads of params.yaml, or its code, as the file that `plan.materialize` keeps."""
+    """What a job reads of params.yaml, or its code, as the file that `configs.materialize` keeps."""
     return f"data/config/{path}.json"
 
 

@@ -28,10 +28,8 @@ from posenc.study.ledger import (
     Ledger,
     damaged_part,
     is_last_of_folder,
-    read_record,
-    record_path,
-    was_edited_meanwhile,
 )
+from posenc.study.records import read_record, record_path, was_edited_meanwhile
 
 LOCK = Path("dvc.lock")
 MARK = "POSENC_AGREEING"

@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json, write_json
+from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
+from posenc.study.records import INCOMPLETE, of_absent, record_path, untimed, write_record
 
 PLACE = Path(".snakemake/posenc.sqlite")
-RECORDS = Path(".snakemake/metadata")
-INCOMPLETE = Path(".snakemake/incomplete")
 INDEX = "index.parquet"
 STANDS_FOR_FOLDER = (INDEX, "masks.json")
 """Files that are the last of their folder to be written, and hold the checksums of the others."""
 KEPT = 12
 """Earlier makings of a file that can still be recognised."""
 VERSION = 2
-END = re.compile(rb'[^\\]"endtime": ([0-9.e+]+)')
-"""When a job ended, in Snakemake's record of its output."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (id INTEGER PRIMARY KEY, digest TEXT UNIQUE, record TEXT);
 CREATE TABLE IF NOT EXISTS made (
@@ -72,22 +67,6 @@ class Job(NamedTuple):
     def inputs(self) -> dict[str, str]:
         """Paths of its inputs, with ``sha256:`` and the checksum that each had."""
         return self.record.get("input_checksums") or {}
-
-
-def record_path(path: Path, kind: Path = RECORDS) -> Path:
-    """Where Snakemake keeps what it knows of a file; it splits long names into folders."""
-    name, longest = urlsafe_b64encode(str(path).encode()).decode(), 255
-    parts = [name[i : i + longest - 1] for i in range(0, len(name), longest - 1)]
-    return kind.joinpath(*("@" + part for part in parts[:-1]), parts[-1])
-
-
-def recorded_end(path: Path) -> float | None:
-    """When Snakemake finished making a file, in seconds; None where it has no record of it."""
-    try:
-        found = END.search(record_path(path).read_bytes())
-    except OSError:
-        return None
-    return float(found[1]) if found else None
 
 
 def parts_of(path: Path) -> dict[str, str]:
@@ -255,11 +234,11 @@ class Ledger:
 
     def add(self, path: Path, record: Mapping[str, Any]) -> None:
         """Note that the job of a record made a file as it is now."""
-        untimed = {**_untimed(record), "passing": _absent(record.get("input") or [])}
-        digest = sha256_json(untimed)
+        kept = {**untimed(record), "passing": of_absent(record.get("input") or [])}
+        digest = sha256_json(kept)
         self._database.execute(
             "INSERT OR IGNORE INTO jobs (digest, record) VALUES (?, ?)",
-            (digest, json.dumps(untimed)),
+            (digest, json.dumps(kept)),
         )
         (job,) = self._database.execute(
             "SELECT id FROM jobs WHERE digest = ?", (digest,)
@@ -284,7 +263,7 @@ class Ledger:
         os.utime(path, ns=(job.mtime, job.mtime))
         self._see(path, path.stat(), content)
         record = {key: value for key, value in job.record.items() if key != "passing"}
-        _write_record(path, record, path.stat().st_mtime)
+        write_record(path, record, path.stat().st_mtime)
         record_path(path, INCOMPLETE).unlink(missing_ok=True)
         self._note(path, job.number)
 
@@ -294,10 +273,10 @@ class Ledger:
         It compares what these were made of as well; another making of them may have been noted.
         """
         passing = job.record["passing"]
-        now = _absent(passing)
+        now = of_absent(passing)
         for name, record in passing.items():
             if now.get(name) != record and not Path(name).exists():
-                _write_record(Path(name), record, job.mtime / 1e9)
+                write_record(Path(name), record, job.mtime / 1e9)
 
     def forget_unused(self) -> None:
         """Drop the jobs that no file is known by any more."""
@@ -341,72 +320,3 @@ def _marks(path: Path) -> tuple[int, int, str]:
         f"{other.name} {other.stat().st_size} {other.stat().st_mtime_ns}" for other in beside
     ]
     return stat.st_mtime_ns, record, "\n".join(sorted(signature))
-
-
-def read_record(path: Path) -> dict[str, Any] | None:
-    """Snakemake's record of the job that made a file just as it is; None where there is none.
-
-    Snakemake writes the record of a job that failed, too, after it has brought its earlier outputs
-    back under a new date. The benchmark tells: it is the last file that a job's success touches.
-    """
-    made = path.stat().st_mtime
-    if record_path(path, INCOMPLETE).exists() or recorded_end(path) != made:
-        return None
-    try:
-        record = json.loads(record_path(path).read_text(encoding="utf-8"))
-        succeeded = benchmark_of(record).stat().st_mtime
-    except (OSError, ValueError, LookupError):
-        return None
-    return record if succeeded >= made else None
-
-
-def _untimed(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in ("starttime", "endtime")}
-
-
-def _write_record(path: Path, record: Mapping[str, Any], end: float) -> None:
-    """Give Snakemake a record of a file, as of a job that ended then."""
-    write_json(record_path(path), {**record, "starttime": end, "endtime": end})
-
-
-def _absent(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Snakemake's records, without dates, of those of some files that are not there."""
-    found = {}
-    for name in names:
-        if not Path(name).exists():
-            try:
-                text = record_path(Path(name)).read_text(encoding="utf-8")
-                found[name] = _untimed(json.loads(text))
-            except (OSError, ValueError):
-                continue  # then Snakemake goes by dates
-    return found
-
-
-def benchmark_of(record: Mapping[str, Any]) -> Path:
-    """The benchmark of a job: as its log, in a folder of its own."""
-    log = Path(record["log"][0])
-    return (log.parents[-2] / "benchmarks" / log.relative_to(log.parents[-2])).with_suffix(".tsv")
-
-
-def was_edited_meanwhile(record: Mapping[str, Any], made: set[str]) -> bool:
-    """Whether an input that people edit was saved after the job had started.
-
-    What is in ``data/config`` is never written while a run is at work.
-
-    Parameters
-    ----------
-    record
-        Snakemake's, of the job.
-    made
-        Paths that rules make.
-    """
-    start = record.get("starttime") or 0
-    for name in record.get("input") or []:
-        if name in made or name.startswith("data/config/"):
-            continue
-        try:
-            if os.stat(name).st_mtime > start:
-                return True
-        except OSError:
-            continue
-    return False

@@ -1,0 +1,314 @@
+"""What each job reads of ``params.yaml``, and which code it runs, as files in ``data/config``.
+
+Snakemake compares what a rule reads by content when it is a file; so each is written only when it
+changed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from posenc.artifacts import imports
+from posenc.artifacts.files import holds_json, sha256_json, write_json_if_changed
+from posenc.conditions.section import Condition, dumped
+from posenc.datasets.section import Evaluation
+from posenc.experiments.declaration import CORPORA, LABELLED, Trials
+from posenc.measurements.declaration import TOKENS, WEIGHTS
+from posenc.models.section import Reading
+from posenc.study import declared
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.names import NO_MODEL
+from posenc.study.params import Params
+from posenc.study.plan import OF_MODELS, chosen, experiment, figures, make_folders, scheme
+
+CONFIG = Path("data/config")
+
+
+def sections(params: Params) -> Iterator[tuple[Path, Any]]:
+    """Pairs of a path under ``data/config`` and the JSON value that it holds.
+
+    A file holds exactly what one job reads, or the checksums of the modules that a step imports, so
+    that an edit reaches no other job; Snakemake's rules and DVC's stages name the same files.
+    """
+    for kind in ("datasets", "models"):
+        for name, section in getattr(params, kind).items():
+            for step, part in section.steps().items():
+                yield CONFIG / kind / name / f"{step}.json", part.model_dump()
+    study = params.study
+    for name in study.models:
+        yield from _jobs(params, name)
+    for name in study.schemes:
+        yield from _scheme_jobs(params, name)
+    for name in study.matrices:
+        yield (
+            CONFIG / "position_embeddings" / f"{name}.json",
+            {
+                "parameters": params.measurements.position_embeddings.model_dump(),
+                "reading": None,
+                "matrix": params.matrices[name].model_dump(),
+            },
+        )
+    yield from _experiment_jobs(params)
+    for measurement in chosen(params, MEASUREMENTS):
+        if MEASUREMENTS[measurement].of:
+            continue
+        parameters = getattr(params.measurements, measurement).model_dump()
+        yield CONFIG / f"{measurement}.json", {"parameters": parameters}
+    for name in ["style", *figures(params)]:
+        part = getattr(params.figures, name)
+        yield CONFIG / "figures" / f"{name}.json", part.model_dump()
+    runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
+    yield CONFIG / "runs.json", runs
+    yield CONFIG / "study.json", facts(params)
+    for module in imports.commands():
+        yield CONFIG / "code" / f"{module}.json", imports.digests(module)
+
+
+def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs of one model's runs read."""
+    study, model = params.study, params.models[name]
+    reading = model.reading.model_dump()
+    for job, texts in _texts(params, name).items():
+        yield CONFIG / job / f"{name}.json", {"texts": texts}
+    yield (
+        CONFIG / "capture" / f"{name}.json",
+        {
+            "reading": reading,
+            "activations": params.activations.model_dump(),
+            "datasets": study.datasets,
+            "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
+        },
+    )
+    for measurement in chosen(params, MEASUREMENTS):
+        what = MEASUREMENTS[measurement]
+        if what.of and what.subjects == "models" and "evaluations" not in what.reads:
+            yield CONFIG / measurement / f"{name}.json", _measurement_job(params, measurement, name)
+    yield from _condition_jobs(params, name)
+
+
+def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, Any]:
+    """What a measurement of one model reads of ``params.yaml``."""
+    reads, study = MEASUREMENTS[measurement].reads, params.study
+    job: dict[str, Any] = {"parameters": getattr(params.measurements, measurement).model_dump()}
+    if {TOKENS, WEIGHTS} & set(reads):
+        job["reading"] = params.models[name].reading.model_dump()
+    if "matrices" in reads:
+        job["matrix"] = None
+    if "dataset" in MEASUREMENTS[measurement].of:
+        job["datasets"] = study.datasets
+    if MEASUREMENTS[measurement].keeps_runs:
+        job["conditions"] = study.conditions
+    return job
+
+
+def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs of a model read that is only probed."""
+    study, model = params.study, params.models[name]
+    yield (
+        CONFIG / "tokenize" / f"{name}.json",
+        {
+            "texts": {
+                one: _text(model.reading, one, params.datasets[one].evaluation)
+                for one in study.datasets
+            }
+        },
+    )
+    yield (
+        CONFIG / "scheme_probes" / f"{name}.json",
+        {
+            "parameters": params.measurements.probes.model_dump(),
+            "reading": model.reading.model_dump(),
+            "scheme": scheme(params, name),
+            "datasets": study.datasets,
+            "device": params.activations.device,
+        },
+    )
+
+
+def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
+    """What the trials of the study's experiments read, and their measurements."""
+    for kind in params.study.experiments.kinds:
+        section = experiment(params, kind)
+        apart = set(Trials.model_fields)
+        # A further seed leaves the trials of the others as they are.
+        job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
+        if EXPERIMENTS[kind].reads == (LABELLED,):
+            job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
+            job["device"] = params.activations.device
+        if CORPORA in EXPERIMENTS[kind].reads:
+            job["texts"] = {
+                name: {
+                    "normalization": params.datasets[name].text.normalization,
+                    "evaluation": params.datasets[name].evaluation.model_dump(),
+                }
+                for name in section.datasets
+            }
+        for path, reading in _places(params, kind):
+            yield CONFIG / f"{kind}_trials" / path, {**job, **reading}
+        summary = section.model_dump(include=apart)
+        yield CONFIG / f"{kind}.json", {"name": getattr(params.study.experiments, kind), **summary}
+
+
+def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Files of what an experiment's trials read, and what is a model's own in them."""
+    if kind not in OF_MODELS:
+        yield f"{NO_MODEL}.json", {}
+        return
+    for model in params.study.pretrained:
+        yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
+
+
+def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "reading": {**reading.model_dump(), **changed},
+        "evaluation": evaluation.model_dump(),
+    }
+
+
+def _texts(params: Params, name: str) -> dict[str, Any]:
+    """All texts that a study gives to a model: those of its evaluation, and the others."""
+    study = params.study
+    text = functools.partial(_text, params.models[name].reading)
+    data = params.datasets[study.calibration]
+    assert data.calibration is not None  # the study was checked
+    longer = data.evaluation.model_copy(update={"documents": study.extrapolation.documents})
+    return {
+        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets},
+        "texts": {
+            "calibration": text(study.calibration, data.calibration),
+            "long": text(study.calibration, longer, max_tokens=study.extrapolation.tokens),
+        },
+    }
+
+
+def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
+    """What the jobs read that evaluate a model under all conditions of the study."""
+    study, model = params.study, params.models[name]
+    section, reading = params.measurements.conditions, model.reading.model_dump()
+
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [c for c in names if params.conditions[c].is_for(model.is_decoder)]
+
+    def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
+        named.update(condition.masks())
+        # Which kind of model a condition is for is nothing that it does.
+        return {"condition": condition.model_copy(update={"only": None}).model_dump(),
+                "tokens": tokens}  # fmt: skip
+
+    named: set[str] = set()
+    conditions = {c: unit(params.conditions[c]) for c in chosen(study.all_conditions)}
+    longer_conditions = chosen(study.extrapolation.conditions) if model.is_decoder else []
+    long = {c: unit(params.conditions[c]) for c in longer_conditions}
+    sweeps, units = {}, dict(conditions)
+    for name_of_sweep in study.sweeps if model.is_decoder else []:
+        sweep = params.sweeps[name_of_sweep]
+        varied: dict[str, dict[str, float]] = {c: {} for c in chosen(sweep.conditions)}
+        for c, value, condition, tokens in sweep.units(params.conditions):
+            if c in varied:
+                units[f"{c}@{value}"] = unit(condition, tokens)
+                varied[c][f"{c}@{value}"] = float(value)
+        sweeps[name_of_sweep] = {"key": sweep.key, "units": varied}
+    shared = {"reading": reading, "device": params.activations.device,
+              "batch_tokens": section.batch_tokens}  # fmt: skip
+    yield (
+        CONFIG / "masks" / f"{name}.json",
+        {
+            **shared,
+            "calibration_share": section.calibration_share,
+            "masks": {mask: params.masks[mask].model_dump() for mask in sorted(named)},
+        },
+    )
+    yield (
+        CONFIG / "evaluate" / f"{name}.json",
+        {
+            **shared,
+            "precision": params.activations.precision,
+            "documents": section.documents,
+            "special_tokens": section.special_tokens,
+            "datasets": study.datasets,
+            "units": units,
+            "long": long,
+        },
+    )
+    yield (
+        CONFIG / "conditions" / f"{name}.json",
+        {
+            "parameters": section.model_dump(),
+            "extrapolation": study.extrapolation.model_dump(),
+            "datasets": study.datasets,
+            "conditions": {c: one["condition"] for c, one in conditions.items()},
+            "sweeps": sweeps,
+        },
+    )
+
+
+def masks_of(params: Params, model: str) -> list[str]:
+    """Names of the masks that are learned for a model of the active study."""
+    jobs = dict(_condition_jobs(params, model))
+    return list(jobs[CONFIG / "masks" / f"{model}.json"]["masks"])
+
+
+def materialize(params: Params) -> None:
+    """Write every section that changed to ``data/config``, and remove what is none.
+
+    DVC's first stage does the same, and the others wait for it.
+    """
+    written = set()
+    for path, value in sections(params):
+        write_json_if_changed(path, value)
+        written.add(path)
+    for path in CONFIG.rglob("*"):
+        # A hidden file is another process's, which is writing just now.
+        if path.is_file() and path not in written and not path.name.startswith("."):
+            path.unlink()
+    make_folders(params)
+
+
+def is_edited(params: Params) -> bool:
+    """Whether ``data/config`` holds something else than what it would be given now."""
+    return any(not holds_json(path, value) for path, value in sections(params))
+
+
+def facts(params: Params) -> dict[str, Any]:
+    """What tables and documents say of the active study."""
+    found = _facts(params)
+    # Whatever a measurement of the study depends on: documents carry it.
+    more = [params.activations, params.measurements]
+    more += [experiment(params, kind) for kind in params.study.experiments.kinds]
+    digest = sha256_json([found, *(section.model_dump() for section in more)])
+    return {**found, "parameters": digest}
+
+
+def _facts(params: Params) -> dict[str, Any]:
+    active = params.study
+    return {
+        # What it chose is below, in full.
+        "study": active.model_dump(exclude={"measurements", "figures", "documents"}),
+        "measured": active.measured,
+        "measurements": declared.facts(active.measured),
+        "figures": figures(params),
+        "models": {
+            name: {
+                "family": model.family,
+                "is_decoder": model.is_decoder,
+                "max_tokens": model.max_tokens,
+                "source": model.source.model_dump(),
+            }
+            for name in active.models
+            for model in [params.models[name]]
+        },
+        "schemes": {name: scheme(params, name) for name in active.schemes},
+        "matrices": {name: params.matrices[name].model_dump() for name in active.matrices},
+        "datasets": {name: params.datasets[name].model_dump() for name in active.datasets},
+        "conditions": {name: dumped(params.conditions[name]) for name in active.all_conditions},
+        "masks": {
+            mask: params.masks[mask].model_dump()
+            for model in active.models
+            for mask in masks_of(params, model)
+        },
+        "sweeps": {name: params.sweeps[name].model_dump() for name in active.sweeps},
+    }

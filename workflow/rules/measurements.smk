@@ -46,14 +46,15 @@ def written_by(name):
 def options_of(wildcards, input, output):
     """What the command line of a measurement names, after what its rule reads and writes."""
     model = wildcards.get("model")
-    runs_of_model = len(output) > 1 or Path(output[0]).parent.name == model
+    # The file of the study or of a model, or a model's folder.
+    written = Path(output[0]).relative_to(f"{RUNS}/measurements").parts[:2]
     options = {
         f"--model {model}": {"tokens", "model"} & set(input.keys()),
         f"--config {input.config}": True,
         f"--weights data/models/{model}": "model" in input.keys(),
         f"--tokens {RUNS}/tokens/{model}": "tokens" in input.keys(),
         f"--activations {RUNS}/activations/{model}": "activations" in input.keys(),
-        f"--output {Path(output[0]).parent if runs_of_model else output}": True,
+        f"--output {RUNS}/measurements/{'/'.join(written)}": True,
     }
     given = [option for option, is_given in options.items() if is_given]
     return " ".join([*given, *input.get("measurements", [])])

@@ -1,4 +1,4 @@
-"""The figures of the documents, one module a figure.
+"""The figures of the documents, one module per figure.
 
 Each module holds a pure ``draw(measurements, figure, style)``, which arranges numbers and computes
 none, and ``main``, the command that reads the measurements, draws, and writes the files. To add a

@@ -79,7 +79,7 @@ def _draw_bands(axes: Axes, edges: list[float], found: dict, style: Style) -> No
 
 
 def band_name(edges: list[float], band: int) -> str:
-    """A band by its limits in cycles a token; the first and the last have one."""
+    """A band by its limits in cycles per token; the first and the last have one."""
     low, high = (f"{limit:.2g}" for limit in edges[band : band + 2])
     if band == 0:
         return f"below {high} / token"

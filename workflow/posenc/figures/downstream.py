@@ -21,14 +21,14 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Parameters
     ----------
     measurements : list of dict
-        Measurements of downstream, one a model.
+        Measurements of downstream, one per model.
     figure, style
         Sections of params.yaml.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel a model: mean accuracies over seeds with their intervals, of the intact model also
+        A panel per model: mean accuracies over seeds with their intervals, of the intact model also
         on documents with shuffled words; chance is dashed. A last panel: what positions add to the
         accuracy, against how much the intact model's predictions depend on the order of words
         (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.

@@ -30,11 +30,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel a model, of the intact run of its first data set: lines are exact, with the interval
-        over documents as a band, points are simulated. Dashed is the squared gradient, which noise
-        is to stay below, dotted the squared difference of the soft read-out's gradient from it. A
-        last panel with the ratios of all intact runs (filled) and of those without positions
-        (hollow), with intervals.
+        A panel per model, of the intact run of its first data set: lines are exact, with the
+        interval over documents as a band, points are simulated. Dashed is the squared gradient,
+        which noise is to stay below, dotted the squared difference of the soft read-out's gradient
+        from it. A last panel with the ratios of all intact runs (filled) and of those without
+        positions (hollow), with intervals.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -104,7 +104,7 @@ def _level(axes: Axes) -> None:
 
 
 def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
-    """Ratios with intervals, a row a data set, under the name of its model."""
+    """Ratios with intervals, a row per data set, under the name of its model."""
     rows: list[tuple[str, str | None]] = []
     for model in common.unique(one["run"]["model"] for one in runs):
         of_model = [one["run"]["dataset"] for one in runs if one["run"]["model"] == model]

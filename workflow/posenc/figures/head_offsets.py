@@ -23,7 +23,7 @@ ABREAST = 2
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw the mass of each head on text by offset, a row a head, and a strip of the heads' types.
+    """Draw the mass of heads on text by offset, one row per head, and a strip of the heads' types.
 
     Parameters
     ----------

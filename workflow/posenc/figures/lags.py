@@ -20,7 +20,7 @@ LARGEST_POINT = 90.0
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw predicted against found offsets of all heads: a row a comparison.
+    """Draw predicted against found offsets of all heads: a row per comparison.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from posenc.figures.section import Figure, Style
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw the scale by layer, spectra of position, and its share of variance, a row a data set.
+    """Draw the scale by layer, spectra of position, and its share of variance, a row per data set.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _finish(panels: list[Axes], dataset: str, row: int, rows: int) -> None:
         period.set_xlabel("period (tokens)")
     if row == rows - 1:
         scale.set_xlabel("block (encoder: embedding)")
-        spectrum.set_xlabel("frequency (cycles a token)")
+        spectrum.set_xlabel("frequency (cycles per token)")
         share.set_xlabel("layer (0: embedding)")
 
 

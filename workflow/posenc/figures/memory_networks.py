@@ -29,7 +29,7 @@ GUESSES = {
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw test errors over seeds, a panel a task.
+    """Draw test errors over seeds, a panel per task.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ DEVIATIONS = 2.5
 TICKS_OF = {"table": (-2, 0, 2), "cosine": (-1, 0, 1), "spectra": (0, 0.5, 1)}
 """Of the colour bars."""
 FREQUENCIES = (0.5, 0.1, 0.01, 0.001)
-"""Frequencies with a tick, in cycles a token."""
+"""Frequencies with a tick, in cycles per token."""
 PERIODS = (2, 10, 100, 1000)
 
 

@@ -33,7 +33,7 @@ class Line:
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw small multiples: a column for each model and one for all schemes, two rows a data set.
+    """Draw small multiples: a column for each model and one for all schemes, two rows per data set.
 
     Parameters
     ----------

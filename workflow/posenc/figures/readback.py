@@ -29,7 +29,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel a model: lines with intervals for token, position and both, before and after layer
+        A panel per model: lines with intervals for token, position and both, before and after layer
         normalisation, and dotted what the nearest row of one table alone finds. A last panel with
         the angles between the two tables' leading directions, and those of random subspaces.
     """

@@ -58,7 +58,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
         bar = made.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
         bar.set_label("log preference (nats)")
         bar.outline.set_linewidth(0.4)
-        made.supxlabel("frequency (cycles a token)", fontsize=style.font_size)
+        made.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
         common.legend_above(made, made.axes, columns=2)
         return made
 

@@ -71,7 +71,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
                 # Hidden states have a layer more than queries and keys, which share their axis.
                 axes.tick_params(left=column < 2, labelleft=column < 2)
                 if row == last:
-                    axes.set_xlabel("cycles a token", labelpad=1)
+                    axes.set_xlabel("cycles per token", labelpad=1)
                 if column == 0:
                     # Low rows have no room for names along them.
                     upright = (

@@ -1,4 +1,4 @@
-"""Bits a byte, tokens a character and vocabulary of tokenizers, with and without NFKC."""
+"""Bits per byte, tokens per character and vocabulary of tokenizers, with and without NFKC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
-    """Draw a row a kind of tokenizer, a colour a data set, open marks after NFKC.
+    """Draw a row per kind of tokenizer, a colour per data set, open marks after NFKC.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Returns
     -------
     matplotlib.figure.Figure
-        Three panels: bits a byte of the original text with intervals over seeds, and a tick at
-        what they are without the spelling of unknown pieces; tokens a character; entries of the
+        Three panels: bits per byte of the original text with intervals over seeds, and a tick at
+        what they are without the spelling of unknown pieces; tokens per character; entries of the
         vocabulary.
     """
     with common.styled(style):

@@ -85,6 +85,20 @@ def test_document_is_whole_and_repeatable(project, document, tmp_path):
     assert first == again
 
 
+@needs_latex
+def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path):
+    root = tmp_path / "project"
+    shutil.copytree(project, root, ignore=shutil.ignore_patterns("build"))
+    paper = root / "paper/paper.tex"
+    preamble = paper.read_text().split(r"\begin{document}")[0]
+    shown = r"\begin{document}\showfigure*{lags}\furtherfigures{\showfigure[h]}\end{document}"
+    paper.write_text(preamble + shown)
+    latex.build(paper)
+    labels = (root / "paper/build/paper.aux").read_text(encoding="utf-8")
+    placed = re.findall(r"\\newlabel\{fig:(\w+)\}", labels)
+    assert placed[0] == "lags" and sorted(placed) == sorted(FIGURES)
+
+
 @pytest.mark.slow
 @needs_latex
 def test_a_study_without_decoder_is_built_and_marked(tmp_path):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from posenc.figures.catalogue import DOCUMENTS
+from posenc.figures.catalogue import DOCUMENTS, FIGURES
 
 from . import synthetic
 
@@ -16,7 +16,7 @@ ALLOWED = {
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
         r"\\(?:measured|interval|published|studied|name|label|ref|eqref|cite|includegraphics"
-        r"|fittable|fitfigure)\s*(?:\[[^]]*\])?\{[^{}]*\}"
+        r"|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
     # Lengths: of boxes, and of spaces.
@@ -65,6 +65,11 @@ def read(document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_no_number_is_typed_by_hand(document):
     assert typed_numbers(read(document)) == []
+
+
+def test_no_number_is_typed_in_a_caption():
+    found = {name for name, entry in FIGURES.items() if re.search(r"\d", entry.caption)}
+    assert not found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

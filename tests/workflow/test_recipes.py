@@ -172,8 +172,8 @@ def test_a_measurement_reaches_the_paper_and_the_page(copies, tmp_path):
     numbers = (made / "numbers.tex").read_text()
     assert re.search(r"decoder\.reviews\.zero\.state_norms\.last\}.*20\.0", numbers)
     project.run(
-        *("python", "-m", "posenc.steps.page", *common, "--captions"),
-        *("workflow/captions/figure.rst", "--output", str(made / "index.html"), *measured),
+        *("python", "-m", "posenc.steps.page", *common),
+        *("--output", str(made / "index.html"), *measured),
     )
     assert "state_norms/decoder/" in (made / "index.html").read_text()
 

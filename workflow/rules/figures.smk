@@ -13,6 +13,11 @@ DRAWN = {
 }
 
 
+# Where Snakemake's report finds them. A parameter of the rule would draw a figure again when its
+# caption changes.
+config["captions"] = {name: entry.caption for name, entry in FIGURES.items()}
+
+
 rule figures:
     input:
         expand("data/figures/{figure}.{form}", figure=DRAWN, form=["pdf", "png", "json"]),

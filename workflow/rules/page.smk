@@ -7,7 +7,6 @@ rule page:
         measurements=[rules.measurements.input, TRAININGS],
         figures=expand("data/figures/{figure}.png", figure=DRAWN),
         checksums=expand("data/figures/{figure}.json", figure=DRAWN),
-        captions="workflow/captions/figure.rst",
         templates=[f"workflow/posenc/report/templates/{name}" for name in PAGE],
         study=section("study"),
         published="paper/published.yaml",
@@ -21,5 +20,5 @@ rule page:
         "logs/benchmarks/page.tsv"
     shell:
         "python -m posenc.steps.page --study {input.study} --published {input.published}"
-        " --versions {input.versions} --captions {input.captions} --output {output}"
+        " --versions {input.versions} --output {output}"
         " {input.measurements} {input.figures} 2>&1 | tee {log}"

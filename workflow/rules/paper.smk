@@ -15,7 +15,7 @@ rule typeset:
         tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
         metrics="data/metrics.json",
         every_number="data/numbers.json",
-        # Stands for the files of data/plots/layers, one a run, which only `dvc plots` reads: each
+        # Stands for the files of data/plots/layers, one per run, which only `dvc plots` reads: each
         # output has a record of all inputs, and with 400 runs they would take seconds to read.
         perplexity="data/plots/perplexity.csv",
     log:
@@ -47,29 +47,23 @@ def shown(document):
     }
 
 
-rule paper:
-    input:
-        **shown("paper"),
-    output:
-        report("paper/paper.pdf", caption="../captions/paper.rst", category="Documents"),
-    log:
-        "logs/paper.log",
-    benchmark:
-        "logs/benchmarks/paper.tsv"
-    shell:
-        "python -m posenc.steps.latex --document {input.text} --output {output} {input.references}"
-        " {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"
+for document in DOCUMENTS:
 
-
-rule slides:
-    input:
-        **shown("slides"),
-    output:
-        report("paper/slides.pdf", caption="../captions/slides.rst", category="Documents"),
-    log:
-        "logs/slides.log",
-    benchmark:
-        "logs/benchmarks/slides.tsv"
-    shell:
-        "python -m posenc.steps.latex --document {input.text} --output {output} {input.references}"
-        " {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"
+    rule:
+        name:
+            document
+        input:
+            **shown(document),
+        output:
+            report(
+                f"paper/{document}.pdf",
+                caption=f"../captions/{document}.rst",
+                category="Documents",
+            ),
+        log:
+            f"logs/{document}.log",
+        benchmark:
+            f"logs/benchmarks/{document}.tsv"
+        shell:
+            "python -m posenc.steps.latex --document {input.text} --output {output}"
+            " {input.references} {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"

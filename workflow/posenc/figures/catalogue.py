@@ -1,14 +1,14 @@
-"""The figures and tables that there are: the question that each answers, what it is made of, and
-the documents that show it.
+"""The figures and tables that there are: the question that each answers, what it is made of, what
+is said of it, and the documents that show it.
 
 An entry here and a module of ``posenc.figures`` make a figure. Figures do not import this, so that
-a new one leaves the code of all others as it is.
+a new one, or another caption, leaves the code of all figures as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from posenc.figures.parameters import Histogram, MaskSemantics
 from posenc.figures.section import Figure
@@ -31,46 +31,261 @@ class Entry:
         Those that show it.
     section
         Its parameters in ``params.yaml``.
+    caption
+        What it shows: in the paper, on the page and in Snakemake's report. Plain text, in which
+        ``*words*`` are emphasised.
+    alt
+        What it looks like, for those who do not see it; the table beside it has the numbers.
+    quantities
+        Patterns of ``MEASUREMENT.QUANTITY`` that this table shows, for figures that share their
+        measurements with others.
     """
 
     question: str
     measurements: tuple[str, ...]
     documents: tuple[str, ...] = (PAPER,)
     section: type[Figure] = Figure
+    _: KW_ONLY
+    caption: str
+    alt: str
+    quantities: tuple[str, ...] = ("*",)
 
 
 FIGURES = {
-    "layer_similarity": Entry("A1 zeroed positions", ("similarity",), BOTH),
-    "cosine_histogram": Entry("A2 is this cosine high?", ("similarity",), BOTH, Histogram),
-    "perplexity": Entry("D1 perplexity", ("perplexity",), BOTH),
-    "training_loss": Entry("Training", ("training",)),
-    "position_layers": Entry("A1 zeroed positions", ("conditions",)),
-    "condition_costs": Entry("A4 masks", ("conditions",)),
-    "recovered_share": Entry("A5 masks in place of positions", ("conditions",), BOTH),
-    "slope_sweep": Entry("A4 masks", ("conditions", "reference")),
-    "length_sweep": Entry("A4 masks", ("conditions",)),
-    "extrapolation": Entry("A5 masks in place of positions", ("conditions",), BOTH),
-    "mask_semantics": Entry("A4 masks", (), BOTH, MaskSemantics),
-    "position_maps": Entry("B1 what position embeddings are", ("position_embeddings",)),
-    "position_regression": Entry("B3 what position embeddings learn", ("position_embeddings",)),
-    "readback": Entry("B2 reading back", ("readback",)),
-    "position_probes": Entry("B4 probes", ("probes", "scheme_probes"), BOTH),
-    "random_causal": Entry("B4 probes", ("random_causal",)),
-    "spectra": Entry("C1 columns as signals", ("spectra",)),
-    "band_pass": Entry("C2 band-pass", ("spectra",)),
-    "components": Entry("C4 components", ("components",)),
-    "layer_norm": Entry("C5 where position goes", ("layer_norm",)),
-    "relative_attention": Entry("C3 relative attention by weights", ("relative_attention",)),
-    "head_offsets": Entry("C6 heads", ("heads",)),
-    "lags": Entry("C3 and C6: lags", ("lags",), BOTH),
-    "downstream": Entry("A6 downstream", ("downstream",), BOTH),
-    "superposition": Entry("B5 superposition", ("superposition", "embedding_sums")),
-    "tokenizers": Entry("D3 tokenizers", ("tokenizers",), BOTH),
-    "scaling": Entry("D4 scaling of scores", ("scaling",)),
-    "pretraining": Entry("D5 pre-training", ("pretraining",), BOTH),
-    "hard_attention": Entry("E1 and E2: soft and hard attention", ("hard_attention",), BOTH),
-    "memory_networks": Entry("E3 memory networks", ("memory_networks",), BOTH),
-}
+    "layer_similarity": Entry(
+        "A1 zeroed positions", ("similarity",), BOTH,
+        caption="Mean token cosine between each condition and the intact model, by layer, with "
+        "its interval; random pairs of the intact model, with theirs; and the Gaussian null.",
+        alt="Line charts, one for each model and data set: mean token cosine against layer for "
+        "each condition, with a band for its interval, a dashed line for random pairs.",
+        quantities=("*cosine", "*.baseline", "*.rescaled"),
+    ),
+    "cosine_histogram": Entry(
+        "A2 is this cosine high?", ("similarity",), BOTH, Histogram,
+        caption="Distribution of the token cosine against both nulls: random pairs of the intact "
+        "model, and the density of independent Gaussian vectors.",
+        alt="Histograms of the cosine of single tokens, beside those of random token pairs and "
+        "the density of independent Gaussian vectors.",
+        quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
+    ),
+    "perplexity": Entry(
+        "D1 perplexity", ("perplexity",), BOTH,
+        caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
+        "upright stroke is the size of the vocabulary, which is the perplexity of a uniform "
+        "guess.",
+        alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
+        "set and condition.",
+    ),
+    "training_loss": Entry(
+        "Training", ("training",),
+        caption="Loss of the models that the workflow trains, on training batches and on "
+        "held-out documents.",
+        alt="Line charts: training and held-out loss against the step of training.",
+    ),
+    "position_layers": Entry(
+        "A1 zeroed positions", ("conditions",),
+        caption="Mean token cosine with the intact model, by layer, under each condition that "
+        "changes position embeddings and nothing else, with its interval.",
+        alt="Line charts: mean token cosine against layer, a line for each change of the "
+        "position embeddings.",
+        quantities=("conditions.*.cosine",),
+    ),
+    "condition_costs": Entry(
+        "A4 masks", ("conditions",),
+        caption="Change of the loss against the intact model, paired by document, with its "
+        "interval. Faint points, where there are any, are further decoders; the dashed line is "
+        "the model without positions.",
+        alt="Points with intervals, a row for each condition: change of the loss against the "
+        "intact model.",
+        quantities=("conditions.delta_nll*", "conditions.perplexity", "conditions.nll_per_token",
+                    "conditions.bits_per_byte", "conditions.worse_than_uniform"),
+    ),
+    "recovered_share": Entry(
+        "A5 masks in place of positions", ("conditions",), BOTH,
+        caption="Recovered share of the lost log-perplexity, one mark per decoder, with its "
+        "interval. Arrows point to shares below the axis.",
+        alt="Points with intervals, a row for each mask: recovered share of the lost "
+        "log-perplexity, from the model without positions at zero to the intact one at one.",
+        quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
+    ),
+    "slope_sweep": Entry(
+        "A4 masks", ("conditions", "reference"),
+        caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "
+        "with its interval. Levels: the intact model, the one without positions, and n-gram "
+        "models where there are any.",
+        alt="Line charts: perplexity against the slope and against the floor of a mask, with "
+        "horizontal levels for the intact model and for n-gram models.",
+        quantities=("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
+    ),
+    "length_sweep": Entry(
+        "A4 masks", ("conditions",),
+        caption="Perplexity against the length that documents are cut to, with its interval. "
+        "Where conditions do the same, the wider line is seen beside the narrower one.",
+        alt="Line charts: perplexity against the length of documents, a line for each condition.",
+        quantities=("*sweep.length.*",),
+    ),
+    "extrapolation": Entry(
+        "A5 masks in place of positions", ("conditions",), BOTH,
+        caption="Loss by position in documents longer than the decoder was trained for, with its "
+        "interval. *Windows* cuts them into parts that are run alone; *wrapped* begins "
+        "the table of positions anew after its end; otherwise positions beyond the table get its "
+        "last vector.",
+        alt="Line charts: loss against the position in long documents, with an upright line at "
+        "the trained length.",
+        quantities=("extrapolation.*",),
+    ),
+    "mask_semantics": Entry(
+        "A4 masks", (), BOTH, MaskSemantics,
+        caption="Attention pattern of one causal head under each meaning of one linear mask, for "
+        "scores that are all zero and for one matrix of random scores. Queries go downwards, "
+        "keys to the right; right of the stairs lies the future. *Emb mul* is shown in the "
+        "first block of a model that normalizes before it attends.",
+        alt="Small maps of one attention pattern under each meaning of one mask; queries go "
+        "downwards, keys to the right.",
+    ),
+    "position_maps": Entry(
+        "B1 what position embeddings are", ("position_embeddings",),
+        caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
+        "spectra of the columns along the positions, ordered by frequency. Large tables are "
+        "drawn with every so many rows and columns; the shortest waves of the sinusoids are not "
+        "seen so.",
+        alt="Maps of tables of position embeddings: entries, cosines between rows, and amplitude "
+        "spectra of columns.",
+        quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
+    ),
+    "position_regression": Entry(
+        "B3 what position embeddings learn", ("position_embeddings",),
+        caption="Error of the position, and of the order of two, read off tables of position "
+        "embeddings and random ones of their shape; mean and standard deviation over repeats.",
+        alt="Points with intervals: errors of position and of order read off each table, beside "
+        "those of random tables.",
+        quantities=("*.mae*", "*.order_error*"),
+    ),
+    "readback": Entry(
+        "B2 reading back", ("readback",),
+        caption="Share of sums of a token's and a position's embedding that are read back, "
+        "against noise in units of the root mean square of the vectors' entries; and principal "
+        "angles between the leading directions of both tables, beside those of random subspaces.",
+        alt="Line charts: share of pairs read back against noise, and principal angles of two "
+        "subspaces against their rank.",
+    ),
+    "position_probes": Entry(
+        "B4 probes", ("probes", "scheme_probes"), BOTH,
+        caption="Probes of hidden states by layer, on documents that they did not learn from: "
+        "error of the position, and of which of two tokens comes later. The level of chance is "
+        "the best constant.",
+        alt="Line charts: errors of probes of position against layer, for each model and for "
+        "decoders trained with other position schemes.",
+    ),
+    "random_causal": Entry(
+        "B4 probes", ("random_causal",),
+        caption="Variance of the output of attention by position, times the position, in causal "
+        "models with random weights; the law of the first layer is the constant.",
+        alt="Line chart on logarithmic axes: variance against position in causal models with "
+        "random weights.",
+    ),
+    "spectra": Entry(
+        "C1 columns as signals", ("spectra",),
+        caption="Hidden states, queries and keys as signals along the sequence: share of the "
+        "power that varies, by frequency and layer; and the part of the keys' power that is the "
+        "same in all documents, corrected for their number. The narrow panels are of the "
+        "constant part.",
+        alt="Maps and lines: share of power by frequency and layer, of hidden states, queries "
+        "and keys.",
+        quantities=("*.hidden_states.*", "*.keys.*", "*.locked"),
+    ),
+    "band_pass": Entry(
+        "C2 band-pass", ("spectra",),
+        caption="Distance of the attention pattern from the intact one when queries and keys "
+        "keep one band of frequencies, or lose one.",
+        alt="Line charts: distance of the attention pattern from the intact one by layer, for "
+        "each band that is kept or lost.",
+        quantities=("*.without.*", "*.uniform"),
+    ),
+    "components": Entry(
+        "C4 components", ("components",),
+        caption="Components of hidden states by layer: variance of the leading ones; canonical "
+        "correlation with waves of position, on documents that it was not fitted to; and share "
+        "of the variance of each component that lies between positions.",
+        alt="Line charts by layer: variance of leading components, canonical correlation with "
+        "waves of position, shares between positions.",
+    ),
+    "layer_norm": Entry(
+        "C5 where position goes", ("layer_norm",),
+        caption="Scales of LayerNorm; spectrum of positions before and after it; and share of "
+        "the variance of hidden states between positions, by layer.",
+        alt="Line charts: scales of LayerNorm by position, spectra before and after it, and "
+        "share of variance between positions by layer.",
+    ),
+    "relative_attention": Entry(
+        "C3 relative attention by weights", ("relative_attention",),
+        caption="What weights alone say of each head: scores by offset that positions would "
+        "give, heads ordered by layer; and frequency and lag of the leading pairs of singular "
+        "vectors, with the bounds of half a period.",
+        alt="Maps of scores by offset for each head, and points of the frequency and lag of its "
+        "leading pairs of singular vectors.",
+    ),
+    "head_offsets": Entry(
+        "C6 heads", ("heads",),
+        caption="Attention mass by offset (key minus query) of every head, heads ordered by "
+        "layer, with the types that clustering finds.",
+        alt="Maps: attention mass by offset for every head, ordered by layer.",
+    ),
+    "lags": Entry(
+        "C3 and C6: lags", ("lags",), BOTH,
+        caption="Offset that weights and positions alone predict for a head against the offset "
+        "where its attention is on real text.",
+        alt="Scatter plots: offset found on text against the offset that weights predict, a "
+        "point for each head.",
+    ),
+    "downstream": Entry(
+        "A6 downstream", ("downstream",), BOTH,
+        caption="Accuracy of classifiers with and without position embeddings, and what "
+        "positions add against how far the classifier depends on the order of words.",
+        alt="Points with intervals: test accuracy of each method on each task, and the gain from "
+        "positions against how sensitive a task is to order.",
+    ),
+    "superposition": Entry(
+        "B5 superposition", ("superposition", "embedding_sums"),
+        caption="Recall of two mixed images, distance of networks from additivity, and recall of "
+        "two summed token embeddings by the number of dimensions.",
+        alt="Line charts: share of pairs recovered against the mixing weight, for images and for "
+        "token embeddings, with the distance from additivity and the recall by dimensions.",
+    ),
+    "tokenizers": Entry(
+        "D3 tokenizers", ("tokenizers",), BOTH,
+        caption="Bits per byte and fertility by tokenizer, data set and Unicode form.",
+        alt="Points, a row for each kind of tokenizer: bits per byte, tokens per character and "
+        "size of the vocabulary, with open marks after normalization.",
+    ),
+    "scaling": Entry(
+        "D4 scaling of scores", ("scaling",),
+        caption="Scores, their softmax and its Jacobian by the number of entries of queries and "
+        "keys, with and without scaling.",
+        alt="Line charts on logarithmic axes: variance of attention scores, largest probability "
+        "and norm of the Jacobian against the number of entries of queries and keys.",
+    ),
+    "pretraining": Entry(
+        "D5 pre-training", ("pretraining",), BOTH,
+        caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
+        "seed; layers transferred.",
+        alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
+        "and accuracy by the number of transferred blocks.",
+    ),
+    "hard_attention": Entry(
+        "E1 and E2: soft and hard attention", ("hard_attention",), BOTH,
+        caption="Variance of the estimated gradient of hard attention against the number of "
+        "samples, and against that without a baseline.",
+        alt="Line charts: variance of the gradient against the number of samples for each "
+        "baseline, and points of its ratio to that without a baseline.",
+    ),
+    "memory_networks": Entry(
+        "E3 memory networks", ("memory_networks",), BOTH,
+        caption="Errors of memory networks by task, and the levels of those who must guess.",
+        alt="Points with intervals, a panel for each task: share of wrong answers of each "
+        "variant of a memory network.",
+    ),
+}  # fmt: skip
 """By name, which is the module's, in order of presentation."""
 
 

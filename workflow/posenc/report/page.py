@@ -14,12 +14,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
+from posenc.figures import catalogue
 from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 from posenc.report.page_rows import ALL_DECODERS, LONG, MissingError, Row, place_of
 from posenc.report.quantities import decimals_of, written
 from posenc.report.records import Entry, NotRun, Number
-from posenc.report.words import ALT, HEADLINES, NARROW
+from posenc.report.words import HEADLINES
 from posenc.store.precision import note, precisions
 
 MOST_BYTES = 5_000_000
@@ -31,11 +32,10 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page: its name, section and caption, its picture, and what it is made of."""
+    """A figure of the page: what the catalogue says of it, its picture, and what it is made of."""
 
     name: str
-    category: str
-    caption: str
+    entry: catalogue.Entry
     png: bytes
     inputs: tuple[str, ...]
 
@@ -175,7 +175,7 @@ def table(rows: Iterable[Row], root: str) -> list[dict[str, Any]]:
 
 def rows_behind(figure: Figure, rows: Iterable[Row]) -> list[Row]:
     """The numbers of the measurements that a figure is made of, and that it is about."""
-    inputs, patterns = set(figure.inputs), NARROW.get(figure.name, ("*",))
+    inputs, patterns = set(figure.inputs), figure.entry.quantities
     return [
         row
         for row in rows
@@ -296,7 +296,7 @@ def sections(
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     categories: dict[str, list[Figure]] = {}
     for figure in figures:
-        categories.setdefault(figure.category, []).append(figure)
+        categories.setdefault(figure.entry.question, []).append(figure)
     left = {id(row): row for row in rows}
     made, number = [], 0
     for category, members in categories.items():
@@ -307,8 +307,9 @@ def sections(
                 left.pop(id(row), None)
             here.append(
                 {
-                    "name": figure.name, "number": number, "caption": figure.caption,
-                    "alt": ALT.get(figure.name, figure.caption), "picture": embedded(figure.png),
+                    "name": figure.name, "number": number,
+                    "caption": figure.entry.caption.replace("*", ""),
+                    "alt": figure.entry.alt, "picture": embedded(figure.png),
                     "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- data/figures/{figure.name}.png",

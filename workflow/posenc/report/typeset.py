@@ -144,7 +144,12 @@ def numbers_tex(results: Results) -> str:
                 if table.measurements and not lacking(results, name)
             ],
             figures=[
-                (name, escape(entry.question), ", ".join(map(_folder, entry.measurements)))
+                (
+                    name,
+                    escape(entry.question),
+                    ", ".join(map(_folder, entry.measurements)),
+                    re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
+                )
                 for name, entry in catalogue.FIGURES.items()
                 if name in results.study["figures"]
             ],

@@ -1,4 +1,4 @@
-"""The words of the report page: headlines, what quantities are called, what figures show."""
+"""The words of the report page: headlines, and what quantities are called."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HEADLINES = (
         "Recovered by a fitted mask",
         "decoder.reviews.fitted.conditions.recovered",
         "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of a few "
-        "parameters a head brings back, fitted on other text with the model frozen.",
+        "parameters per head brings back, fitted on other text with the model frozen.",
     ),
     Headline(
         "Position, read by a line",
@@ -286,88 +286,6 @@ WORDS |= {
     "memory_networks": {"error": "wrong answers (%)"},
 }
 WORDS["scheme_probes"] = WORDS["probes"]
-
-NARROW = {
-    "cosine_histogram": ("*.embedding.*", "*.last.*", "*.gaussian.*"),
-    "layer_similarity": ("*cosine", "*.baseline", "*.rescaled"),
-    "position_layers": ("conditions.*.cosine",),
-    "condition_costs": ("conditions.delta_nll*", "conditions.perplexity",
-                        "conditions.nll_per_token", "conditions.bits_per_byte",
-                        "conditions.worse_than_uniform"),
-    "recovered_share": ("conditions.recovered*", "conditions.masks.*", "conditions.count"),
-    "slope_sweep": ("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
-    "length_sweep": ("*sweep.length.*",),
-    "extrapolation": ("extrapolation.*",),
-    "spectra": ("*.hidden_states.*", "*.keys.*", "*.locked"),
-    "band_pass": ("*.without.*", "*.uniform"),
-    "position_maps": ("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
-    "position_regression": ("*.mae*", "*.order_error*"),
-}  # fmt: skip
-"""Patterns of ``MEASUREMENT.QUANTITY`` for figures that share their measurements with others."""
-
-ALT = {
-    "layer_similarity": "Line charts, one for each model and data set: mean token cosine against "
-    "layer for each condition, with a band for its interval, a dashed line for random pairs.",
-    "cosine_histogram": "Histograms of the cosine of single tokens, beside those of random token "
-    "pairs and the density of independent Gaussian vectors.",
-    "perplexity": "Points with intervals on a logarithmic axis: corpus perplexity of each model, "
-    "data set and condition.",
-    "training_loss": "Line charts: training and held-out loss against the step of training.",
-    "position_layers": "Line charts: mean token cosine against layer, a line for each change of "
-    "the position embeddings.",
-    "condition_costs": "Points with intervals, a row for each condition: change of the loss "
-    "against the intact model.",
-    "recovered_share": "Points with intervals, a row for each mask: recovered share of the lost "
-    "log-perplexity, from the model without positions at zero to the intact one at one.",
-    "slope_sweep": "Line charts: perplexity against the slope and against the floor of a mask, "
-    "with horizontal levels for the intact model and for n-gram models.",
-    "length_sweep": "Line charts: perplexity against the length of documents, a line for each "
-    "condition.",
-    "extrapolation": "Line charts: loss against the position in long documents, with an upright "
-    "line at the trained length.",
-    "mask_semantics": "Small maps of one attention pattern under each meaning of one mask; "
-    "queries go downwards, keys to the right.",
-    "position_maps": "Maps of tables of position embeddings: entries, cosines between rows, and "
-    "amplitude spectra of columns.",
-    "position_regression": "Points with intervals: errors of position and of order read off each "
-    "table, beside those of random tables.",
-    "readback": "Line charts: share of pairs read back against noise, and principal angles of two "
-    "subspaces against their rank.",
-    "position_probes": "Line charts: errors of probes of position against layer, for each model "
-    "and for decoders trained with other position schemes.",
-    "random_causal": "Line chart on logarithmic axes: variance against position in causal models "
-    "with random weights.",
-    "spectra": "Maps and lines: share of power by frequency and layer, of hidden states, queries "
-    "and keys.",
-    "band_pass": "Line charts: distance of the attention pattern from the intact one by layer, "
-    "for each band that is kept or lost.",
-    "components": "Line charts by layer: variance of leading components, canonical correlation "
-    "with waves of position, shares between positions.",
-    "layer_norm": "Line charts: scales of LayerNorm by position, spectra before and after it, and "
-    "share of variance between positions by layer.",
-    "relative_attention": "Maps of scores by offset for each head, and points of the frequency "
-    "and lag of its leading pairs of singular vectors.",
-    "head_offsets": "Maps: attention mass by offset for every head, ordered by layer.",
-    "lags": "Scatter plots: offset found on text against the offset that weights predict, a point "
-    "for each head.",
-    "downstream": "Points with intervals: test accuracy of each method on each task, and the gain "
-    "from positions against how sensitive a task is to order.",
-    "superposition": "Line charts: share of pairs recovered against the mixing weight, for "
-    "images and for token embeddings, with the distance from additivity and the recall by "
-    "dimensions.",
-    "tokenizers": "Points, a row for each kind of tokenizer: bits per byte, tokens per character "
-    "and size of the vocabulary, with open marks after normalization.",
-    "scaling": "Line charts on logarithmic axes: variance of attention scores, largest "
-    "probability and norm of the Jacobian against the number of entries of queries "
-    "and keys.",
-    "pretraining": "Points with intervals: test accuracy of each kind of pre-training, paired "
-    "effects, and accuracy by the number of transferred blocks.",
-    "hard_attention": "Line charts: variance of the gradient against the number of samples "
-    "for each baseline, and points of its ratio to that without a baseline.",
-    "memory_networks": "Points with intervals, a panel for each task: share of wrong answers "
-    "of each variant of a memory network.",
-}
-"""What a figure looks like, for those who do not see it; the table beside it has the numbers."""
 
 
 def label(measurement: str, quantity: str) -> str:

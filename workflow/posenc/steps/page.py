@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from jinja2 import Environment, StrictUndefined
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
@@ -23,7 +22,6 @@ def main(
     study: Annotated[Path, typer.Option(help="the active study, data/config/study.json")],
     published: Annotated[Path, typer.Option(help="published numbers, with their source")],
     versions: Annotated[Path, typer.Option(help="what versions of the library did with a mask")],
-    captions: Annotated[Path, typer.Option(help="captions of figures, as in Snakemake's report")],
     output: Annotated[Path, typer.Option(help="the page, an .html file")],
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
@@ -32,12 +30,7 @@ def main(
     measured = [path for path in inputs if path.suffix != ".png"]
     results = read(study, published, versions, measured)
     found = sources(measured)
-    text_of_captions = captions.read_text(encoding="utf-8")
-    drawn = [
-        figure_of(pictures[name], entry.question, caption_of(text_of_captions, name))
-        for name, entry in FIGURES.items()
-        if name in pictures
-    ]
+    drawn = [figure_of(pictures[name]) for name in FIGURES if name in pictures]
     for figure in drawn:
         for path in figure.inputs:
             if Path(path) not in measured:
@@ -67,7 +60,7 @@ def sources(inputs: list[Path]) -> list[Source]:
     return found
 
 
-def figure_of(path: Path, category: str, caption: str) -> page.Figure:
+def figure_of(path: Path) -> page.Figure:
     """Read a figure.
 
     Raises
@@ -78,14 +71,7 @@ def figure_of(path: Path, category: str, caption: str) -> page.Figure:
     checksums = path.with_suffix(".json").name
     picture = verify(path, checksums)
     inputs = read_sealed(path.with_name(checksums))["inputs"]
-    return page.Figure(path.stem, category, caption, picture.read_bytes(), tuple(inputs))
-
-
-def caption_of(text: str, figure: str) -> str:
-    """A figure's caption in Snakemake's report; its name where it has none."""
-    template = Environment(undefined=StrictUndefined, autoescape=False).from_string(text)
-    caption = " ".join(template.render(snakemake={"wildcards": {"figure": figure}}).split())
-    return caption or page.display(figure).capitalize() + "."
+    return page.Figure(path.stem, FIGURES[path.stem], picture.read_bytes(), tuple(inputs))
 
 
 if __name__ == "__main__":

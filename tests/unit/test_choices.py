@@ -102,22 +102,30 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert stages.needed(left, chosen) == left
     yaml = YAML(typ="safe")
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
-    assert {"superposition", "figure_superposition"} <= set(after)
+    assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
         "norms", "reference", "reference_pretrained", "position_embeddings", "position_matrices",
         "layer_norm", "random_causal", "lags", "scaling", "downstream", "tokenizers",
-        "pretraining", "memory_networks", "slides", "figure_slope_sweep", "figure_mask_semantics",
-        "figure_position_probes",
+        "pretraining", "memory_networks", "slides", "figure_mask_semantics",
     }  # fmt: skip
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
     assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
     assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
+    both = ["measurements/superposition.json", "measurements/embedding_sums"]
+    assert after["figure_of_two"]["foreach"] == {"superposition": both}
     # `posenc stages` lengthens a list as well.
-    assert yaml.load(stages.needed(left, study_with()))["stages"]["figure"] == before["figure"]
-    shown = {dep for dep in after["page"]["deps"] if dep.startswith("data/figures/")}
-    assert shown == {
-        f"data/figures/{n}.{form}" for n in CHOSEN["figures"] for form in ("png", "json")
-    }
+    whole = yaml.load(stages.needed(left, study_with()))["stages"]
+    for name in ("figure", "figure_of_two"):
+        assert whole[name] == before[name]
+
+
+def test_the_slides_stage_has_the_figures_of_the_study_that_they_show():
+    yaml = YAML(typ="safe")
+    left = stages.needed(STAGES, study_with(**{**CHOSEN, "documents": ["slides"]}))
+    shown = [dep for dep in yaml.load(left)["stages"]["slides"]["deps"] if "/figures/" in dep]
+    assert shown == ["data/figures/perplexity.pdf", "data/figures/perplexity.json"]
+    whole = yaml.load(stages.needed(left, study_with()))["stages"]["slides"]
+    assert whole == yaml.load(STAGES)["stages"]["slides"]
 
 
 def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeypatch):
@@ -183,7 +191,7 @@ def test_documents_have_its_numbers_and_no_others(written, tmp_path):
 
 def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):
     page.main(
-        study=written["study"], **ARGUMENTS, captions=PROJECT / "workflow/captions/figure.rst",
+        study=written["study"], **ARGUMENTS,
         output=tmp_path / "index.html", inputs=written["inputs"],
     )  # fmt: skip
     text = (tmp_path / "index.html").read_text()
@@ -195,6 +203,6 @@ def test_a_measurement_that_the_study_has_must_be_there(written, tmp_path):
     without = [path for path in written["inputs"] if "/heads/" not in str(path)]
     with pytest.raises(Exception, match="heads: there is no such measurement"):
         page.main(
-            study=written["study"], **ARGUMENTS, captions=PROJECT / "workflow/captions/figure.rst",
+            study=written["study"], **ARGUMENTS,
             output=tmp_path / "index.html", inputs=without,
         )  # fmt: skip

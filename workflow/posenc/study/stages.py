@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import DOCUMENTS, FIGURES
 from posenc.measurements.declaration import MODEL, WEIGHTS
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
@@ -22,9 +22,10 @@ STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
 LIST = re.compile(
     r"(?m)(?P<head>^(?:      measurement|    foreach):\n)"
-    r"(?:(?:^        - \w+\n)+|(?:^      \w+: \S+\n)+)"
+    r"(?:(?:^        - \w+\n)+|(?:^      \w+: .+\n)+)"
+    r"|(?:^      - data/figures/.+\n)+"
 )
-"""The names that a template is made for."""
+"""The names that a template is made for, or the figures that the slides show."""
 PATH = re.compile(
     r"^ +- (?:\S*/(?:measurements|trials)/(?P<measurement>\w+)"
     r"|data/figures/(?P<figure>\w+)\.|paper/(?P<document>paper|slides)\.pdf)"
@@ -49,7 +50,7 @@ def _is_lacking(line: str, params: Params) -> bool:
 
 
 def _lists(params: Params) -> dict[str, dict[str, str]]:
-    """By stage, the names that its template is made for, each with its line."""
+    """By stage, the names that its template is made for, or that it reads, each with its lines."""
     measured = {name: MEASUREMENTS[name] for name in chosen(params, MEASUREMENTS)}
     matrix = {
         "of_activations": [name for name, what in measured.items() if what.bundled],
@@ -58,13 +59,22 @@ def _lists(params: Params) -> dict[str, dict[str, str]]:
         ],
     }
     drawn = {name: FIGURES[name].measurements for name in figures(params)}
-    of_one = {name: kinds[0] for name, kinds in drawn.items() if len(kinds) == 1}
+    places = {name: list(map(_place, kinds)) for name, kinds in drawn.items()}
+    shown = DOCUMENTS["slides"]["figures"] if "slides" in params.study.documents else []
     return {
         **{
             stage: {name: f"        - {name}\n" for name in names}
             for stage, names in matrix.items()
         },
-        "figure": {name: f"      {name}: {_place(kind)}\n" for name, kind in of_one.items()},
+        "figure": {n: f"      {n}: {of[0]}\n" for n, of in places.items() if len(of) == 1},
+        "figure_of_two": {
+            n: f"      {n}: [{of[0]}, {of[1]}]\n" for n, of in places.items() if len(of) == 2
+        },
+        "slides": {
+            n: f"      - data/figures/{n}.pdf\n      - data/figures/{n}.json\n"
+            for n in shown
+            if n in drawn
+        },
     }
 
 
@@ -93,7 +103,7 @@ def needed(text: str, params: Params) -> str:
     def kept(match: re.Match[str]) -> str:
         if (names := lists.get(match["name"])) is not None:
             written = "".join(names.values())
-            return LIST.sub(lambda found: found["head"] + written, match[0]) if names else ""
+            return LIST.sub(lambda found: (found["head"] or "") + written, match[0] * bool(names))
         inputs, outs, outputs = match[0].partition("outs:\n")
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""

@@ -86,7 +86,9 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     measured = plan.folder(chosen) / "measurements"
     gone = [measured / "scaling.json", measured / "readback/decoder.json",
             measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
-    kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
+    gone += [plan.FIGURES / f"scaling.{form}" for form in ("pdf", "png", "json")]
+    kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json",
+            plan.FIGURES / "perplexity.pdf"]  # fmt: skip
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -55,7 +55,7 @@ def root(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(leftovers, "SET_ASIDE", tmp_path / leftovers.SET_ASIDE)
     monkeypatch.setattr(configs, "CONFIG", tmp_path / configs.CONFIG)
-    for name in ("STUDIES", "DOCUMENTS", "APART"):
+    for name in ("STUDIES", "DOCUMENTS", "APART", "FIGURES"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 

@@ -12,6 +12,8 @@ from posenc.study.names import TEXTS
 from posenc.study.params import Params
 
 SET_ASIDE = Path("data/set_aside")
+FORMS = ("pdf", "png", "json")
+"""Files of a figure: two pictures, and what they were made of."""
 
 
 def _leaves(params: Params, root: Path) -> set[Path]:
@@ -42,8 +44,9 @@ def _leaves(params: Params, root: Path) -> set[Path]:
 def tidy(params: Params, say: Callable[[str], None]) -> None:
     """Set aside results that the study no longer has; bring back those that it has once more.
 
-    The folders of a study, and that of the documents, are dependencies or outputs of DVC's stages
-    as wholes: what lies in them must follow from params.yaml alone, not from what was run before.
+    The folders of a study, and those of documents and figures, are dependencies or outputs of
+    DVC's stages as wholes: what lies in them must follow from params.yaml alone, not from what was
+    run before.
     Nothing is deleted.
 
     Parameters
@@ -69,6 +72,8 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     _tidy(plan.DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
     apart = {plan.APART / f"{dataset}.parquet" for dataset in params.study.corpora}
     _tidy(plan.APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
+    figures = {plan.FIGURES / f"{name}.{form}" for name in plan.figures(params) for form in FORMS}
+    _tidy(plan.FIGURES, SET_ASIDE / "_figures", figures, [f"*.{form}" for form in FORMS], say)
     plan.make_folders(params)
 
 
@@ -105,7 +110,8 @@ def _move(source: Path, target: Path) -> None:
         shutil.rmtree(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
+    stay = (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART, plan.FIGURES)
     for parent in source.parents:
-        if parent in (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART) or any(parent.iterdir()):
+        if parent in stay or any(parent.iterdir()):
             break
         parent.rmdir()

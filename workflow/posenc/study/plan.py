@@ -19,6 +19,7 @@ STUDIES = Path("data/studies")
 DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
+FIGURES = Path("data/figures")
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
 """Experiments with one measurement for each pretrained model; the others have one for a study."""
 

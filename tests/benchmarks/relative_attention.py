@@ -8,6 +8,7 @@ makes a few and counts as many as there are heads.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from typing import Annotated
@@ -15,7 +16,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from posenc.measurements.relative_attention import RelativeAttention, measure_layer
+from posenc.metrics.head_offsets import head_offsets
 from posenc.metrics.relative_attention import head_factors
 
 LAYERS, HEADS, D_MODEL, D_HEAD, POSITIONS = 12, 12, 768, 64, 512
@@ -41,12 +42,10 @@ def main(
     rng = np.random.default_rng(0)
     query, key = rng.normal(size=(2, HEADS, D_MODEL + 1, D_HEAD))  # of one layer
     x = rng.normal(size=(POSITIONS, D_MODEL + 1))
-    parameters = RelativeAttention(offsets=10, rows=POSITIONS, seed=0)
     found: dict[str, list[float]] = {"analysis": [], "decompositions": [], "direct": []}
     for _ in range(rounds):
-        found["analysis"].append(
-            LAYERS * seconds(measure_layer, parameters, x, query, key, False)
-        )  # fmt: skip
+        analysis = functools.partial(head_offsets, x, query, key, 10, causal=False)
+        found["analysis"].append(LAYERS * seconds(analysis))
         found["decompositions"].append(LAYERS * seconds(head_factors, query, key))
         one = statistics.median(seconds(direct, query[n], key[n]) for n in range(heads))
         found["direct"].append(LAYERS * HEADS * one)

@@ -33,13 +33,12 @@ def measured(monkeypatch) -> list[dict]:
     found, original = [], perplexity.measure
 
     def spy(parameters, intact, condition):
-        result = original(parameters, intact, condition)
-        found.append(result["run"])
-        return result
+        found.append(condition.metadata["run"])
+        return original(parameters, intact, condition)
 
     spy.__module__ = original.__module__
     # The command holds the function that it was made with.
-    command = measurement.command(STEP, perplexity.MEASUREMENT, spy)
+    command = measurement.command(perplexity.MEASUREMENT, spy)
     monkeypatch.setattr(perplexity, "main", command)
     return found
 

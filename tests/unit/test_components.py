@@ -22,6 +22,7 @@ from posenc.store.activations import ActivationStore
 from posenc.study.params import load
 
 from . import synthetic
+from .runs import result_of
 from .test_figures import check_texts
 from .test_spectra import D_MODEL, LAYERS, named, write_store
 
@@ -255,9 +256,9 @@ def test_position_0_is_left_out_where_it_is_no_special_token(store, monkeypatch)
 
 
 def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
-    result = step.measure(PARAMETERS, store, store)
+    result = result_of(step, PARAMETERS, store)
     json.dumps(result, allow_nan=False)
-    assert result == step.measure(PARAMETERS, store, store)
+    assert result == result_of(step, PARAMETERS, store)
     assert (result["status"], result["catalogue"]) == ("measured", ["C4"])
     assert (result["documents"], result["tokens"]) == (12, 338)
     assert result["periods"] == [76.0, 38.0]
@@ -294,7 +295,7 @@ def test_a_slow_wave_is_the_first_canonical_pair(tmp_path, monkeypatch):
     monkeypatch.setattr(
         step, "fourier_basis", lambda positions, length, k: maths.fourier_basis(positions, 2, 1)
     )
-    result = step.measure(PARAMETERS, store, store)
+    result = result_of(step, PARAMETERS, store)
     for layer in result["layers"]:
         estimate = layer["canonical"]["held_out"][0]
         assert 0.9 < estimate["low"] <= estimate["value"] <= estimate["high"] <= 1
@@ -302,10 +303,10 @@ def test_a_slow_wave_is_the_first_canonical_pair(tmp_path, monkeypatch):
 
 def test_what_cannot_be_computed_names_the_way_out(tmp_path, store):
     with pytest.raises(ArtifactError, match=r"layer 0: .*; lower components"):
-        step.measure(PARAMETERS.model_copy(update={"components": 9}), store, store)
+        result_of(step, PARAMETERS.model_copy(update={"components": 9}), store)
     few = write_store(tmp_path / "few", [[30, 30, 30]])
     with pytest.raises(ArtifactError, match=r"3 documents .* raise evaluation.documents"):
-        step.measure(PARAMETERS, few, few)
+        result_of(step, PARAMETERS, few)
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +318,7 @@ def study(tmp_path_factory):
                 folder = root / model / dataset / condition
                 options = {"dataset": dataset, "model": model, "is_decoder": is_decoder}
                 made = write_store(folder, LENGTHS, condition, wave=wave, **options)
-                runs.append(step.measure(PARAMETERS, made, made))
+                runs.append(result_of(step, PARAMETERS, made))
     return runs
 
 

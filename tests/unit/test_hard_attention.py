@@ -26,6 +26,7 @@ from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
+from .runs import result_of
 from .test_figures import check_texts, texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
@@ -397,21 +398,10 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
         )
 
 
-def test_heads_are_spread_over_layers():
-    for seed in range(20):
-        heads = step.drawn_heads(3, 4, 5, generator(seed))
-        assert len(set(heads)) == 5 and heads == sorted(heads)
-        counts = np.bincount([layer for layer, _ in heads], minlength=3)
-        assert sorted(counts) == [1, 2, 2]
-    every = [(layer, head) for layer in range(3) for head in range(4)]
-    assert step.drawn_heads(3, 4, 99, generator()) == every
-    assert len({tuple(step.drawn_heads(3, 4, 2, generator(seed))) for seed in range(9)}) > 1
-
-
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_step_measures_a_store(tmp_path, causal):
     store = write_store(tmp_path / "s", causal=causal)
-    found = step.measure(PARAMETERS, store, store)
+    found = result_of(step, PARAMETERS, store)
     assert (found["tokens"], found["is_causal"]) == (30, causal)
     assert found["documents"] <= 6 and len(found["heads"]) == 3
     assert [one["layer"] for one in found["layers"]] == [0, 1]
@@ -428,7 +418,7 @@ def test_the_step_measures_a_store(tmp_path, causal):
     of_heads = np.mean([one["variance"]["none"]["value"] for one in found["heads"]])
     assert none["samples"][0]["variance"]["value"] == pytest.approx(of_heads)
     json.dumps(found, allow_nan=False)
-    assert found == step.measure(PARAMETERS, store, store)
+    assert found == result_of(step, PARAMETERS, store)
 
 
 @pytest.mark.parametrize(
@@ -440,7 +430,7 @@ def test_the_step_measures_a_store(tmp_path, causal):
 )  # fmt: skip
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
-    found = step.measure(PARAMETERS, store, store)
+    found = result_of(step, PARAMETERS, store)
     assert (found["status"] == "measured") == runs
     assert (found["reason"] is None) == runs
     if not runs:
@@ -450,7 +440,7 @@ def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed,
 def test_scores_that_overflow_are_named(tmp_path):
     store = write_store(tmp_path / "s", scale=1e8)
     with pytest.raises(ArtifactError, match=r"layer 0: .*activations\.dtype"):
-        step.measure(PARAMETERS, store, store)
+        result_of(step, PARAMETERS, store)
 
 
 def test_the_command_and_the_figure(tmp_path):

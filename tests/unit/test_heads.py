@@ -25,6 +25,7 @@ from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
+from .runs import result_of
 from .test_figures import check_texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
@@ -225,7 +226,7 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_step_finds_constructed_heads(tmp_path, causal):
     store = write_store(tmp_path / "s", causal=causal)
-    found = step.measure(PARAMETERS, store, store)
+    found = result_of(step, PARAMETERS, store)
     assert (found["documents"], found["tokens"]) == (5, 43)
     heads = {(one["layer"], one["head"]): one for one in found["heads"]}
     for layer, order in enumerate((KINDS, KINDS[::-1])):
@@ -253,12 +254,12 @@ def test_the_step_finds_constructed_heads(tmp_path, causal):
     strongest = found["strongest"]["previous"]
     assert strongest["value"] == max(one["previous"]["value"] for one in found["heads"])
     json.dumps(found, allow_nan=False)
-    assert found == step.measure(PARAMETERS, store, store)
+    assert found == result_of(step, PARAMETERS, store)
 
 
 def test_a_mass_of_the_step_is_that_of_all_documents(tmp_path):
     store = write_store(tmp_path / "s")
-    found = step.measure(PARAMETERS, store, store)["heads"][6]  # layer 1, head 1: first
+    found = result_of(step, PARAMETERS, store)["heads"][6]  # layer 1, head 1: first
     total = np.zeros(9)
     for shard, lengths in enumerate(LENGTHS):
         ends = np.cumsum(lengths)
@@ -275,7 +276,7 @@ def test_a_mass_of_the_step_is_that_of_all_documents(tmp_path):
 def test_the_first_documents_alone(tmp_path):
     store = write_store(tmp_path / "s")
     few = PARAMETERS.model_copy(update={"documents": 4})
-    found = step.measure(few, store, store)
+    found = result_of(step, few, store)
     assert (found["documents"], found["tokens"]) == (4, 40)
 
 
@@ -288,7 +289,7 @@ def test_the_first_documents_alone(tmp_path):
 )  # fmt: skip
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
-    found = step.measure(PARAMETERS, store, store)
+    found = result_of(step, PARAMETERS, store)
     assert (found["status"] == "measured") == runs
     assert (found["reason"] is None) == runs
     if not runs:
@@ -303,7 +304,7 @@ def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed,
 def test_scores_that_overflow_are_named(tmp_path):
     store = write_store(tmp_path / "s", scale=1e8)
     with pytest.raises(ArtifactError, match=r"layer 0, shard 0.*activations\.dtype"):
-        step.measure(PARAMETERS, store, store)
+        result_of(step, PARAMETERS, store)
 
 
 def test_the_command_and_the_figure(tmp_path):

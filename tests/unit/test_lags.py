@@ -13,6 +13,7 @@ from posenc.figures import lags as figure
 from posenc.measurements import heads as heads_step
 from posenc.measurements import lags as step
 from posenc.measurements import relative_attention as weights_step
+from posenc.measurements.frame import result
 from posenc.measurements.lags import Lags
 from posenc.metrics import lags as measures
 from posenc.store.precision import precisions
@@ -20,6 +21,7 @@ from posenc.study.params import load
 
 from . import synthetic, test_heads, test_relative_attention
 from .damage import call
+from .runs import result_of
 from .test_figures import check_texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
@@ -134,14 +136,13 @@ def inputs(tmp_path):
         found["heads"] = [
             {**found["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
         ]
-        head = {"measurement": "relative_attention", "run": {"model": model}, "reason": None}
         paths.append(tmp_path / f"{model}.json")
-        write_sealed(paths[-1], {**head, "status": "measured", **found})
+        write_sealed(paths[-1], result(weights_step.MEASUREMENT, {"model": model}, found))
         runs = []
         for condition in ("intact", "zero"):
             folder = tmp_path / "stores" / model / condition
             store = test_heads.write_store(folder, condition, causal=model == "two", model=model)
-            runs.append(heads_step.measure(test_heads.PARAMETERS, store, store))
+            runs.append(result_of(heads_step, test_heads.PARAMETERS, store))
         paths.append(tmp_path / f"{model}_heads.json")
         names = {"model": model, "dataset": "sample"}
         write_sealed(paths[-1], {"measurement": "heads", "run": names, "runs": runs})

@@ -26,6 +26,7 @@ from posenc.measurements.similarity import Similarity
 from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, check_pair, shard_name
 
 from .damage import call, flip, found_and_marked
+from .runs import result_of
 
 LENGTHS = [[5, 3, 7], [4, 9]]  # documents of two shards
 N_LAYERS, D_MODEL, VOCABULARY = 3, 16, 50
@@ -195,7 +196,7 @@ def test_tokens_are_compared_with_each_other_as_they_are_by_hand(encoder):
 
 def test_similarity_has_the_agreed_form(encoder):
     intact, zero = encoder
-    result = similarity.measure(SIMILARITY, intact, zero)
+    result = result_of(similarity, SIMILARITY, zero, intact)
     assert result["run"] == {"model": "toy", "dataset": "sample", "condition": "zero"}
     assert (result["status"], result["reason"]) == ("measured", None)
     assert result["catalogue"] == ["A1", "A2"]
@@ -238,7 +239,7 @@ def test_a_state_that_overflowed_is_named_with_the_way_out(tmp_path, encoder):
 
 def test_perplexity_agrees_with_the_formulae(decoder):
     intact, zero = decoder
-    result = perplexity.measure(PERPLEXITY, intact, zero)
+    result = result_of(perplexity, PERPLEXITY, zero, intact)
     ours, theirs = np.concatenate(losses(1.5)), np.concatenate(losses(1.0))
     assert result["status"] == "measured" and result["reason"] is None
     assert result["tokens"] == len(ours) == 23 and result["bytes"] == 4 * 23
@@ -360,8 +361,8 @@ def test_a_job_measures_every_run_and_says_of_what(runs, step):
             written = read_sealed(runs.folder / "measured" / dataset / f"{condition}.json")
             provenance = written.pop("provenance")
             assert written.pop("precision") == {"mode": "exact"}
-            assert written == MODULES[step].measure(
-                SECTIONS[step], stores["intact"], stores[condition]
+            assert written == result_of(
+                MODULES[step], SECTIONS[step], stores[condition], stores["intact"]
             )
             assert written["run"] == {"model": "toy", "dataset": dataset, "condition": condition}
             assert provenance["parameters"] == SECTIONS[step].model_dump()

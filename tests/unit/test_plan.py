@@ -115,6 +115,12 @@ def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypat
     assert kinds == READERS.keys() - without
 
 
+def test_a_measurement_has_the_name_of_its_module():
+    assert {name: declared.name for name, declared in MEASUREMENTS.items()} == {
+        name: name for name in MEASUREMENTS
+    }
+
+
 def test_the_jobs_of_a_study_are_its_runs(raw):
     params = validate(raw)
     values = {

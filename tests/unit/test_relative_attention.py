@@ -20,9 +20,11 @@ from posenc.artifacts.files import (
 )
 from posenc.figures import relative_attention as figure
 from posenc.measurements import relative_attention as step
+from posenc.measurements.of_models import Job
 from posenc.measurements.relative_attention import RelativeAttention
 from posenc.metrics import relative_attention as measures
 from posenc.metrics.geometry import pca_shares
+from posenc.metrics.head_offsets import head_offsets
 from posenc.metrics.lags import profile_by_offset, score_by_offset
 from posenc.metrics.norms import layer_norm
 from posenc.models.files import CONFIG, WEIGHTS
@@ -273,8 +275,10 @@ def write_model(folder, family: str, prefix: str = "", spelling: str = "weight")
     return tensors
 
 
-def job(family: str) -> step.Job:
-    return step.Job(parameters=PARAMETERS, reading=Reading(family=family, max_tokens=20))
+def job(family: str) -> Job[RelativeAttention]:
+    return Job[RelativeAttention](
+        parameters=PARAMETERS, reading=Reading(family=family, max_tokens=20)
+    )
 
 
 @pytest.mark.parametrize(
@@ -380,6 +384,36 @@ def test_the_command_writes_a_sealed_measurement_and_the_figure_shows_it(tmp_pat
 def test_a_figure_without_a_model_says_so():
     made = figure.draw([], SECTIONS.relative_attention, SECTIONS.style)
     assert "not run" in made.axes[0].texts[0].get_text()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_heads_of_a_layer_agree_with_loops_over_queries_and_keys(causal):
+    tokens, d, d_head, heads, k = 11, 6, 3, 2, 4
+    rng = generator(5)
+    x = rng.normal(size=(tokens, d))
+    query, key = rng.normal(size=(2, heads, d, d_head))
+    found = head_offsets(x, query, key, k, causal=causal)
+    kept = range(-k, 1 if causal else k + 1)
+    queries = [i for i in range(tokens) if all(0 <= i + t < tokens for t in kept)]
+    for head in range(heads):
+        score, mass, uniform = ({t: 0.0 for t in kept} for _ in range(3))
+        for i in queries:
+            seen = range(i + 1) if causal else range(tokens)
+            scores = {j: x[i] @ query[head] @ key[head].T @ x[j] / np.sqrt(d_head) for j in seen}
+            total = sum(np.exp(one) for one in scores.values())
+            for t in kept:
+                score[t] += (scores[i + t] - np.mean(list(scores.values()))) / len(queries)
+                mass[t] += np.exp(scores[i + t]) / total / len(queries)
+                uniform[t] += 1 / len(seen) / len(queries)
+        part = slice(0, len(kept))
+        np.testing.assert_allclose(found.score[head, part], list(score.values()), atol=1e-12)
+        np.testing.assert_allclose(found.mass[head, part], list(mass.values()), atol=1e-12)
+        np.testing.assert_allclose(found.uniform[part], list(uniform.values()), atol=1e-12)
+        assert found.score_peak[head] == max(kept, key=score.__getitem__)
+        assert found.mass_peak[head] == max(kept, key=lambda t: mass[t] - uniform[t])
+        direct = np.linalg.svd(query[head] @ key[head].T, compute_uv=False)[:d_head]
+        np.testing.assert_allclose(found.singular[head], direct, atol=1e-12)
+    assert max(found.residuals.values()) < 1e-12
 
 
 def test_weights_that_lack_a_tensor_or_positions_are_named(tmp_path):

@@ -164,6 +164,20 @@ def test_intervals_of_means_and_medians():
     assert found.value == np.median(values)
 
 
+def test_results_of_scores_are_means_over_queries():
+    scores = np.random.default_rng(4).normal(size=(200, 8)) * 3
+    found = measures.of_scores(scores, 0.9)
+    assert found["variance"]["value"] == pytest.approx(np.mean(np.sum(scores**2, axis=1) / 8))
+    pattern = softmax(scores, axis=1)
+    assert found["largest"]["value"] == pytest.approx(pattern.max(axis=1).mean())
+    assert found["median"]["largest"]["value"] == pytest.approx(np.median(pattern.max(axis=1)))
+    norms = [np.linalg.norm(measures.softmax_jacobian(one)) for one in pattern]
+    assert found["frobenius"]["value"] == pytest.approx(np.mean(norms))
+    assert found["median"]["frobenius"]["value"] == pytest.approx(np.median(norms))
+    low, high = found["entropy"]["low"], found["entropy"]["high"]
+    assert low < -(pattern * np.log(pattern)).sum(axis=1).mean() < high
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -27,6 +27,7 @@ from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.study.params import load
 
 from . import synthetic
+from .runs import result_of
 from .test_figures import check_texts
 
 LAYERS, HEADS, D_HEAD = 2, 2, 4
@@ -242,7 +243,7 @@ def test_bad_input_is_refused():
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     store = write_store(tmp_path_factory.mktemp("store") / "intact", LENGTHS, wave=1.5)
-    return store, step.measure(PARAMETERS, store, store)
+    return store, result_of(step, PARAMETERS, store)
 
 
 def test_the_step_agrees_with_a_loop_over_windows(measured):
@@ -290,7 +291,7 @@ def test_the_step_agrees_with_a_loop_over_windows(measured):
 @pytest.mark.parametrize("is_decoder", [False, True])
 def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
     store = write_store(tmp_path / "intact", LENGTHS, is_decoder=is_decoder, wave=1.0)
-    result = step.measure(PARAMETERS, store, store)["band_pass"]
+    result = result_of(step, PARAMETERS, store)["band_pass"]
     assert result["status"] == "measured"
     assert 0 <= result["all_frequencies"] < 1e-5
     masks = maths.band_masks(WINDOW, PARAMETERS.bands)
@@ -331,25 +332,25 @@ def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
 
 def test_documents_are_the_first_ones_and_shards_do_not_matter(tmp_path, measured):
     store, _ = measured
-    two = step.measure(PARAMETERS.model_copy(update={"documents": 4}), store, store)
+    two = result_of(step, PARAMETERS.model_copy(update={"documents": 4}), store)
     assert two["documents"] == 2  # the third has no window, nor has the fourth
     assert two["windows"] == 3
 
 
 def test_what_cannot_be_measured_says_why(tmp_path):
     short = write_store(tmp_path / "short", [[9, 15]])
-    result = step.measure(PARAMETERS, short, short)
+    result = result_of(step, PARAMETERS, short)
     assert (result["status"], result["documents"]) == ("not run", 0)
     assert "16 tokens of text; the longest document has 15" in result["reason"]
     for spec in ({"mask": {"semantics": "additive"}}, {"segments": 4}):
         store = write_store(tmp_path / next(iter(spec)), LENGTHS, spec=spec)
-        result = step.measure(PARAMETERS, store, store)
+        result = result_of(step, PARAMETERS, store)
         assert result["status"] == "measured"
         assert result["band_pass"].keys() == {"status", "reason"}
         assert result["band_pass"]["status"] == "not run"
     empty = PARAMETERS.model_copy(update={"bands": [0.13, 0.14]})
     with pytest.raises(ArtifactError, match=r"measurements\.spectra of params.yaml: band 1"):
-        step.measure(empty, store, store)
+        result_of(step, empty, store)
 
 
 def test_the_command_writes_a_run_of_each_condition(tmp_path):
@@ -361,7 +362,7 @@ def test_the_command_writes_a_run_of_each_condition(tmp_path):
     runs = read_measurements(sorted((tmp_path / "measured").rglob("*.json")))
     assert [run["run"]["condition"] for run in runs] == ["intact", "zero"]
     store = ActivationStore(tmp_path / "activations/sample/zero")
-    expected = json.loads(json.dumps(step.measure(PARAMETERS, store, store)))
+    expected = json.loads(json.dumps(result_of(step, PARAMETERS, store)))
     assert {key: runs[1][key] for key in expected} == expected
     assert set(runs[1]["provenance"]["versions"]) == {"numpy", "scipy"}
 
@@ -376,7 +377,7 @@ def study(tmp_path_factory):
                 folder = root / model / dataset / condition
                 options = {"dataset": dataset, "model": model, "is_decoder": is_decoder}
                 store = write_store(folder, lengths, condition, wave=wave, **options)
-                runs.append(step.measure(PARAMETERS, store, store))
+                runs.append(result_of(step, PARAMETERS, store))
     return runs
 
 

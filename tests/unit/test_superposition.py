@@ -614,11 +614,11 @@ def test_the_step_measures_a_table_its_projections_and_a_random_one(tmp_path):
 def test_rows_of_zeros_and_narrow_tables(tmp_path):
     tokens = np.random.default_rng(9).normal(size=(30, 2)).astype(np.float32)
     tokens[[3, 7]] = 0
-    found = embedding_sums.measure(SUMS, tokens)
+    found = embedding_sums.recalls(SUMS, tokens)
     assert (found["rows"], found["zero_rows"]) == (28, 2)
     assert [entry["dimensions"] for entry in found["model"]] == [2], "no projection is narrower"
     with pytest.raises(ArtifactError, match="too few"):
-        embedding_sums.measure(SUMS, np.zeros((30, 2), np.float32))
+        embedding_sums.recalls(SUMS, np.zeros((30, 2), np.float32))
     with pytest.raises(ValueError, match="must rise"):
         EmbeddingSums(**{**SUMS.model_dump(), "dimensions": [4, 2]})
 

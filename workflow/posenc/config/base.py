@@ -34,6 +34,8 @@ Batch = Annotated[int, Field(ge=1, le=1_000_000)]
 """Examples of one step."""
 Clusters = Annotated[int, Field(ge=2, le=1000)]
 """Of the heads of a model, of which there are fewer."""
+Confidence = Annotated[float, Field(gt=0.5, lt=1)]
+"""Of an interval."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """How often something is repeated."""
 Decay = Annotated[float, Field(ge=0, le=1)]

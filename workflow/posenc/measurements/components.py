@@ -18,9 +18,9 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Draws, Length, Samples, Section, Seed, Width
+from posenc.config.base import Confidence, Draws, Length, Samples, Section, Seed, Width
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.components import (
     amari_chance,
@@ -33,6 +33,7 @@ from posenc.metrics.components import (
     variance_between,
 )
 from posenc.metrics.moments import correlation_of_moments
+from posenc.metrics.sampling import sampled
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
@@ -40,6 +41,10 @@ FOLDS = 5
 """Documents are dealt to so many folds for canonical correlations."""
 SHUFFLES = 20
 """How often positions are dealt to other tokens, for the level of chance."""
+ADVICE = (
+    "lower components, harmonics or raise tokens of measurements.components in params.yaml, and "
+)
+"""For a layer that cannot be measured."""
 
 
 class Components(Section):
@@ -52,11 +57,18 @@ class Components(Section):
     harmonics: Length
     """Cosines and sines of position that the components are correlated with."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Components, of=CELL, reads=(ACTIVATIONS,), catalogue=("C4",))
+MEASUREMENT = Measurement(
+    "components",
+    Components,
+    of=CELL,
+    reads=(ACTIVATIONS,),
+    catalogue=("C4",),
+    uses=("scipy", "scikit-learn"),
+)
 
 
 @dataclass(frozen=True)
@@ -102,22 +114,10 @@ def measure(
     n_states = condition.metadata["n_layers"] + 1
     for state in tqdm(range(n_states), unit="layer", desc="components", mininterval=5):
         x = gathered(condition, state, sample)  # [n, d_model]
-        try:
+        with naming(f"{condition.directory}, layer {state}", ADVICE):
             found = of_layer(parameters, x, sample, basis, orders, half)
-        except ValueError as error:
-            raise ArtifactError(
-                f"{condition.directory}, layer {state}: {error}; lower components, harmonics or "
-                f"raise tokens of measurements.components in params.yaml, and if float16 "
-                f"overflowed, set activations.dtype to float32"
-            ) from error
         layers.append({"layer": state, "name": layer_name(state, n_states), **found})
     return {
-        "schema": MEASUREMENT.schema,
-        "measurement": "components",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": condition.metadata["run"],
-        "status": "measured",
-        "reason": None,
         "documents": documents,
         "tokens": tokens,
         "confidence": parameters.confidence,
@@ -135,9 +135,7 @@ def drawn(store: ActivationStore, tokens: int, seed: np.random.SeedSequence) -> 
     """Draw tokens of text, position 0 left out."""
     kept = KeptTokens(store, special_tokens=False)
     # Position 0 holds the same special token in every document: it would tell itself.
-    chosen = np.flatnonzero(kept.position > 0)  # [n]
-    if len(chosen) > tokens:
-        chosen = np.sort(np.random.default_rng(seed).choice(chosen, tokens, replace=False))
+    chosen = sampled(np.flatnonzero(kept.position > 0), tokens, seed)  # [n]
     return Sample(
         document=kept.document[chosen],
         position=kept.position[chosen],
@@ -238,7 +236,7 @@ def shuffled(
     return percentile_interval(found.mean(axis=0), found, parameters.confidence).as_json()
 
 
-main = command("components", MEASUREMENT, measure, uses=("scipy", "scikit-learn"))
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -17,12 +17,12 @@ from posenc.artifacts.files import (
     sha256_file,
     write_sealed,
 )
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
-from posenc.config.base import Documents, Draws, Name, Samples, Section, Seed
+from posenc.config.base import Confidence, Documents, Draws, Name, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, Measurement
+from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
 from posenc.store.losses import Losses
@@ -30,7 +30,6 @@ from posenc.store.losses import Losses
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = 1
 INTACT, WITHOUT = "intact", "zero"
 
 
@@ -46,11 +45,12 @@ class Conditions(Section):
     calibration_share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
 MEASUREMENT = Measurement(
+    "conditions",
     Conditions,
     of=CELL,
     reads=("evaluations", "masks"),
@@ -68,10 +68,9 @@ class Sweep(Section):
     """By condition: unit and value."""
 
 
-class Job(Section):
-    """What the measurement of one model's evaluations depends on, beside them."""
+class Job(StudyJob[Conditions]):
+    """What the measurement of one model's evaluations depends on, besides them."""
 
-    parameters: Conditions
     extrapolation: Extrapolation
     datasets: list[Name]
     conditions: dict[Name, Condition]
@@ -79,15 +78,14 @@ class Job(Section):
 
 
 def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/conditions/MODEL.json")],
+    model: Annotated[str, typer.Option(help="name of the model")],
+    config: Config,
     evaluations: Annotated[Path, typer.Option(help="folder of the model's evaluations")],
     masks: Annotated[Path, typer.Option(help="folder of its learned masks")],
-    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set, and OUTPUT/long.json."""
     job = read_section(config, Job)
-    code = code_digest("posenc.measurements.conditions")
     learned = [
         {key: value for key, value in read_sealed(masks / f"{name}.json").items()
          if key not in ("provenance", "arrays")}
@@ -100,19 +98,16 @@ def main(
         write_sealed(
             output / f"{dataset}.json",
             {
-                "schema": SCHEMA,
+                "schema": MEASUREMENT.schema,
                 "measurement": "extrapolation" if dataset == "long" else "conditions",
                 "catalogue": ["A5"] if dataset == "long" else list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 "confidence": job.parameters.confidence,
                 **make(job, found),
                 **({} if dataset == "long" else {"masks": learned}),
-                "provenance": {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {"evaluations": sha256_file(path)},
-                    "versions": versions("numpy"),
-                    "code": code,
-                },
+                "provenance": provenance(
+                    MEASUREMENT, job.parameters, {"evaluations": sha256_file(path)}
+                ),
             },
         )
 
@@ -171,11 +166,7 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
     """The measurement of a data set."""
     names = list(job.conditions)
     parameters, is_decoder = job.parameters, found.metadata["is_decoder"]
-    bootstrap = {
-        "samples": parameters.bootstrap_samples,
-        "confidence": parameters.confidence,
-        "seed": parameters.seed,
-    }
+    options = bootstrap(parameters)
     tokens = found.units[names[0]]["tokens"].to_numpy()  # [documents]
     entries = [
         {
@@ -186,7 +177,7 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         for name in names
     ]
     for name, entry in zip(names, entries, strict=True):
-        cosines = PairedMeans(found.cosines(name), tokens, **bootstrap)
+        cosines = PairedMeans(found.cosines(name), tokens, **options)
         layers = range(len(cosines.value))
         entry["layers"] = [
             cosines.of(lambda value: value, layer).as_json() | {"layer": layer} for layer in layers
@@ -203,19 +194,19 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
     }
     if is_decoder:
         sums, scored = found.nll(names)
-        means = PairedMeans(sums, scored, **bootstrap)
+        means = PairedMeans(sums, scored, **options)
         utf8 = found.losses(names[0]).utf8_bytes  # [documents]
-        bits = PairedMeans(sums / np.log(2), utf8, **bootstrap)
+        bits = PairedMeans(sums / np.log(2), utf8, **options)
         for column, entry in enumerate(entries):
             entry.update(losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT})))
             entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
             entry["worse_than_uniform"] = share_worse_than_uniform(
-                found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **bootstrap
+                found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
             ).as_json()
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
     for name, sweep in job.sweeps.items():
-        out["sweeps"][name] = swept(sweep, found, names, bootstrap)
+        out["sweeps"][name] = swept(sweep, found, names, options)
     return out
 
 
@@ -250,8 +241,8 @@ def losses(
     return entry
 
 
-def swept(sweep: Sweep, found: Evaluations, names: list[str], bootstrap: dict) -> dict[str, Any]:
-    """One row a condition and value."""
+def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> dict[str, Any]:
+    """One row per condition and value."""
     rows = []
     values = sorted({value for units in sweep.units.values() for value in units.values()})
     for value in values:
@@ -271,10 +262,10 @@ def swept(sweep: Sweep, found: Evaluations, names: list[str], bootstrap: dict) -
         means = None
         if found.metadata["is_decoder"]:
             sums, scored = found.nll(order)
-            means = PairedMeans(sums, scored, **bootstrap)
+            means = PairedMeans(sums, scored, **options)
         for name, unit in units.items():
             row = {"condition": name, "value": value}
-            last = PairedMeans(found.cosines(unit)[:, -1:], cosine_tokens, **bootstrap)
+            last = PairedMeans(found.cosines(unit)[:, -1:], cosine_tokens, **options)
             row["last_cosine"] = last.of(lambda own: own, 0).as_json()
             if means is not None:
                 column = order.index(unit)
@@ -305,10 +296,7 @@ def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
     for unit, losses_here in losses_by_unit.items():
         sums = np.add.reduceat(losses_here, edges, axis=1)  # [documents, buckets]
         widths = np.diff([*edges, length])  # [buckets]
-        means = PairedMeans(
-            sums / widths, np.ones(documents), samples=parameters.bootstrap_samples,
-            confidence=parameters.confidence, seed=parameters.seed,
-        )  # fmt: skip
+        means = PairedMeans(sums / widths, np.ones(documents), **bootstrap(parameters))
         rows.append(
             {
                 "condition": unit,

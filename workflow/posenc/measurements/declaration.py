@@ -1,7 +1,8 @@
-"""What a measurement says of itself: its module holds this, and all else follows from it.
+"""What a measurement's module declares about it, from which everything else follows.
 
-The parameters become a section of ``params.yaml``; what it is of and what it reads become its jobs,
-its rule, its files, and where readers are led to. ``posenc.study.declared`` finds the declarations.
+Its parameters are a section of ``params.yaml``; what it covers and what it reads determine its
+jobs, its rule, its files, and where documents point readers. ``posenc.study.declared`` finds the
+declarations.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Any
 from posenc.config.base import Section
 
 RUN = ("model", "dataset", "condition")
-"""A file a run: few measurements only, because the front ends' own time grows with the files."""
+"""One file per run: for few measurements, because the front ends slow down with every file."""
 CELL = ("model", "dataset")
-"""A file for a model and a data set; of activations, it holds the runs of all conditions."""
+"""One file per model and data set; if it is made of activations, it holds the runs of all
+conditions."""
 MODEL = ("model",)
-"""A file a model: of its weights alone."""
+"""One file per model."""
 STUDY = ()
-"""One file."""
+"""One file per study."""
 
 ACTIVATIONS, TOKENS, WEIGHTS = "activations", "tokens", "weights"
 
@@ -29,31 +31,37 @@ class Measurement:
 
     Attributes
     ----------
+    name
+        Name of its module, of its section in ``params.yaml`` and of its files.
     parameters
         Its section of ``params.yaml``.
     of
-        What one of its files is of: ``RUN``, ``CELL``, ``MODEL`` or ``STUDY``.
+        What one of its files covers: ``RUN``, ``CELL``, ``MODEL`` or ``STUDY``.
     reads
-        What it is made of: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, or names of measurements. One
-        that reads anything else has a rule of its own.
+        What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, or names of
+        measurements. One that reads anything else has its own rule.
     catalogue
         Rows of the catalogue of experiments that it answers.
+    uses
+        Packages besides NumPy whose versions its results depend on.
     schema
-        Version of what its files hold.
+        Version of the layout of its files.
     always
         Whether every study has it.
     also
-        Other kinds of results that its files hold.
+        Other kinds of results in its files.
     subjects
-        Which models of the study it is of: ``models``, or ``schemes``.
+        Which of the study's models it covers: ``models``, or ``schemes``.
     parameters_of
-        The measurement whose section of ``params.yaml`` it shares; None for one of its own.
+        The measurement whose section of ``params.yaml`` it shares; None if it has its own.
     """
 
+    name: str
     parameters: type[Section]
     of: tuple[str, ...]
     reads: tuple[str, ...]
     catalogue: tuple[str, ...]
+    uses: tuple[str, ...] = ()
     schema: int = 1
     always: bool = False
     also: tuple[str, ...] = ()
@@ -62,7 +70,7 @@ class Measurement:
 
     @property
     def keeps_runs(self) -> bool:
-        """Whether runs that are current are kept when others are measured anew."""
+        """Whether runs that are current are kept when others are measured again."""
         return self.reads == (ACTIVATIONS,)
 
     @property
@@ -71,5 +79,5 @@ class Measurement:
         return self.keeps_runs and self.of == CELL
 
     def facts(self) -> dict[str, Any]:
-        """What documents say of it."""
+        """What documents say about it."""
         return {"of": list(self.of), "catalogue": list(self.catalogue)}

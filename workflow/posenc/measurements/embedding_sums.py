@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Draws, Section, Seed, Width
+from posenc.config.base import Confidence, Draws, Section, Seed, Width
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.superposition import (
     chance,
     distinct_rows,
@@ -22,8 +21,6 @@ from posenc.metrics.superposition import (
     needed_dimensions,
     recall_by_dimensions,
 )
-from posenc.models.files import model_digests
-from posenc.models.section import Reading
 from posenc.models.weights import Weights
 
 DRAWS = 4096
@@ -38,7 +35,7 @@ class EmbeddingSums(Section):
     pairs: Annotated[Draws, Field(ge=10)]
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
     @model_validator(mode="after")
@@ -48,39 +45,18 @@ class EmbeddingSums(Section):
         return self
 
 
-MEASUREMENT = Measurement(EmbeddingSums, of=MODEL, reads=(WEIGHTS,), catalogue=("B5",))
+MEASUREMENT = Measurement(
+    "embedding_sums", EmbeddingSums, of=MODEL, reads=(WEIGHTS,), catalogue=("B5",), uses=("scipy",)
+)
 
 
-class Job(Section):
-    """What the measurement of one model depends on, beside its weights."""
-
-    parameters: EmbeddingSums
-    reading: Reading
-
-
-def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/embedding_sums/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    output: Annotated[Path, typer.Option(help="its measurement, a JSON file")],
-) -> None:
-    """Write OUTPUT."""
-    job = read_section(config, Job)
-    digests = model_digests(weights)
-    tokens, _ = Weights(weights, job.reading.family).embeddings()  # [vocabulary, d_model]
-    seal(
-        output,
-        "embedding_sums",
-        MEASUREMENT,
-        {"model": model},
-        measure(job.parameters, tokens),
-        job.parameters,
-        digests,
-        ["numpy", "scipy"],
-    )
+def measure(job: Job[EmbeddingSums], folder: Path) -> dict[str, Any]:
+    """Measure a model's token embedding."""
+    tokens, _ = Weights(folder, job.reading.family).embeddings()  # [vocabulary, d_model]
+    return recalls(job.parameters, tokens)
 
 
-def measure(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str, Any]:
+def recalls(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str, Any]:
     """Recall of both rows in the table, in random projections of it, and in Gaussian tables.
 
     Projections to fewer dimensions are the first columns of one product with a Gaussian matrix,
@@ -150,6 +126,8 @@ def measure(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str,
 def _normal(seed: list[int], shape: tuple[int, int]) -> NDArray[np.float32]:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
+
+main = of_weights(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

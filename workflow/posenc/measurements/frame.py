@@ -1,9 +1,13 @@
-"""What all measurements of runs share: one job a model, a file a run, current ones kept."""
+"""What all measurements share: the form of their results, command lines, runs that are kept.
+
+Measurements of a model's weights and tokens have more in common: ``of_models``.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -24,37 +28,39 @@ from posenc.store.activations import INDEX, ActivationStore, check_pair
 
 P = TypeVar("P", bound=BaseModel)
 
+Config = Annotated[Path, typer.Option(help="its part of params.yaml, a file in data/config")]
+Stores = Annotated[Path, typer.Option(help="folder of the model's stores of activations")]
+Output = Annotated[Path, typer.Option(help="the measurement, or the folder of the model's")]
 
-class Job(Section, Generic[P]):
-    """What the measurement of one model's runs depends on, beside their stores."""
+
+class StudyJob(Section, Generic[P]):
+    """What a measurement of the study depends on."""
 
     parameters: P
+
+
+class Job(StudyJob[P], Generic[P]):
+    """What the measurement of one model's runs depends on, besides their stores."""
+
     datasets: list[Name]
     conditions: list[Name]
 
 
 def command(
-    measurement: str,
     declared: Measurement,
     measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
     files: Collection[str] | None = None,
-    uses: Sequence[str] = (),
 ) -> Callable[..., None]:
-    """Make a measurement's command line.
+    """Make the command line of a measurement of runs.
 
     Parameters
     ----------
-    measurement
-        Its name, which is also its module in ``posenc.measurements``.
     declared
-        What it says of itself.
+        Its declaration.
     measure
-        ``measure(parameters, intact, condition)``; what it returns is written, with its
-        provenance.
+        ``measure(parameters, intact, condition)``; see :func:`result` for what it returns.
     files
-        Which files of a store it reads, None for all: those are verified.
-    uses
-        Packages beside NumPy whose versions a result depends on.
+        Which files of a store it reads, None for all: only those are verified.
 
     Returns
     -------
@@ -62,28 +68,16 @@ def command(
         For ``posenc.artifacts.command.run``.
     """
 
-    def main(
-        config: Annotated[Path, typer.Option(help="data/config/MEASUREMENT/MODEL.json")],
-        activations: Annotated[Path, typer.Option(help="folder of the model's stores")],
-        output: Annotated[Path, typer.Option(help="folder of its measurements")],
-    ) -> None:
+    def main(config: Config, activations: Stores, output: Output) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
-        code = code_digest(f"posenc.measurements.{measurement}")
         for dataset in job.datasets:
             intact_folder, opened = activations / dataset / job.conditions[0], None
             kept, runs = Kept(output, dataset, declared.bundled), []
             for condition in job.conditions:
                 folder = activations / dataset / condition
-                provenance = {
-                    "parameters": job.parameters.model_dump(),
-                    "inputs": {
-                        "intact": digest_of(intact_folder),
-                        "condition": digest_of(folder),
-                    },
-                    "versions": versions("numpy", *uses),
-                    "code": code,
-                }
-                current = kept.current(condition, provenance)
+                inputs = {"intact": digest_of(intact_folder), "condition": digest_of(folder)}
+                made_by = provenance(declared, job.parameters, inputs)
+                current = kept.current(condition, made_by)
                 if current is not None:
                     print(f"{kept.place(condition)} is current and is kept", file=sys.stderr)
                     runs.append(current)
@@ -93,69 +87,128 @@ def command(
                 store = opened if folder == intact_folder else ActivationStore(folder, files)
                 check_pair(opened, store)
                 measured = measure(job.parameters, opened, store)
-                precision = store.metadata["precision"]
-                runs.append({**measured, "precision": precision, "provenance": provenance})
+                runs.append(
+                    {
+                        **result(declared, store.metadata["run"], measured),
+                        "precision": store.metadata["precision"],
+                        "provenance": made_by,
+                    }
+                )
                 kept.write(condition, runs)
             if runs:
                 kept.finish(runs)
 
+    return documented(main, measure)
+
+
+def of_study(declared: Measurement, measure: Callable[[P], dict[str, Any]]) -> Callable[..., None]:
+    """Make the command line of a measurement of its parameters alone: ``measure(parameters)``."""
+
+    def main(config: Config, output: Output) -> None:
+        job = read_section(config, StudyJob[declared.parameters])  # type: ignore[name-defined]
+        seal(output, declared, {}, measure(job.parameters), job.parameters, {})
+
+    return documented(main, measure)
+
+
+def documented(main: Callable[..., None], measure: Callable[..., Any]) -> Callable[..., None]:
+    """A command line that tells what its measurement's module says it is."""
     main.__doc__ = (sys.modules[measure.__module__].__doc__ or "").split("\n")[0]
     return main
 
 
-def seal(
-    path: Path,
-    measurement: str,
-    declared: Measurement,
-    run: dict[str, str],
-    measured: dict[str, Any],
-    parameters: Section,
-    inputs: dict[str, Any],
-    uses: Sequence[str],
-) -> None:
-    """Write the measurement of one run with its provenance.
+def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any]) -> dict[str, Any]:
+    """The result of one run, without its provenance.
 
     Parameters
     ----------
-    path
-        The file.
-    measurement
-        Its name, which is also its module in ``posenc.measurements``.
     declared
-        What it says of itself.
+        The measurement's declaration.
     run
-        What it is of: model, data set, condition, as far as they apply.
+        What was measured: model, data set, condition, as far as they apply.
     measured
         The results; a ``status`` other than ``measured`` comes with its ``reason``.
-    parameters
-        Its section of params.yaml.
-    inputs
-        Checksums of what it was made of, by name.
-    uses
-        Packages whose versions the results depend on.
     """
+    return {
+        "schema": declared.schema,
+        "measurement": declared.name,
+        "catalogue": list(declared.catalogue),
+        "run": run,
+        "status": "measured",
+        "reason": None,
+        **measured,
+    }
+
+
+def not_run(reason: str, parameters: Any) -> dict[str, Any]:
+    """What a measurement returns for a run that cannot be measured."""
+    return {
+        "status": "not run",
+        "reason": reason,
+        "documents": 0,
+        "tokens": 0,
+        "confidence": parameters.confidence,
+    }
+
+
+def provenance(
+    declared: Measurement, parameters: BaseModel, inputs: dict[str, Any]
+) -> dict[str, Any]:
+    """What a result was made from, with ``inputs`` as checksums by name."""
+    return {
+        "parameters": parameters.model_dump(),
+        "inputs": inputs,
+        "versions": versions("numpy", *declared.uses),
+        "code": code_digest(f"posenc.measurements.{declared.name}"),
+    }
+
+
+def seal(
+    path: Path,
+    declared: Measurement,
+    run: dict[str, str],
+    measured: dict[str, Any],
+    parameters: BaseModel,
+    inputs: dict[str, Any],
+) -> None:
+    """Write the :func:`result` of one run with its :func:`provenance`."""
     write_sealed(
         path,
         {
-            "schema": declared.schema,
-            "measurement": measurement,
-            "catalogue": list(declared.catalogue),
-            "run": run,
-            "status": "measured",
-            "reason": None,
-            **measured,
-            "provenance": {
-                "parameters": parameters.model_dump(),
-                "inputs": inputs,
-                "versions": versions(*uses),
-                "code": code_digest(f"posenc.measurements.{measurement}"),
-            },
+            **result(declared, run, measured),
+            "provenance": provenance(declared, parameters, inputs),
         },
     )
 
 
+def bootstrap(parameters: Any) -> dict[str, Any]:
+    """How intervals are drawn, as the functions of ``posenc.metrics`` take it."""
+    return {
+        "samples": parameters.bootstrap_samples,
+        "confidence": parameters.confidence,
+        "seed": parameters.seed,
+    }
+
+
+@contextmanager
+def naming(place: str, advice: str = "") -> Iterator[None]:
+    """Say where activations could not be measured, and what to do about it.
+
+    Raises
+    ------
+    ArtifactError
+        For a ``ValueError``, which is all that pure mathematics can say.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ArtifactError(
+            f"{place}: {error}; {advice}if float16 overflowed, set activations.dtype to float32"
+        ) from error
+
+
 class Kept:
-    """The measurements of one model and data set on disk: a file a run, or one for all runs.
+    """The measurements of one model and data set on disk: one file per run, or one for all runs.
 
     Parameters
     ----------
@@ -177,7 +230,7 @@ class Kept:
         return f"{self._file}:{condition}" if self._bundled else str(self._path(condition))
 
     def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
-        """The measurement of a run, if it is there, whole, and made of the same."""
+        """The measurement of a run, if it is there, intact, and made from the same inputs."""
         found = [one for one in self._found if one["run"]["condition"] == condition]
         if not self._bundled:
             found = [self._read(self._path(condition))]
@@ -185,7 +238,7 @@ class Kept:
         return same[0] if same else None
 
     def write(self, condition: str, runs: list[dict[str, Any]]) -> None:
-        """Keep the last run that was measured, so that a killed job goes on after it."""
+        """Save the last run that was measured, so that a job that is killed resumes after it."""
         if not self._bundled:
             write_sealed(self._path(condition), runs[-1])
             return
@@ -194,7 +247,7 @@ class Kept:
         self._seal([*runs, *others])
 
     def finish(self, runs: list[dict[str, Any]]) -> None:
-        """Leave nothing in the file but the runs that there are."""
+        """Remove runs from the file that the study no longer has."""
         if self._bundled and self._read(self._file).get("runs") != runs:
             self._seal(runs)
 

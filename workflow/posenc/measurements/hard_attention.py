@@ -20,9 +20,9 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Count, Draws, Samples, Section, Seed
+from posenc.config.base import Confidence, Count, Draws, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming, not_run
 from posenc.measurements.heads import not_rebuilt
 from posenc.metrics.hard_attention import standardised
 from posenc.metrics.hard_attention_means import (
@@ -33,8 +33,10 @@ from posenc.metrics.hard_attention_means import (
     largest_errors,
     of_query,
 )
-from posenc.metrics.patterns import softmax
+from posenc.metrics.patterns import query_pattern
+from posenc.metrics.sampling import sampled, sampled_heads
 from posenc.store.activations import ActivationStore
+from posenc.tokens.packing import positions_of
 
 Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
 """Hidden states, queries and keys of each shard, mapped into memory."""
@@ -46,13 +48,13 @@ class HardAttention(Section):
     queries: Annotated[Draws, Field(ge=10)]
     """Random tokens that see two keys at least, the same for all heads and conditions."""
     heads: Draws
-    """Random heads of a model, as even over its layers as can be."""
+    """Random heads of a model, spread over its layers as evenly as possible."""
     samples: Annotated[list[Count], Field(min_length=1)]
     """Numbers of samples of the gradient's estimate, rising."""
     repeats: Annotated[Count, Field(ge=10)]
     """Estimates of a gradient, of which the variance is taken."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
     @model_validator(mode="after")
@@ -62,7 +64,14 @@ class HardAttention(Section):
         return self
 
 
-MEASUREMENT = Measurement(HardAttention, of=CELL, reads=(ACTIVATIONS,), catalogue=("E1", "E2"))
+MEASUREMENT = Measurement(
+    "hard_attention",
+    HardAttention,
+    of=CELL,
+    reads=(ACTIVATIONS,),
+    catalogue=("E1", "E2"),
+    uses=("scipy",),
+)
 
 
 @dataclass(frozen=True)
@@ -93,26 +102,10 @@ def measure(
     Intervals are over documents; the heads are those drawn.
     """
     metadata = condition.metadata
-    header = {
-        "schema": MEASUREMENT.schema,
-        "measurement": "hard_attention",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": metadata["run"],
-    }
     reason = not_rebuilt(metadata["condition"])
     if reason:
-        return {
-            **header,
-            "status": "not run",
-            "reason": f"condition {metadata['run']['condition']}: {reason}",
-            "documents": 0,
-            "tokens": 0,
-            "confidence": parameters.confidence,
-        }
+        return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
     return {
-        **header,
-        "status": "measured",
-        "reason": None,
         "is_causal": metadata["is_decoder"],
         "n_layers": metadata["n_layers"],
         "n_heads": metadata["n_heads"],
@@ -127,7 +120,7 @@ def of_store(parameters: HardAttention, store: ActivationStore) -> dict[str, Any
         parameters.confidence, parameters.seed,
     )  # fmt: skip
     generator = np.random.default_rng([parameters.seed, 0])
-    heads = drawn_heads(
+    heads = sampled_heads(
         store.metadata["n_layers"], store.metadata["n_heads"], parameters.heads, generator
     )  # fmt: skip
     queries = drawn_queries(store, parameters.queries, generator)
@@ -173,13 +166,8 @@ def of_heads(
     with tqdm(total=len(heads), unit="head", desc="hard attention", mininterval=5) as progress:
         for layer in dict.fromkeys(layer for layer, _ in heads):
             of_layer = [head for one, head in heads if one == layer]
-            try:
+            with naming(f"{store.directory}, layer {layer}"):
                 columns = layer_columns(settings, shards, queries, layer, of_layer)
-            except ValueError as error:
-                raise ArtifactError(
-                    f"{store.directory}, layer {layer}: {error}; if float16 overflowed, set "
-                    f"activations.dtype to float32"
-                ) from error
             found |= {(layer, head): columns[head] for head in of_layer}
             progress.update(len(of_layer))
     return found
@@ -193,18 +181,6 @@ def by_layer(found: dict[tuple[int, int], Columns]) -> dict[int, list[Columns]]:
     return layers
 
 
-def drawn_heads(
-    n_layers: int, n_heads: int, heads: int, generator: np.random.Generator
-) -> list[tuple[int, int]]:
-    """Random heads, (layer, head), as even over layers as can be; all if there are no more."""
-    order = generator.permutation(n_layers)  # [n_layers]
-    within = [generator.permutation(n_heads) for _ in range(n_layers)]  # [n_heads] each
-    dealt = [
-        (int(layer), int(within[layer][turn])) for turn in range(n_heads) for layer in order
-    ]  # fmt: skip
-    return sorted(dealt[:heads])
-
-
 def drawn_queries(store: ActivationStore, count: int, generator: np.random.Generator) -> Queries:
     """Draw queries from all tokens that see two keys at least; all of them if there are fewer.
 
@@ -216,15 +192,14 @@ def drawn_queries(store: ActivationStore, count: int, generator: np.random.Gener
     table = store.documents
     length = table["length"].to_numpy().astype(np.int64)  # [documents]
     document = np.repeat(np.arange(len(length)), length)  # [tokens]
-    position = np.arange(len(document)) - np.repeat(np.cumsum(length) - length, length)  # [tokens]
+    position = positions_of(length)  # [tokens]
     seen = position + 1 if store.metadata["is_decoder"] else length[document]  # [tokens]
     chosen = np.flatnonzero(seen >= 2)  # [n]
     if len(chosen) == 0:
         raise ArtifactError(
             f"{store.directory} has no token that sees two: its documents are empty"
         )
-    if len(chosen) > count:
-        chosen = np.sort(generator.choice(chosen, count, replace=False))
+    chosen = sampled(chosen, count, generator)
     start = table["start"].to_numpy().astype(np.int64)[document[chosen]]  # [queries]
     return Queries(
         document=document[chosen],
@@ -272,17 +247,10 @@ def pattern(
 ) -> NDArray[np.float64]:
     """Attention pattern of a query over the keys that it sees, [keys]."""
     _, of_queries, of_keys = shards[shard]  # [n_layers, n_heads, tokens, d_head] each
-    query = of_queries[layer, head, row].astype(np.float64)  # [d_head]
-    keys = of_keys[layer, head, first:last].astype(np.float64)  # [keys, d_head]
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = keys @ query / np.sqrt(len(query))  # [keys]
-    if not np.isfinite(scores).all():
-        raise ValueError("an attention score is not finite")
-    # Later keys were left out already.
-    return softmax(scores, causal=False)
+    return query_pattern(of_queries[layer, head, row], of_keys[layer, head, first:last])
 
 
-main = command("hard_attention", MEASUREMENT, measure, uses=("scipy",))
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -10,10 +10,9 @@ from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
-from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Clusters, Documents, Length, Samples, Section, Seed
+from posenc.config.base import Clusters, Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming, not_run
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.heads import (
     excess_over_uniform,
@@ -38,11 +37,13 @@ class Heads(Section):
     types: Clusters
     """Clusters of k-means over the profiles of all heads of a model."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Heads, of=CELL, reads=(ACTIVATIONS,), catalogue=("C6",))
+MEASUREMENT = Measurement(
+    "heads", Heads, of=CELL, reads=(ACTIVATIONS,), catalogue=("C6",), uses=("scikit-learn",)
+)
 
 
 class FirstDocuments:
@@ -76,25 +77,12 @@ def measure(
     """Compute the measurement, layer after layer; within a layer, document after document.
 
     Masses are means over all queries, special tokens among them; keys are all tokens that a query
-    sees. What is held is some numbers a head and document of one layer.
+    sees. Only a few numbers per head and document of one layer are held.
     """
     metadata = condition.metadata
-    header = {
-        "schema": MEASUREMENT.schema,
-        "measurement": "heads",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": metadata["run"],
-    }
     reason = not_rebuilt(metadata["condition"])
     if reason:
-        return {
-            **header,
-            "status": "not run",
-            "reason": f"condition {metadata['run']['condition']}: {reason}",
-            "documents": 0,
-            "tokens": 0,
-            "confidence": parameters.confidence,
-        }
+        return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
     causal, offsets = metadata["is_decoder"], parameters.offsets
     documents = FirstDocuments(condition, parameters.documents)
     uniform = uniform_masses(documents, offsets, causal)  # [documents, columns]
@@ -118,9 +106,6 @@ def measure(
         head["type"] = types.names[label]
     sizes = np.bincount(types.labels, minlength=len(types.names))  # [types]
     return {
-        **header,
-        "status": "measured",
-        "reason": None,
         "documents": len(documents.lengths),
         "tokens": int(documents.lengths.sum()),
         "confidence": parameters.confidence,
@@ -180,13 +165,8 @@ def layer_masses(
         if opened is None or opened[0] != shard:
             opened = shard, store.queries(shard)[layer], store.keys(shard)[layer]
         _, queries, keys = opened  # [n_heads, tokens of the shard, d_head] each
-        try:
+        with naming(f"{store.directory}, layer {layer}, shard {shard}"):
             pattern = attention_pattern(queries[:, place], keys[:, place], causal=causal)
-        except ValueError as error:
-            raise ArtifactError(
-                f"{store.directory}, layer {layer}, shard {shard}: {error}; if float16 "
-                f"overflowed, set activations.dtype to float32"
-            ) from error
         found.append(mass_by_offset(pattern, offsets, special))
     return np.stack(found)
 
@@ -271,7 +251,7 @@ def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, A
     return found
 
 
-main = command("heads", MEASUREMENT, measure, uses=("scikit-learn",))
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -8,17 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-)
-from posenc.config.base import Samples, Section, Seed
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
+from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import STUDY, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
 from posenc.measurements.results import unbundled
 from posenc.metrics.lags import agreement, compare
 
@@ -41,50 +36,37 @@ class Lags(Section):
     """Offsets that weights predict against offsets where the attention is (C3, C6)."""
 
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
 MEASUREMENT = Measurement(
-    Lags, of=STUDY, reads=("relative_attention", "heads"), catalogue=("C3", "C6")
+    "lags",
+    Lags,
+    of=STUDY,
+    reads=("relative_attention", "heads"),
+    catalogue=("C3", "C6"),
+    uses=("scipy",),
 )
 
 
-class Job(Section):
-    """What the measurement depends on, beside those that it joins."""
-
-    parameters: Lags
-
-
 def main(
-    config: Annotated[Path, typer.Option(help="data/config/lags.json")],
-    output: Annotated[Path, typer.Option(help="the measurement")],
+    config: Config,
+    output: Output,
     inputs: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="of relative_attention and heads")
     ],
 ) -> None:
     """Join the two measurements, head by head, and write OUTPUT."""
-    job = read_section(config, Job)
-    read = {path: unbundled(read_sealed(path)) for path in inputs}
-    seal(
-        output,
-        "lags",
-        MEASUREMENT,
-        {},
-        {
-            **measure(job.parameters, [one for held in read.values() for one in held]),
-            # What was computed in bfloat16 is said wherever its results are shown.
-            "conditions": [
-                {**one["run"], "precision": one["precision"]}
-                for held in read.values()
-                for one in held
-                if "precision" in one
-            ],
-        },
-        job.parameters,
-        {name_of(one): sha256_file(path) for path, held in read.items() for one in held},
-        ["numpy", "scipy"],
-    )
+    parameters = read_section(config, StudyJob[Lags]).parameters
+    read = [(path, one) for path in inputs for one in unbundled(read_sealed(path))]
+    # What was computed in bfloat16 is said wherever its results are shown.
+    precisions = [
+        {**one["run"], "precision": one["precision"]} for _, one in read if "precision" in one
+    ]
+    measured = {**measure(parameters, [one for _, one in read]), "conditions": precisions}
+    digests = {name_of(one): sha256_file(path) for path, one in read}
+    seal(output, MEASUREMENT, {}, measured, parameters, digests)
 
 
 def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
@@ -113,12 +95,7 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
             models = [model for model, _ in here]
             together = [point for _, points in here for point in points]
             comparisons.append(comparison(parameters, models, dataset, together))
-    return {
-        "status": "measured",
-        "reason": None,
-        "confidence": parameters.confidence,
-        "comparisons": comparisons,
-    }
+    return {"confidence": parameters.confidence, "comparisons": comparisons}
 
 
 def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
@@ -170,11 +147,7 @@ def comparison(
     parameters: Lags, models: list[str], dataset: str, points: list[dict]
 ) -> dict[str, Any]:
     """All comparisons of some heads; heads are resampled within their model."""
-    settings = {
-        "samples": parameters.bootstrap_samples,
-        "confidence": parameters.confidence,
-        "seed": parameters.seed,
-    }
+    settings = bootstrap(parameters)
     first = [one for one in points if one["layer"] == 0]
     return {
         "run": {"models": models, "dataset": dataset, "condition": INTACT},

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Draws, Name, Section, Seed
+from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import digest_of, seal
+from posenc.measurements.frame import Config, Output, Stores, digest_of, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.normalisation import (
     parts,
     scale_spread,
@@ -25,7 +25,6 @@ from posenc.metrics.normalisation import (
     variance_shares,
 )
 from posenc.models.files import model_digests
-from posenc.models.section import Reading
 from posenc.models.weights import EMBEDDING_NORM, Weights
 from posenc.store.activations import ActivationStore, shard_name
 from posenc.store.samples import gather, layer_name
@@ -38,21 +37,18 @@ class LayerNorm(Section):
 
     tokens: Annotated[Draws, Field(ge=100)]
     """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
 MEASUREMENT = Measurement(
-    LayerNorm, of=CELL, reads=(ACTIVATIONS, TOKENS, WEIGHTS), catalogue=("C5",)
+    "layer_norm",
+    LayerNorm,
+    of=CELL,
+    reads=(ACTIVATIONS, TOKENS, WEIGHTS),
+    catalogue=("C5",),
+    uses=("scipy",),
 )
-
-
-class Job(Section):
-    """What the measurement of one model depends on, beside its weights, tokens and stores."""
-
-    parameters: LayerNorm
-    reading: Reading
-    datasets: list[Name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,35 +67,29 @@ class Sample:
 
 
 def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/layer_norm/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
-    activations: Annotated[Path, typer.Option(help="folder of its stores")],
-    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    activations: Stores,
+    output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
+    job = read_section(config, CellsJob[LayerNorm])
     digests = model_digests(weights)
-    for dataset in job.datasets:
-        text = Tokens(tokens / f"{dataset}.parquet")
-        folder = activations / dataset / "intact"
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        folder = activations / of["dataset"] / "intact"
         opened = ActivationStore(folder, verify=())
         # Losses are not read, so they are not verified.
         store = ActivationStore(folder, {shard_name(n) for n in range(opened.n_shards)})
-        seal(
-            output / f"{dataset}.json",
-            "layer_norm",
-            MEASUREMENT,
-            {"model": model, "dataset": dataset},
-            {**measure(job, weights, text, store), "precision": store.metadata["precision"]},
-            job.parameters,
-            {"tokens": text.digest, "intact": digest_of(folder), **digests},
-            ["numpy", "scipy"],
-        )
+        measured = {**measure(job, weights, text, store), "precision": store.metadata["precision"]}
+        inputs = {"tokens": text.digest, "intact": digest_of(folder), **digests}
+        seal(path, MEASUREMENT, of, measured, job.parameters, inputs)
 
 
-def measure(job: Job, folder: Path, text: Tokens, store: ActivationStore) -> dict[str, Any]:
+def measure(
+    job: CellsJob[LayerNorm], folder: Path, text: Tokens, store: ActivationStore
+) -> dict[str, Any]:
     """The normalisations whose input is known, and the share of position by layer.
 
     The residual stream of a decoder that normalises before each block carries P unchanged to all

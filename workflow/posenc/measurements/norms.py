@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from numpy.typing import NDArray
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.config.base import Draws, Folds, Name, Section, Seed
+from posenc.config.base import Draws, Folds, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.frame import Config, Output, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.norms import norm_r2
+from posenc.metrics.sampling import sampled
 from posenc.models.files import model_digests
-from posenc.models.section import Reading
 from posenc.models.weights import Weights
+from posenc.tokens.packing import positions_of
 from posenc.tokens.tokenized import Tokens
 
 
@@ -29,53 +30,35 @@ class Norms(Section):
     seed: Seed
 
 
-MEASUREMENT = Measurement(Norms, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A3",))
-
-
-class Job(Section):
-    """What the measurement of one model depends on, beside its weights and tokens."""
-
-    parameters: Norms
-    reading: Reading
-    datasets: list[Name]
+MEASUREMENT = Measurement(
+    "norms", Norms, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A3",), uses=("scikit-learn",)
+)
 
 
 def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/norms/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
-    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
+    job = read_section(config, CellsJob[Norms])
     digests = model_digests(weights)
     embeddings, places = Weights(weights, job.reading.family).embeddings()
-    for dataset in job.datasets:
-        text = Tokens(tokens / f"{dataset}.parquet")
-        seal(
-            output / f"{dataset}.json",
-            "norms",
-            MEASUREMENT,
-            {"model": model, "dataset": dataset},
-            measure(job, embeddings, places, text),
-            job.parameters,
-            {"tokens": text.digest, **digests},
-            ["numpy", "scikit-learn"],
-        )
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job.parameters, embeddings, places, text)
+        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
 
-def measure(job: Job, embeddings: np.ndarray, places: np.ndarray, text: Tokens) -> dict[str, Any]:
+def measure(
+    parameters: Norms,
+    embeddings: NDArray[np.float32],  # [vocabulary, d_model]
+    places: NDArray[np.float32],  # [positions, d_model]
+    text: Tokens,
+) -> dict[str, Any]:
     """R2 of position from the norm of its vector, of the token's, and of their sum."""
-    parameters = job.parameters
     document = np.repeat(np.arange(len(text.ids)), text.lengths)  # [all tokens]
-    position = np.concatenate([np.arange(length) for length in text.lengths])  # [all tokens]
+    position = positions_of(text.lengths)  # [all tokens]
     ids = np.concatenate([np.asarray(one) for one in text.ids])  # [all tokens]
     # Position 0 holds the same special token in every document: it would tell itself.
-    kept = np.flatnonzero(position > 0)
-    generator = np.random.default_rng(parameters.seed)
-    if len(kept) > parameters.tokens:
-        kept = np.sort(generator.choice(kept, parameters.tokens, replace=False))
+    kept = sampled(np.flatnonzero(position > 0), parameters.tokens, parameters.seed)  # [kept]
     document, position, ids = document[kept], position[kept], ids[kept]  # [kept] each
     words, vectors = embeddings[ids], places[position]  # [kept, d_model] each
     options = {"folds": parameters.folds, "seed": parameters.seed}

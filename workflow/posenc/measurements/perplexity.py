@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Samples, Section, Seed
+from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, RUN, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import bootstrap, command, not_run
 from posenc.metrics.perplexity import (
     bits_per_byte,
     corpus_perplexity,
@@ -29,11 +28,13 @@ class Perplexity(Section):
     """Corpus perplexity, and its change under a condition, paired by document (D1)."""
 
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Perplexity, of=RUN, reads=(ACTIVATIONS,), catalogue=("D1",), always=True)
+MEASUREMENT = Measurement(
+    "perplexity", Perplexity, of=RUN, reads=(ACTIVATIONS,), catalogue=("D1",), always=True
+)
 
 
 def measure(
@@ -41,21 +42,8 @@ def measure(
 ) -> dict[str, Any]:
     """Compute the measurement; for an encoder, say why there is none."""
     metadata = condition.metadata
-    header = {
-        "schema": MEASUREMENT.schema,
-        "measurement": "perplexity",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": metadata["run"],
-    }
     if not metadata["is_decoder"]:
-        return {
-            **header,
-            "status": "not run",
-            "reason": f"{metadata['run']['model']} has no language-model head",
-            "documents": 0,
-            "tokens": 0,
-            "confidence": parameters.confidence,
-        }
+        return not_run(f"{metadata['run']['model']} has no language-model head", parameters)
     ours, theirs = Losses(condition.losses()), Losses(intact.losses())
     if not (
         ours.document_id.equals(theirs.document_id)
@@ -66,26 +54,19 @@ def measure(
             f"{intact.directory} and {condition.directory} scored different tokens; rerun both"
         )
     tokens = ours.tokens  # [documents]
-    bootstrap = {
-        "samples": parameters.bootstrap_samples,
-        "confidence": parameters.confidence,
-        "seed": parameters.seed,
-    }
+    options = bootstrap(parameters)
     vocabulary_size = metadata["vocabulary_size"]
     estimates = {
-        "perplexity": corpus_perplexity(ours.nll, tokens, **bootstrap),
-        "bits_per_byte": bits_per_byte(ours.nll, ours.utf8_bytes, **bootstrap),
-        "nll_per_token": nll_per_token(ours.nll, tokens, **bootstrap),
+        "perplexity": corpus_perplexity(ours.nll, tokens, **options),
+        "bits_per_byte": bits_per_byte(ours.nll, ours.utf8_bytes, **options),
+        "nll_per_token": nll_per_token(ours.nll, tokens, **options),
         "worse_than_uniform": share_worse_than_uniform(
-            ours.token_nll, tokens, vocabulary_size, **bootstrap
+            ours.token_nll, tokens, vocabulary_size, **options
         ),
-        "delta_nll": delta_nll(ours.nll, theirs.nll, tokens, **bootstrap),
-        "perplexity_ratio": perplexity_ratio(ours.nll, theirs.nll, tokens, **bootstrap),
+        "delta_nll": delta_nll(ours.nll, theirs.nll, tokens, **options),
+        "perplexity_ratio": perplexity_ratio(ours.nll, theirs.nll, tokens, **options),
     }
     return {
-        **header,
-        "status": "measured",
-        "reason": None,
         "documents": len(tokens),
         "tokens": int(tokens.sum()),
         "confidence": parameters.confidence,
@@ -97,7 +78,7 @@ def measure(
     }
 
 
-main = command("perplexity", MEASUREMENT, measure, {LOSSES})
+main = command(MEASUREMENT, measure, {LOSSES})
 
 if __name__ == "__main__":
     run(main)

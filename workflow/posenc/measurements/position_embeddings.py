@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Count, Draws, Folds, Length, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, StudyJob, provenance
 from posenc.metrics import geometry, sinusoid
 from posenc.metrics import position_regression as regression
 from posenc.metrics.moments import mean_and_sd
@@ -22,7 +22,6 @@ from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMat
 from posenc.models.section import Reading
 from posenc.models.weights import Weights
 
-SCHEMA = 1
 LEAST_ROWS = 16
 CELLS = 128
 """Most rows, and most columns, of a map that is kept for the figures."""
@@ -49,14 +48,18 @@ class PositionEmbeddings(Section):
 
 
 MEASUREMENT = Measurement(
-    PositionEmbeddings, of=MODEL, reads=(WEIGHTS, "matrices"), catalogue=("B1", "B3", "C1", "C4")
+    "position_embeddings",
+    PositionEmbeddings,
+    of=MODEL,
+    reads=(WEIGHTS, "matrices"),
+    catalogue=("B1", "B3", "C1", "C4"),
+    uses=("scikit-learn",),
 )
 
 
-class Job(Section):
-    """What the measurement of one table depends on, beside its model or file."""
+class Job(StudyJob[PositionEmbeddings]):
+    """What the measurement of one table depends on, besides its model or file."""
 
-    parameters: PositionEmbeddings
     reading: Reading | None
     matrix: Matrix | None
 
@@ -69,8 +72,8 @@ class Job(Section):
 
 def main(
     subject: Annotated[str, typer.Option(help="name of the model or of the matrix")],
-    config: Annotated[Path, typer.Option(help="data/config/position_embeddings/SUBJECT.json")],
-    output: Annotated[Path, typer.Option(help="the measurement, a .json file")],
+    config: Config,
+    output: Output,
     weights: Annotated[Path | None, typer.Option(help="folder of the model")] = None,
 ) -> None:
     """Measure the position embeddings of a model, or a matrix in their place."""
@@ -88,8 +91,8 @@ def main(
     write_sealed(
         output,
         {
-            "schema": SCHEMA,
-            "measurement": "position_embeddings",
+            "schema": MEASUREMENT.schema,
+            "measurement": MEASUREMENT.name,
             "catalogue": list(MEASUREMENT.catalogue),
             "run": {"model" if job.matrix is None else "matrix": subject},
             "subject": subject,
@@ -107,11 +110,8 @@ def main(
             "identities": identities(used) if is_sinusoid else None,
             "maps": maps(used),
             "provenance": {
-                "parameters": job.parameters.model_dump(),
+                **provenance(MEASUREMENT, job.parameters, inputs),
                 "matrix": job.matrix and job.matrix.model_dump(exclude={"path"}),
-                "inputs": inputs,
-                "versions": versions("numpy", "scikit-learn"),
-                "code": code_digest("posenc.measurements.position_embeddings"),
             },
         },
     )

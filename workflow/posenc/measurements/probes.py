@@ -17,11 +17,12 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Count, Draws, Folds, Samples, Section, Seed, Width
+from posenc.config.base import Confidence, Count, Draws, Folds, Samples, Section, Seed, Width
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
+from posenc.metrics.sampling import sampled
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
@@ -45,11 +46,13 @@ class Probes(Section):
     epochs: Count
     """Of the ReLU probe's training."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Probes, of=CELL, reads=(ACTIVATIONS,), catalogue=("B4",))
+MEASUREMENT = Measurement(
+    "probes", Probes, of=CELL, reads=(ACTIVATIONS,), catalogue=("B4",), uses=("scikit-learn",)
+)
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,7 @@ class Sample:
             If there are fewer documents than folds, or none with two tokens.
         """
         token_seed, pair_seed = np.random.SeedSequence(parameters.seed).spawn(2)
-        tokens = np.arange(len(document))  # [sampled]
-        if len(tokens) > parameters.tokens:
-            chosen = np.random.default_rng(token_seed)
-            tokens = np.sort(chosen.choice(tokens, parameters.tokens, replace=False))
+        tokens = sampled(np.arange(len(document)), parameters.tokens, token_seed)  # [sampled]
         try:
             first, second = token_pairs(document, parameters.pairs, pair_seed)
         except ValueError as error:
@@ -111,22 +111,8 @@ def measure(
     def read(state: int, tokens: NDArray[np.int64]) -> NDArray[np.floating]:
         return gather(condition, state, kept.shard[tokens], kept.row[tokens])
 
-    try:
-        found = probe(parameters, sample, condition.metadata["n_layers"] + 1, read)
-    except ValueError as error:
-        raise ArtifactError(
-            f"{condition.directory}: {error}; if float16 overflowed, set activations.dtype to "
-            f"float32"
-        ) from error
-    return {
-        "schema": MEASUREMENT.schema,
-        "measurement": "probes",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": condition.metadata["run"],
-        "status": "measured",
-        "reason": None,
-        **found,
-    }
+    with naming(f"{condition.directory}"):
+        return probe(parameters, sample, condition.metadata["n_layers"] + 1, read)
 
 
 def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> dict[str, Any]:
@@ -201,7 +187,7 @@ def estimates(
     """Mean errors with their intervals, and how far below the best constant they are.
 
     The same documents are resampled for all, so what makes a document hard cancels in a gain. The
-    probes are not fitted anew: an interval is of these probes.
+    probes are not fitted again: an interval is of these probes.
     """
     counts = np.bincount(document)  # [documents]
     sums = np.stack(
@@ -233,7 +219,7 @@ def named(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "relu_control": found.get("relu_control")}
 
 
-main = command("probes", MEASUREMENT, measure, uses=("scikit-learn",))
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

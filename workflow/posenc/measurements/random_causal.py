@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import (
     Count,
@@ -25,7 +23,7 @@ from posenc.config.base import (
     check_heads,
 )
 from posenc.measurements.declaration import STUDY, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.frame import of_study
 from posenc.metrics.causal_variance import (
     decay_exponent,
     position_variance,
@@ -64,34 +62,14 @@ class RandomCausal(Section):
         return self
 
 
-MEASUREMENT = Measurement(RandomCausal, of=STUDY, reads=(), catalogue=("B4",))
-
-
-class Job(Section):
-    """What the measurement depends on: no model and no data set."""
-
-    parameters: RandomCausal
-
-
-def main(
-    config: Annotated[Path, typer.Option(help="data/config/random_causal.json")],
-    output: Annotated[Path, typer.Option(help="the measurement")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Write OUTPUT."""
-
-    use_threads(threads)
-    job = read_section(config, Job)
-    seal(
-        output,
-        "random_causal",
-        MEASUREMENT,
-        {},
-        measure(job.parameters),
-        job.parameters,
-        {},
-        ["numpy", "torch", "transformers"],
-    )
+MEASUREMENT = Measurement(
+    "random_causal",
+    RandomCausal,
+    of=STUDY,
+    reads=(),
+    catalogue=("B4",),
+    uses=("torch", "transformers"),
+)
 
 
 def measure(parameters: RandomCausal) -> dict[str, Any]:
@@ -107,6 +85,8 @@ def measure(parameters: RandomCausal) -> dict[str, Any]:
             f"measurements.random_causal: d_model {parameters.d_model} is not a multiple of "
             f"n_heads {parameters.n_heads}: change one of them in params.yaml"
         )
+    # Sums by several threads would be in another order.
+    use_threads(1)
     # [models, n_layers, tokens] each
     found = {name: [] for name in VARIANTS}
     for seed in np.random.SeedSequence(parameters.seed).generate_state(parameters.models):
@@ -210,6 +190,8 @@ def outputs(network: Any, ids: Any, mask: Any) -> list[np.ndarray]:
             hook.remove()
     return found
 
+
+main = of_study(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from pydantic import Field
 
-from posenc.artifacts.command import read_section, run
-from posenc.config.base import Draws, Section, Seed
+from posenc.artifacts.command import run
+from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.normalisation import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
@@ -20,8 +19,6 @@ from posenc.metrics.readback import (
     noise_curve,
     principal_directions,
 )
-from posenc.models.files import model_digests
-from posenc.models.section import Reading
 from posenc.models.weights import Weights
 
 RANDOM_SUBSPACES = 5
@@ -38,44 +35,18 @@ class Readback(Section):
     entries."""
     variance: Annotated[float, Field(gt=0, lt=1)]
     """Principal angles are between the leading directions with this share of the variance."""
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Readback, of=MODEL, reads=(WEIGHTS,), catalogue=("B2",))
+MEASUREMENT = Measurement(
+    "readback", Readback, of=MODEL, reads=(WEIGHTS,), catalogue=("B2",), uses=("scipy",)
+)
 
 
-class Job(Section):
-    """What the measurement of one model depends on, beside its weights."""
-
-    parameters: Readback
-    reading: Reading
-
-
-def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/readback/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    output: Annotated[Path, typer.Option(help="its measurement, a JSON file")],
-) -> None:
-    """Write OUTPUT."""
-    job = read_section(config, Job)
-    digests = model_digests(weights)
-    model_weights = Weights(weights, job.reading.family)
-    seal(
-        output,
-        "readback",
-        MEASUREMENT,
-        {"model": model},
-        measure(job.parameters, model_weights),
-        job.parameters,
-        digests,
-        ["numpy", "scipy"],
-    )
-
-
-def measure(parameters: Readback, weights: Weights) -> dict[str, Any]:
+def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
     """Decode random pairs, tokens and positions uniform, before and after normalisation."""
+    parameters, weights = job.parameters, Weights(folder, job.reading.family)
     tokens, positions = weights.embeddings()  # [vocabulary, d_model], [positions, d_model]
     generator = np.random.default_rng(parameters.seed)
     token = generator.integers(len(tokens), size=parameters.tokens)  # [n]
@@ -114,6 +85,8 @@ def measure(parameters: Readback, weights: Weights) -> dict[str, Any]:
         },
     }
 
+
+main = of_weights(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

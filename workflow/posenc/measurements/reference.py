@@ -12,13 +12,13 @@ from pydantic import Field
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import read_json, sha256_file, verify
 from posenc.artifacts.tables import read_table
-from posenc.config.base import Name, Samples, Section, Seed
+from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.ngram import KneserNey, Unigram, uniform_nll
 from posenc.metrics.perplexity import bits_per_byte, corpus_perplexity, nll_per_token
 from posenc.models.files import CONFIG
-from posenc.models.section import Reading
 from posenc.tokens.tokenized import Tokens
 
 NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
@@ -29,48 +29,32 @@ class Reference(Section):
 
     orders: list[Annotated[int, Field(ge=2, le=3)]]
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
 
-MEASUREMENT = Measurement(Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",))
-
-
-class Job(Section):
-    """What the measurement of one model's reference levels depends on, beside the tokens."""
-
-    parameters: Reference
-    reading: Reading
-    datasets: list[Name]
+MEASUREMENT = Measurement(
+    "reference", Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",)
+)
 
 
 def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/reference/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
-    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    output: Output,
     corpus: Annotated[Path | None, typer.Option(help="what the model learned from")] = None,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
+    job = read_section(config, CellsJob[Reference])
     vocabulary = read_json(verify(weights / CONFIG))["vocab_size"]
     levels = learned(corpus, vocabulary, job.parameters.orders) if corpus else {}
-    for dataset in job.datasets:
-        text = Tokens(tokens / f"{dataset}.parquet")
-        seal(
-            output / f"{dataset}.json",
-            "reference",
-            MEASUREMENT,
-            {"model": model, "dataset": dataset},
-            measure(job, vocabulary, levels, text),
-            job.parameters,
-            {
-                "tokens": text.digest,
-                "corpus": sha256_file(corpus) if corpus else None,
-            },
-            ["numpy"],
-        )
+    learned_from = sha256_file(corpus) if corpus else None
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job, vocabulary, levels, text)
+        inputs = {"tokens": text.digest, "corpus": learned_from}
+        seal(path, MEASUREMENT, of, measured, job.parameters, inputs)
 
 
 def learned(corpus: Path, vocabulary: int, orders: list[int]) -> dict[str, Unigram | KneserNey]:
@@ -86,16 +70,13 @@ def learned(corpus: Path, vocabulary: int, orders: list[int]) -> dict[str, Unigr
     return made
 
 
-def measure(job: Job, vocabulary: int, levels: dict, text: Tokens) -> dict[str, Any]:
+def measure(
+    job: CellsJob[Reference], vocabulary: int, levels: dict, text: Tokens
+) -> dict[str, Any]:
     """Perplexity of each level, or why there is none."""
-    empty = {"documents": 0, "tokens": 0, "confidence": job.parameters.confidence}
     if not job.reading.is_decoder:
-        return {"status": "not run", "reason": "no language-model head", **empty, "levels": []}
-    bootstrap = {
-        "samples": job.parameters.bootstrap_samples,
-        "confidence": job.parameters.confidence,
-        "seed": job.parameters.seed,
-    }
+        return {**not_run("no language-model head", job.parameters), "levels": []}
+    options = bootstrap(job.parameters)
     scored = text.lengths - 1  # [documents]
     document = np.repeat(np.arange(len(scored)), scored)  # [scored tokens]
     utf8 = text.table["bytes"].to_numpy()  # [documents]
@@ -109,13 +90,12 @@ def measure(job: Job, vocabulary: int, levels: dict, text: Tokens) -> dict[str, 
         rows.append(
             {
                 "level": name,
-                "perplexity": corpus_perplexity(sums, scored, **bootstrap).as_json(),
-                "nll_per_token": nll_per_token(sums, scored, **bootstrap).as_json(),
-                "bits_per_byte": bits_per_byte(sums, utf8, **bootstrap).as_json(),
+                "perplexity": corpus_perplexity(sums, scored, **options).as_json(),
+                "nll_per_token": nll_per_token(sums, scored, **options).as_json(),
+                "bits_per_byte": bits_per_byte(sums, utf8, **options).as_json(),
             }
         )
     return {
-        "status": "measured",
         "reason": None if levels else "what the model learned from is not here: uniform only",
         "documents": len(scored),
         "tokens": int(scored.sum()),

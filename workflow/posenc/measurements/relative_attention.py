@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Length, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.geometry import pca_shares
-from posenc.metrics.heads import (
-    excess_over_uniform,
-    mean_offset,
-    peak_offset,
-    preference,
-)
-from posenc.metrics.lags import profile_by_offset, score_by_offset
+from posenc.metrics.head_offsets import HeadOffsets, head_offsets
+from posenc.metrics.heads import mean_offset, preference
 from posenc.metrics.relative_attention import (
     augmented,
-    cross_correlations,
-    head_factors,
     null_rotation_demonstration,
-    pair_spectra,
     position_input,
-    trace_by_offset,
 )
-from posenc.models.files import CONFIG, model_digests
-from posenc.models.section import Reading
+from posenc.models.files import CONFIG
 from posenc.models.weights import EMBEDDING_NORM, Weights
 
 PAIRS = 4
@@ -59,14 +47,9 @@ class RelativeAttention(Section):
     """Of the random rotations that the null space is turned by."""
 
 
-MEASUREMENT = Measurement(RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",))
-
-
-class Job(Section):
-    """What the measurement of one model depends on, beside its weights."""
-
-    parameters: RelativeAttention
-    reading: Reading
+MEASUREMENT = Measurement(
+    "relative_attention", RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",)
+)
 
 
 class HeadWeights(Weights):
@@ -118,28 +101,7 @@ class HeadWeights(Weights):
         )  # fmt: skip
 
 
-def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/relative_attention/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    output: Annotated[Path, typer.Option(help="the measurement")],
-) -> None:
-    """Measure all heads of a model and write OUTPUT."""
-    job = read_section(config, Job)
-    digests = model_digests(weights)
-    seal(
-        output,
-        "relative_attention",
-        MEASUREMENT,
-        {"model": model},
-        measure(job, weights),
-        job.parameters,
-        digests,
-        ["numpy"],
-    )
-
-
-def measure(job: Job, folder: Path) -> dict[str, Any]:
+def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
     """All heads, layer after layer, and the identities on these weights.
 
     Raises
@@ -160,14 +122,13 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
     shares = pca_shares(positions)  # [min(rows, d_model)]
     constant = tokens.mean(axis=0, dtype=np.float64) + weights.token_type()  # [d_model]
     heads, residuals, demonstration = [], [], {}
-    uniform: NDArray[np.float64] = np.empty(0)
     for layer in range(weights.n_layers):
         x = position_input(positions, constant, *weights.input_norm(layer), weights.eps)
         x = np.hstack([x, np.ones((rows, 1))])  # [rows, d_model + 1]
         query, key = weights.heads(layer)  # [n_heads, d_model + 1, d_head] each
-        found, residual, uniform = measure_layer(parameters, x, query, key, is_decoder)
-        heads += [{"layer": layer, "head": head, **one} for head, one in enumerate(found)]
-        residuals.append(residual)
+        found = head_offsets(x, query, key, parameters.offsets, causal=is_decoder)
+        heads += [{"layer": layer, **of_head(found, head)} for head in range(weights.n_heads)]
+        residuals.append(found.residuals)
         if layer == 0 and query.shape[1] > query.shape[2] + 1:
             demonstration = null_rotation_demonstration(query[0], key[0], x, parameters.seed)
     return {
@@ -181,7 +142,7 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
         "position_variance": {
             str(count): float(shares[:count].sum()) for count in COMPONENTS
         },
-        "uniform": rounded(uniform),
+        "uniform": rounded(found.uniform),
         "residuals": {
             name: max(one[name] for one in residuals) for name in residuals[0]
         },
@@ -190,68 +151,36 @@ def measure(job: Job, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure_layer(
-    parameters: RelativeAttention,
-    x: NDArray[np.float64],  # [rows, d_model + 1]
-    query: NDArray[np.float64],  # [n_heads, d_model + 1, d_head]
-    key: NDArray[np.float64],  # [n_heads, d_model + 1, d_head]
-    causal: bool,
-) -> tuple[list[dict[str, Any]], dict[str, float], NDArray[np.float64]]:
-    """Heads of one layer, the largest residuals of the identities, and the uniform profile."""
-    offsets, scale = parameters.offsets, math.sqrt(query.shape[-1])
-    factors = head_factors(query, key)
-    a, b = x @ factors.query, x @ factors.key  # [n_heads, rows, r] each
-    queries, keys = x @ query, x @ key  # [n_heads, rows, d_head] each
-    scores = queries @ np.swapaxes(keys, -1, -2)  # [n_heads, rows, rows]
-    singular = factors.singular  # [n_heads, r]
-    rebuilt = (a * singular[:, None]) @ np.swapaxes(b, -1, -2)  # [n_heads, rows, rows]
-    # Σ_j s_j xcorr_j(t), [n_heads, 2 offsets + 1].
-    traces = np.einsum("htr,hr->ht", cross_correlations(a, b, offsets), singular)
-    direct = np.stack(
-        [trace_by_offset(q, k, offsets) for q, k in zip(queries, keys, strict=True)]
-    )  # [n_heads, 2 offsets + 1]
-    size = np.abs(scores).max(axis=(1, 2))  # [n_heads]
-    residuals = {
-        "scores": float((np.abs(rebuilt - scores).max(axis=(1, 2)) / size).max()),
-        "trace": float((np.abs(traces - direct).max(axis=1) / (size * len(x))).max()),
-    }
-    by_offset = score_by_offset(scores / scale, offsets, causal)  # [n_heads, 2 offsets + 1]
-    mass, uniform = profile_by_offset(scores / scale, offsets, causal)
-    # [n_heads] each
-    lag, peak = peak_offset(by_offset), peak_offset(excess_over_uniform(mass, uniform))
-    pairs = pair_spectra(a, b)
-    contribution = singular * pairs.amplitude / scale  # [n_heads, r]
-    total = np.maximum(contribution.sum(axis=1), np.finfo(float).tiny)  # [n_heads]
-    found = []
-    for head in range(len(query)):
-        order = np.argsort(-contribution[head], kind="stable")[:PAIRS]
-        found.append(
+def of_head(found: HeadOffsets, head: int) -> dict[str, Any]:
+    """What is kept of one head."""
+    mass, peak, contribution = found.mass[head], found.mass_peak[head], found.contribution[head]
+    order = np.argsort(-contribution, kind="stable")[:PAIRS]
+    total = max(contribution.sum(), np.finfo(float).tiny)
+    return {
+        "head": head,
+        "singular_values": rounded(found.singular[head]),
+        "score": rounded(found.score[head]),
+        "predicted_lag": int(found.score_peak[head]),
+        "profile": {
+            "mass": rounded(mass),
+            "preference": rounded(preference(mass, found.uniform)),
+            "peak": int(peak),
+            "peak_mass": float(mass[peak + len(mass) // 2]),
+            "mean_offset": number(mean_offset(mass)),
+        },
+        "pairs": [
             {
-                "singular_values": rounded(singular[head]),
-                "score": rounded(by_offset[head]),
-                "predicted_lag": int(lag[head]),
-                "profile": {
-                    "mass": rounded(mass[head]),
-                    "preference": rounded(preference(mass[head], uniform)),
-                    "peak": int(peak[head]),
-                    "peak_mass": float(mass[head, peak[head] + offsets]),
-                    "mean_offset": number(mean_offset(mass[head])),
+                "pair": int(pair),
+                **{
+                    name: float(getattr(found.pairs, name)[head, pair])
+                    for name in ("frequency", "phase", "lag", "share", "coherence")
                 },
-                "pairs": [
-                    {
-                        "pair": int(pair),
-                        **{
-                            name: float(getattr(pairs, name)[head, pair])
-                            for name in ("frequency", "phase", "lag", "share", "coherence")
-                        },
-                        "contribution": float(contribution[head, pair]),
-                    }
-                    for pair in order
-                ],
-                "pairs_share": float(contribution[head, order].sum() / total[head]),
+                "contribution": float(contribution[pair]),
             }
-        )
-    return found, residuals, uniform
+            for pair in order
+        ],
+        "pairs_share": float(contribution[order].sum() / total),
+    }
 
 
 def number(value: float) -> float | None:
@@ -263,6 +192,8 @@ def rounded(values: NDArray[np.float64]) -> list[float | None]:
     """Numbers with six digits after the point, None where a key is masked."""
     return [number(value) for value in np.round(values, 6)]
 
+
+main = of_weights(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from posenc.artifacts.command import read_section, run
-from posenc.config.base import Draws, Length, Section, Seed, Width
+from posenc.artifacts.command import run
+from posenc.config.base import Confidence, Draws, Length, Section, Seed, Width
 from posenc.measurements.declaration import STUDY, Measurement
-from posenc.measurements.frame import seal
-from posenc.metrics.bootstrap import Estimate
-from posenc.metrics.patterns import softmax, uniform_pattern
-from posenc.metrics.scaling import (
-    dot_products,
-    mean_interval,
-    median_interval,
-    normal_vectors,
-    summary,
-)
+from posenc.measurements.frame import of_study
+from posenc.metrics.patterns import uniform_pattern
+from posenc.metrics.scaling import dot_products, normal_vectors, of_scores, summary
 
 
 class Scaling(Section):
@@ -34,7 +23,7 @@ class Scaling(Section):
     keys: Annotated[Length, Field(ge=2)]
     """Keys that a query attends to."""
     queries: Annotated[Draws, Field(ge=100)]
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
     @model_validator(mode="after")
@@ -44,31 +33,9 @@ class Scaling(Section):
         return self
 
 
-MEASUREMENT = Measurement(Scaling, of=STUDY, reads=(), catalogue=("D4",))
-
-
-class Job(Section):
-    """What the measurement depends on: no model and no data set."""
-
-    parameters: Scaling
-
-
-def main(
-    config: Annotated[Path, typer.Option(help="data/config/scaling.json")],
-    output: Annotated[Path, typer.Option(help="the measurement")],
-) -> None:
-    """Write OUTPUT."""
-    job = read_section(config, Job)
-    seal(
-        output,
-        "scaling",
-        MEASUREMENT,
-        {},
-        measure(job.parameters),
-        job.parameters,
-        {},
-        ["numpy", "scipy"],
-    )
+MEASUREMENT = Measurement(
+    "scaling", Scaling, of=STUDY, reads=(), catalogue=("D4",), uses=("scipy",)
+)
 
 
 def measure(parameters: Scaling) -> dict[str, Any]:
@@ -94,31 +61,12 @@ def of_dimension(parameters: Scaling, d_k: int) -> dict[str, Any]:
     scores = np.concatenate([dot_products(*block) for block in blocks])  # [queries, keys]
     return {
         "d_k": d_k,
-        "raw": of_scores(parameters, scores),
-        "scaled": of_scores(parameters, scores / np.sqrt(d_k)),
+        "raw": of_scores(scores, parameters.confidence),
+        "scaled": of_scores(scores / np.sqrt(d_k), parameters.confidence),
     }
 
 
-def of_scores(
-    parameters: Scaling,
-    scores: NDArray[np.float64],  # [queries, keys]
-) -> dict[str, Any]:
-    """Means and medians over queries, with intervals.
-
-    The variance is the mean square: the mean of a score is 0, whatever d_k.
-    """
-    pattern = softmax(scores.copy(), causal=False)  # [queries, keys]
-    found = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
-
-    def estimates(interval: Callable[..., Estimate], *names: str) -> dict[str, Any]:
-        return {name: interval(found[name], parameters.confidence).as_json() for name in names}
-
-    return {
-        **estimates(mean_interval, *found),
-        # Few queries, of which two keys score nearly alike, make most of a mean.
-        "median": estimates(median_interval, "largest", "frobenius", "spectral"),
-    }
-
+main = of_study(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -15,81 +15,66 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-)
-from posenc.config.base import Name, Section
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import seal
+from posenc.measurements.frame import Config, Output, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.measurements.probes import Probes, Sample, probe
 from posenc.models.devices import device_for, use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
-from posenc.models.section import Reading
+from posenc.tokens.packing import positions_of
 from posenc.tokens.tokenized import Tokens
 
 TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_loss")
-"""What is taken over from the summary of the training; losses in nats a token."""
+"""What is copied from the summary of the training; losses in nats per token."""
 
 
 MEASUREMENT = Measurement(
+    "scheme_probes",
     Probes,
     of=CELL,
     reads=(TOKENS, WEIGHTS, "training"),
     catalogue=("B4",),
+    uses=("scikit-learn", "torch", "transformers"),
     subjects="schemes",
     parameters_of="probes",
 )
 
 
-class Job(Section):
-    """What the measurement of one decoder depends on, beside its weights and tokens."""
+class SchemeJob(CellsJob[Probes]):
+    """What the measurement of one decoder depends on, besides its weights and tokens."""
 
-    parameters: Probes
-    reading: Reading
     scheme: str
-    datasets: list[Name]
     device: Literal["auto", "cpu", "cuda"]
 
 
 def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    config: Annotated[Path, typer.Option(help="data/config/scheme_probes/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
     training: Annotated[Path, typer.Option(help="summary of its training")],
-    output: Annotated[Path, typer.Option(help="folder of its measurements")],
+    output: Output,
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-
     use_threads(threads)
-    job = read_section(config, Job)
-    digests = model_digests(weights)
+    job = read_section(config, SchemeJob)
+    digests = {"training": sha256_file(training), **model_digests(weights)}
     learned = read_sealed(training)
+    # What a scheme knows of position stands beside how well it predicts.
+    of_training = {name: learned[name] for name in TRAINING}
     network = load(weights, job.reading.family, device_for(job.device))
-    for dataset in job.datasets:
-        text = Tokens(tokens / f"{dataset}.parquet")
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job.parameters, network, text)
         seal(
-            output / f"{dataset}.json",
-            "scheme_probes",
+            path,
             MEASUREMENT,
-            {"model": model, "dataset": dataset, "condition": "intact"},
-            {
-                "scheme": job.scheme,
-                # What a scheme knows of position stands beside how well it predicts.
-                "training": {name: learned[name] for name in TRAINING},
-                **measure(job.parameters, network, text),
-            },
+            {**of, "condition": "intact"},
+            {"scheme": job.scheme, "training": of_training, **measured},
             job.parameters,
-            {
-                "tokens": text.digest,
-                "training": sha256_file(training),
-                **digests,
-            },
-            ["numpy", "scikit-learn", "torch", "transformers"],
+            {"tokens": text.digest, **digests},
         )
 
 
@@ -99,7 +84,7 @@ def measure(parameters: Probes, network: Any, text: Tokens) -> dict[str, Any]:
         [np.asarray(flags, bool) for flags in text.table["special"].to_pylist()]
     )
     document = np.repeat(np.arange(len(text.ids)), text.lengths)[~special]  # [kept]
-    position = np.concatenate([np.arange(n) for n in text.lengths])[~special]  # [kept]
+    position = positions_of(text.lengths)[~special]  # [kept]
     sample = Sample.draw(parameters, document, position)
     wanted = np.unique(np.concatenate([sample.tokens, sample.first, sample.second]))  # [wanted]
     states = hidden_states(network, text, document[wanted], position[wanted])
@@ -110,7 +95,7 @@ def measure(parameters: Probes, network: Any, text: Tokens) -> dict[str, Any]:
     try:
         return probe(parameters, sample, len(states), read)
     except ValueError as error:
-        raise ArtifactError(f"{text.path}: {error}; train the model anew") from error
+        raise ArtifactError(f"{text.path}: {error}; train the model again") from error
 
 
 def hidden_states(

@@ -11,9 +11,9 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Count, Draws, Samples, Section, Seed
+from posenc.config.base import Confidence, Count, Draws, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, RUN, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.representation import (
     centred_cosines,
@@ -21,6 +21,7 @@ from posenc.metrics.representation import (
     retrieval_at_1,
     standardised_cosines,
 )
+from posenc.metrics.sampling import sampled
 from posenc.metrics.similarity import (
     gaussian_null_sd,
     histogram,
@@ -42,7 +43,7 @@ class Similarity(Section):
     histogram_bins: Annotated[Count, Field(ge=10)]
     """Bins of the histograms over [-1, 1]."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     sample_tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens for what compares tokens with each other: centred and standardised cosine,
     linear CKA, retrieval."""
@@ -50,7 +51,13 @@ class Similarity(Section):
 
 
 MEASUREMENT = Measurement(
-    Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=2, always=True
+    "similarity",
+    Similarity,
+    of=RUN,
+    reads=(ACTIVATIONS,),
+    catalogue=("A1", "A2"),
+    schema=2,
+    always=True,
 )
 
 
@@ -59,8 +66,8 @@ def measure(
 ) -> dict[str, Any]:
     """Compute the measurement, layer after layer; within a layer, shard after shard.
 
-    A layer of a shard is contiguous on disk, so every byte is read once, and one cosine a token
-    is all that is held.
+    A layer of a shard is contiguous on disk, so every byte is read once, and only one cosine per
+    token is held.
     """
     n_documents, n_states = len(intact.documents), intact.metadata["n_layers"] + 1
     d_model = intact.metadata["d_model"]
@@ -74,10 +81,8 @@ def measure(
     pair_seed, baseline_seed, document_seed, sample_seed = np.random.SeedSequence(
         parameters.seed
     ).spawn(4)
-    sample = np.arange(len(tokens.document))  # [sampled]
-    if len(sample) > parameters.sample_tokens:
-        chosen = np.random.default_rng(sample_seed)
-        sample = np.sort(chosen.choice(sample, parameters.sample_tokens, replace=False))
+    # [sampled]
+    sample = sampled(np.arange(len(tokens.document)), parameters.sample_tokens, sample_seed)
     compared: list[dict[str, Any]] = []
     i, j = random_pairs(tokens.document, parameters.baseline_pairs, pair_seed)  # [pairs] each
 
@@ -92,13 +97,9 @@ def measure(
             for shard, keep in enumerate(tokens.masks):
                 x = intact.hidden_states(shard)[state]  # [tokens of the shard, d_model]
                 y = condition.hidden_states(shard)[state]  # [tokens of the shard, d_model]
-                try:
+                place = f"{condition.directory}, {layer_name(state, n_states)}, shard {shard}"
+                with naming(place):
                     parts.append(token_cosines(x, y)[keep])
-                except ValueError as error:
-                    raise ArtifactError(
-                        f"{condition.directory}, {layer_name(state, n_states)}, shard {shard}: "
-                        f"{error}; if float16 overflowed, set activations.dtype to float32"
-                    ) from error
                 progress.update()
             cosines = np.concatenate(parts)  # [kept]
             sums[:, state] = np.bincount(tokens.document, cosines, minlength=n_documents)
@@ -128,12 +129,6 @@ def measure(
 
     counts = np.bincount(tokens.document, minlength=n_documents)  # [documents]
     return {
-        "schema": MEASUREMENT.schema,
-        "measurement": "similarity",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": condition.metadata["run"],
-        "status": "measured",
-        "reason": None,
         "documents": n_documents,
         "tokens": len(tokens.document),
         "confidence": parameters.confidence,
@@ -189,7 +184,7 @@ def layers(
     baseline_seed: np.random.SeedSequence,
     document_seed: np.random.SeedSequence,
 ) -> list[dict[str, Any]]:
-    """One entry a layer: cosine, baseline and rescaled cosine with their intervals.
+    """One entry per layer: cosine, baseline and rescaled cosine with their intervals.
 
     The cosine is bootstrapped over documents and the baseline over pairs; an interval of the
     rescaled cosine takes both in.
@@ -223,7 +218,7 @@ def layers(
     ]
 
 
-main = command("similarity", MEASUREMENT, measure)
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

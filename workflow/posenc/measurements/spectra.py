@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Documents, Length, Samples, Section, Seed
+from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
-from posenc.measurements.frame import command
+from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
 from posenc.metrics.spectra import (
@@ -50,7 +50,7 @@ class Spectra(Section):
     bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
     """Limits between the bands, in cycles a token, rising."""
     bootstrap_samples: Samples
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     seed: Seed
 
     @model_validator(mode="after")
@@ -60,7 +60,9 @@ class Spectra(Section):
         return self
 
 
-MEASUREMENT = Measurement(Spectra, of=CELL, reads=(ACTIVATIONS,), catalogue=("C1", "C2"))
+MEASUREMENT = Measurement(
+    "spectra", Spectra, of=CELL, reads=(ACTIVATIONS,), catalogue=("C1", "C2"), uses=("scipy",)
+)
 
 
 @dataclass(frozen=True)
@@ -169,12 +171,6 @@ def measure(
     parameters: Spectra, intact: ActivationStore, condition: ActivationStore
 ) -> dict[str, Any]:
     """Compute the measurement of one store, document after document."""
-    header = {
-        "schema": MEASUREMENT.schema,
-        "measurement": "spectra",
-        "catalogue": list(MEASUREMENT.catalogue),
-        "run": condition.metadata["run"],
-    }
     window = parameters.window
     taken = pieces(parameters, condition)
     shared = {
@@ -190,7 +186,7 @@ def measure(
             f"fewer than 2 documents have {window} tokens of text; the longest document "
             f"has {longest}"
         )
-        return {**header, "status": "not run", "reason": reason, **shared}
+        return {"status": "not run", "reason": reason, **shared}
     try:
         masks = band_masks(window, parameters.bands)  # [bands, frequencies]
     except ValueError as error:
@@ -199,23 +195,15 @@ def measure(
     reason = why_no_pattern(condition)
     bands = None if reason else Bands(window, masks, condition.metadata["is_decoder"])
     for piece, signals, pair in read(condition, taken, window):
-        try:
+        with naming(f"{condition.directory}, shard {piece.shard}"):
             for name in QUANTITIES:
                 powers[name].add(signals[name])
             if bands:
                 bands.add(*pair)
-        except ValueError as error:
-            raise ArtifactError(
-                f"{condition.directory}, shard {piece.shard}: {error}; if float16 overflowed, set "
-                f"activations.dtype to float32"
-            ) from error
     passed = {"status": "not run", "reason": reason}
     if bands:
         passed = {"status": "measured", "reason": None, **bands.results(parameters)}
     return {
-        **header,
-        "status": "measured",
-        "reason": None,
         **shared,
         "first_tokens": sorted({one.text.start - one.start for one in taken}),
         "frequencies": frequencies(window).tolist(),
@@ -329,7 +317,7 @@ def rounded(values: ArrayLike) -> Any:
     return float(f"{float(values):.6g}")
 
 
-main = command("spectra", MEASUREMENT, measure, uses=("scipy",))
+main = command(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

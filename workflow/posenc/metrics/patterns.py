@@ -67,6 +67,33 @@ def attention_pattern(queries: ArrayLike, keys: ArrayLike, *, causal: bool) -> N
     return softmax(scores, causal=causal)
 
 
+def query_pattern(query: ArrayLike, keys: ArrayLike) -> NDArray[np.float64]:
+    """Attention pattern of one query over the keys that it sees: softmax(K q / √d_head).
+
+    Parameters
+    ----------
+    query
+        [d_head], before scaling.
+    keys
+        [keys, d_head], before scaling.
+
+    Returns
+    -------
+    float64 [keys]: sums to 1.
+
+    Raises
+    ------
+    ValueError
+        If a score is not finite.
+    """
+    query, keys = np.asarray(query, np.float64), np.asarray(keys, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = keys @ query / np.sqrt(len(query))  # [keys]
+    if not np.isfinite(scores).all():
+        raise ValueError("an attention score is not finite")
+    return softmax(scores, causal=False)
+
+
 def uniform_pattern(tokens: int, *, causal: bool) -> NDArray[np.float64]:
     """Attention that is the same for all keys that a query sees, [tokens, tokens]."""
     return softmax(np.zeros((tokens, tokens)), causal=causal)

@@ -7,12 +7,14 @@ https://arxiv.org/abs/1706.03762.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.bootstrap import Estimate
+from posenc.metrics.patterns import softmax
 
 Floats = NDArray[np.float64]
 
@@ -224,6 +226,36 @@ def median_interval(values: ArrayLike, confidence: float) -> Estimate:
         raise ValueError(f"{len(values)} values are too few for a confidence of {confidence}")
     middle = float(np.median(values))
     return Estimate(middle, float(values[below]), float(values[len(values) - 1 - below]))
+
+
+def of_scores(scores: ArrayLike, confidence: float) -> dict[str, Any]:
+    """Means and medians over queries of what :func:`summary` tells, with intervals.
+
+    Parameters
+    ----------
+    scores
+        [queries, keys]. Their mean is 0 by construction, so that the variance is the mean square.
+    confidence
+        Of the intervals, in (0, 1).
+
+    Returns
+    -------
+    dict
+        Mean ``variance``, ``largest``, ``entropy``, ``frobenius`` and ``spectral``, and under
+        ``median`` the medians of all but the variance and the entropy: a few queries, of which two
+        keys score nearly alike, make most of a mean.
+    """
+    scores = np.asarray(scores, np.float64)  # [queries, keys]
+    pattern = softmax(scores.copy(), causal=False)  # [queries, keys]
+    found = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
+
+    def estimates(interval: Callable[..., Estimate], *names: str) -> dict[str, Any]:
+        return {name: interval(found[name], confidence).as_json() for name in names}
+
+    return {
+        **estimates(mean_interval, *found),
+        "median": estimates(median_interval, "largest", "frobenius", "spectral"),
+    }
 
 
 def _checked(pattern: ArrayLike) -> Floats:

@@ -63,6 +63,6 @@ def packs_of(lengths: NDArray[np.int64], documents: Iterable[int], budget: int) 
         yield Pack(some, [int(lengths[d]) for d in some])
 
 
-def positions_of(lengths: Sequence[int]) -> NDArray[np.int64]:
+def positions_of(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Position of each token in its own document, int64 [tokens]."""
     return np.concatenate([np.arange(length) for length in lengths])

@@ -16,7 +16,13 @@ from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.measurements import conditions, norms, reference
 from posenc.measurements.conditions import Conditions
-from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
+from posenc.metrics.recovery import (
+    PairedMeans,
+    by_bucket,
+    paired_losses,
+    recovered,
+    recovered_perplexity,
+)
 from posenc.steps.evaluate import OUTCOMES
 from posenc.tokens.tokenize import TABLE
 
@@ -206,6 +212,32 @@ def test_paired_means_pair():
     assert difference.low == pytest.approx(0.25) == difference.high
     single = means.of(lambda a: a, 0)
     assert single.high - single.low > 0.5
+
+
+def test_a_condition_is_compared_with_those_that_are_there():
+    rng = np.random.default_rng(1)
+    sums, tokens = rng.gamma(20, 1, (30, 3)) + np.array([0, 0, 40]), np.full(30, 10)
+    means = PairedMeans(sums, tokens, samples=200, confidence=0.9, seed=0)
+    whole = paired_losses(means, 1, 0, 2)
+    alone = paired_losses(means, 1, None, 2)
+    assert alone["delta_nll"] is alone["recovered"] is alone["recovered_perplexity"] is None
+    assert alone["delta_nll_without"] == whole["delta_nll_without"]
+    own, intact, without = (float(sums[:, k].sum() / tokens.sum()) for k in (1, 0, 2))
+    assert whole["nll_per_token"]["value"] == pytest.approx(own)
+    assert whole["perplexity"]["value"] == pytest.approx(np.exp(own))
+    assert whole["delta_nll"]["value"] == pytest.approx(own - intact)
+    assert whole["recovered"]["value"] == pytest.approx((without - own) / (without - intact))
+
+
+@pytest.mark.parametrize("bucket", [1, 4, 5, 99])
+def test_buckets_are_slices(bucket):
+    losses = np.random.default_rng(2).gamma(2, 1, (6, 12))
+    found = by_bucket(losses, bucket, samples=100, confidence=0.9, seed=0)
+    assert [begin for begin, _, _ in found] == list(range(0, 12, bucket))
+    for begin, end, estimate in found:
+        assert end == min(begin + bucket, 12)
+        assert estimate.value == pytest.approx(losses[:, begin:end].mean())
+        assert estimate.low <= estimate.value <= estimate.high
 
 
 def test_shares_recovered_by_hand():

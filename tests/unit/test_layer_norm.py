@@ -27,6 +27,7 @@ from posenc.measurements.layer_norm import LayerNorm
 from posenc.metrics.normalisation import (
     amplitudes,
     jackknife,
+    of_normalisation,
     parts,
     scale_spread,
     scaled_spectrum,
@@ -44,6 +45,27 @@ from .test_figures import check_texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 PARAMETERS = LayerNorm(tokens=400, confidence=0.9, seed=2)
+
+
+def test_a_normalisation_is_measured_without_position_0():
+    rng = np.random.default_rng(3)
+    lengths = [4, 6, 6, 9]
+    document = np.repeat(np.arange(4), lengths)
+    position = np.concatenate([np.arange(n) for n in lengths])
+    table, gain, bias = rng.normal(size=(9, 5)), rng.normal(size=5), rng.normal(size=5)
+    x = rng.normal(size=(25, 5)) + table[position]
+    options = {"gain": gain, "bias": bias, "eps": 1e-5, "confidence": 0.9}
+    found = of_normalisation(x, table, position, document, **options)
+    scale = 1 / np.sqrt(x.var(axis=1) + 1e-5)  # [tokens]
+    assert found["scale_at_first"] == pytest.approx(scale[position == 0].mean())
+    assert found["scale"]["mean"]["value"] == pytest.approx(scale[position > 0].mean())
+    # Half of the documents have 5 tokens after the first; one has only 3.
+    assert (found["window"], found["windows"]) == (5, 3)
+    moved = x.copy()
+    moved[position == 0] *= 7
+    again = of_normalisation(moved, table, position, document, **options)
+    assert again["shares"] == found["shares"] and again["spectrum"] == found["spectrum"]
+    assert sum(share["value"] for share in found["shares"].values()) == pytest.approx(1)
 
 
 def text(documents, length):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -172,6 +174,18 @@ def test_median_frequency_of_white_noise_is_in_the_middle():
 
 
 @QUICK
+@given(**SIZES, bands=st.integers(1, 12))
+def test_amplitudes_by_band_are_relative_to_the_columns_largest(rows, d_model, seed, bands):
+    table = drawn(rows, d_model, seed)
+    edges, found = geometry.spectrum(table).by_band(bands)
+    power = np.square(np.abs(np.fft.rfft(table, axis=0)))  # [frequencies, d_model]
+    power[1 : (rows + 1) // 2] *= 2  # all but 0 and the highest of an even length
+    parts = itertools.pairwise(edges)
+    expected = np.sqrt([power[low:high].mean(axis=0) for low, high in parts])
+    np.testing.assert_allclose(found, expected / expected.max(axis=0), atol=1e-9)
+
+
+@QUICK
 @given(frequencies=st.integers(2, 600), bands=st.integers(1, 80))
 def test_bands_cover_each_frequency_but_0_once(frequencies, bands):
     edges = geometry.logarithmic_edges(frequencies, bands)
@@ -304,6 +318,27 @@ def test_a_random_table_has_the_shape_and_the_deviation():
     assert found.shape == table.shape
     assert found.std() == pytest.approx(table.std(), rel=0.02)
     assert stats.kstest(found.ravel() / table.std(), "norm").pvalue > 0.01
+
+
+def test_errors_of_repeats_are_of_a_table_and_of_a_random_one():
+    options = {"pairs": 100, "folds": 3, "repeats": 2, "seed": 5}
+    table = sinusoid.sinusoidal(40, 12)
+    one, ten = (regression.repeated_errors(k * table, **options) for k in (1, 10))
+    assert {len(values) for kinds in one.values() for values in kinds.values()} == {2}
+    # What is divided by its standard deviation does not know its scale.
+    for name in ("table", "control"):
+        unit = "relative_unit_deviation"
+        np.testing.assert_allclose(one[name][unit], ten[name][unit], atol=1e-9)
+    assert max(one["table"]["relative"]) < min(one["control"]["relative"])
+
+
+def test_what_should_hold_of_sinusoids_holds_of_them_alone():
+    found = sinusoid.identities(sinusoid.sinusoidal(40, 12))
+    names = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
+    assert max(found[name] for name in names) < 1e-11
+    assert found["shifts"] == [1, 2, 4, 8, 16, 32]
+    other = sinusoid.identities(generator().normal(size=(40, 12)))
+    assert min(other[name] for name in names) > 0.1
 
 
 def test_mean_and_sd():

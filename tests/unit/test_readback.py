@@ -22,7 +22,7 @@ from posenc.figures import readback as figure
 from posenc.measurements import readback as step
 from posenc.measurements.readback import Readback
 from posenc.metrics import readback as module
-from posenc.metrics.normalisation import NormalisedSums
+from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
     compare_angles,

@@ -24,7 +24,7 @@ from posenc.config.base import Confidence, Documents, Draws, Name, Samples, Sect
 from posenc.measurements.declaration import CELL, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
 from posenc.metrics.perplexity import share_worse_than_uniform
-from posenc.metrics.recovery import PairedMeans, recovered, recovered_perplexity
+from posenc.metrics.recovery import PairedMeans, by_bucket, paired_losses
 from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
@@ -198,7 +198,9 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         utf8 = found.losses(names[0]).utf8_bytes  # [documents]
         bits = PairedMeans(sums / np.log(2), utf8, **options)
         for column, entry in enumerate(entries):
-            entry.update(losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT})))
+            entry.update(
+                paired_losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT}))
+            )
             entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
             entry["worse_than_uniform"] = share_worse_than_uniform(
                 found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
@@ -213,32 +215,6 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
     """Where the conditions stand that others are compared with; None for one that is not there."""
     return [units.index(base[name]) if base[name] in units else None for name in (INTACT, WITHOUT)]
-
-
-def losses(
-    means: PairedMeans, column: int, intact: int | None, without: int | None
-) -> dict[str, Any]:
-    """A condition's nll and what follows from it, paired with two others by document.
-
-    What needs a condition that is not there is null.
-    """
-    entry: dict[str, Any] = {
-        "nll_per_token": means.of(lambda own: own, column).as_json(),
-        "perplexity": means.of(np.exp, column).as_json(),
-    }
-    for name, other in (("delta_nll", intact), ("delta_nll_without", without)):
-        entry[name] = None
-        if other is not None:
-            entry[name] = means.of(np.subtract, column, other).as_json()
-    if intact is None or without is None:
-        return {**entry, "recovered": None, "recovered_perplexity": None}
-    shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
-    # A share of a loss that is not there means nothing.
-    is_lost = means.of(np.subtract, without, intact).low > 0
-    for name, share in shares.items():
-        made = means.of(share, column, without, intact).as_json() if is_lost else None
-        entry[name] = made
-    return entry
 
 
 def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> dict[str, Any]:
@@ -269,14 +245,13 @@ def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> 
             row["last_cosine"] = last.of(lambda own: own, 0).as_json()
             if means is not None:
                 column = order.index(unit)
-                row.update(losses(means, column, *places(order, base)))
+                row.update(paired_losses(means, column, *places(order, base)))
             rows.append(row)
     return {"key": sweep.key, "rows": rows}
 
 
 def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
     """Loss by position in documents that are longer than the model was trained for."""
-    parameters = job.parameters
     units = [name for name in job.extrapolation.conditions if name in found.units]
     documents = len(found.units[units[0]]) if units else 0
     if not found.metadata["is_decoder"] or documents < 2:
@@ -284,38 +259,27 @@ def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
         if found.metadata["is_decoder"]:
             reason = f"{documents} documents of {job.extrapolation.tokens} tokens"
         return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
-    bucket = job.extrapolation.bucket
-    losses_by_unit = {
-        unit: np.stack([np.asarray(row, np.float64) for row in
-                        found.units[unit]["nll"].to_pylist()])
-        for unit in units
-    }  # fmt: skip  # [documents, tokens - 1] each
-    length = losses_by_unit[units[0]].shape[1]
-    edges = np.arange(0, length, bucket)  # [buckets]
-    rows = []
-    for unit, losses_here in losses_by_unit.items():
-        sums = np.add.reduceat(losses_here, edges, axis=1)  # [documents, buckets]
-        widths = np.diff([*edges, length])  # [buckets]
-        means = PairedMeans(sums / widths, np.ones(documents), **bootstrap(parameters))
-        rows.append(
-            {
-                "condition": unit,
-                "precision": found.metadata["precision"][unit],
-                "buckets": [
-                    {
-                        "from": int(edges[k]) + 1,
-                        "to": int(edges[k] + widths[k]) + 1,
-                        "nll_per_token": means.of(lambda own: own, k).as_json(),
-                    }
-                    for k in range(len(edges))
-                ],
-            }
-        )
+    losses = {
+        unit: np.array(found.units[unit]["nll"].to_pylist(), np.float64) for unit in units
+    }  # [documents, tokens - 1] each
+    rows = [
+        {
+            "condition": unit,
+            "precision": found.metadata["precision"][unit],
+            "buckets": [
+                {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
+                for begin, end, estimate in by_bucket(
+                    own, job.extrapolation.bucket, **bootstrap(job.parameters)
+                )
+            ],
+        }
+        for unit, own in losses.items()
+    ]
     return {
         "status": "measured",
         "reason": None,
         "documents": documents,
-        "tokens": documents * length,
+        "tokens": documents * losses[units[0]].shape[1],
         "trained_tokens": found.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
         "conditions": rows,
     }

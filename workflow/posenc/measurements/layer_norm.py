@@ -16,14 +16,8 @@ from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, Stores, digest_of, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
-from posenc.metrics.normalisation import (
-    parts,
-    scale_spread,
-    scaled_spectrum,
-    share_between_positions,
-    split,
-    variance_shares,
-)
+from posenc.metrics.normalisation import of_normalisation, parts, share_between_positions
+from posenc.metrics.sampling import shuffled_within
 from posenc.models.files import model_digests
 from posenc.models.weights import EMBEDDING_NORM, Weights
 from posenc.store.activations import ActivationStore, shard_name
@@ -106,27 +100,31 @@ def measure(
             f"{text.path} has documents of more than the {len(places)} positions of {folder}; "
             f"lower max_tokens in params.yaml"
         )
-    options = {
-        "sample": sample,
-        "places": places,
-        "eps": weights.eps,
-        "confidence": parameters.confidence,
-    }
+
+    def measured(
+        name: str, layer: int | None, x: NDArray[np.float64], gain: NDArray, bias: NDArray
+    ) -> dict[str, Any]:
+        found = of_normalisation(
+            x, places, sample.position, sample.document,
+            gain=gain, bias=bias, eps=weights.eps, confidence=parameters.confidence,
+        )  # fmt: skip
+        return {"name": name, "layer": layer, **found}
+
     x = words[sample.ids].astype(np.float64) + weights.token_type() + places[sample.position]
     embedding = x  # [tokens, d_model]
     if job.reading.is_decoder:
         norms = [
-            measure_norm(
+            measured(
                 f"block {layer}, before attention", layer,
                 gather(store, layer, sample.shard, sample.row).astype(np.float64),
-                *weights.norm(f"h.{layer}.ln_1"), **options,
+                *weights.norm(f"h.{layer}.ln_1"),
             )
             for layer in range(store.metadata["n_layers"])
         ]  # fmt: skip
         reason = "inputs of the second normalisation of a block, and of the last, are not cached"
     else:
         norm = weights.norm(EMBEDDING_NORM)
-        norms = [measure_norm("embedding", None, x, *norm, **options)]
+        norms = [measured("embedding", None, x, *norm)]
         embedding = parts(x, *norm, weights.eps).output  # [tokens, d_model]
         reason = "inputs of the normalisations after the embedding's are not cached"
     stored = gather(store, 0, sample.shard, sample.row)
@@ -176,50 +174,14 @@ def draw(text: Tokens, store: ActivationStore, tokens: int, seed: int) -> Sample
     )
 
 
-def measure_norm(
-    name: str,
-    layer: int | None,
-    x: NDArray[np.float64],  # [tokens, d_model]
-    gain: NDArray[np.float32],  # [d_model]
-    bias: NDArray[np.float32],  # [d_model]
-    *,
-    sample: Sample,
-    places: NDArray[np.float32],  # [positions, d_model]
-    eps: float,
-    confidence: float,
-) -> dict[str, Any]:
-    """One normalisation. Position 0 is kept apart: its token is the same in every document."""
-    added = places[sample.position].astype(np.float64)  # [tokens, d_model]
-    rest, position, scale = split(x - added, added, gain, bias, eps)
-    later = sample.position > 0  # [tokens]
-    document = sample.document[later]
-    # A window that half of the documents fill at least, without position 0.
-    sizes = np.bincount(sample.document)
-    window = int(np.quantile(sizes[sizes > 1], 0.5, method="lower")) - 1
-    full = (sizes[sample.document] > window) & later & (sample.position <= window)
-    return {
-        "name": name,
-        "layer": layer,
-        "scale": scale_spread(scale[later], sample.position[later], document, confidence),
-        "scale_at_first": float(scale[~later].mean()),
-        "shares": variance_shares(rest[later], position[later], document, confidence),
-        "window": window,
-        "windows": int(full.sum()) // window,
-        "spectrum": scaled_spectrum(
-            scale[full].reshape(-1, window), places[1 : window + 1], gain, confidence
-        ),
-    }
-
-
 def state_shares(
     store: ActivationStore, sample: Sample, state: int, parameters: LayerNorm
 ) -> dict[str, Any]:
     """Share of a layer's variance between positions, and of shuffled ones as a control."""
     later = sample.kept(sample.position > 0)
     states = gather(store, state, later.shard, later.row)  # [tokens, d_model]
-    rng = np.random.default_rng([parameters.seed, 1])
     # Within documents, so that what documents differ in stays as it is.
-    shuffled = later.position[np.lexsort((rng.random(len(later.position)), later.document))]
+    shuffled = shuffled_within(later.position, later.document, [parameters.seed, 1])
     found = {
         name: share_between_positions(
             states, position, later.document, parameters.confidence

@@ -107,7 +107,7 @@ def main(
             },
             "regression": regressions(used, job.parameters),
             **measure_geometry(used, job.parameters),
-            "identities": identities(used) if is_sinusoid else None,
+            "identities": sinusoid.identities(used) if is_sinusoid else None,
             "maps": maps(used),
             "provenance": {
                 **provenance(MEASUREMENT, job.parameters, inputs),
@@ -229,32 +229,21 @@ def checked(table: np.ndarray, name: str) -> np.ndarray:
 
 def regressions(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
     """Errors of both regressions, and those of random tables of the same shape and deviation."""
-    pairs, folds = parameters.pairs, parameters.folds
-    found: dict[str, dict[str, list[float]]] = {"table": {}, "control": {}}
-    sequence = np.random.SeedSequence([parameters.seed, 0])
-    for repeat in sequence.spawn(parameters.repeats):
-        drawn, *seeds = repeat.spawn(4)
-        control = regression.random_like(table, np.random.default_rng(drawn))  # [rows, d_model]
-        for name, subject in (("table", table), ("control", control)):
-            # The same folds and pairs for both.
-            absolute, relative, scaled = (np.random.default_rng(seed) for seed in seeds)
-            unit = subject / subject.std()  # [rows, d_model]
-            errors = {
-                "absolute": regression.absolute_error(subject, folds, absolute),
-                "relative": 100 * regression.relative_error(subject, pairs, folds, relative),
-                "relative_unit_deviation": 100
-                * regression.relative_error(unit, pairs, folds, scaled),
-            }
-            for kind, error in errors.items():
-                found[name].setdefault(kind, []).append(error)
+    errors = regression.repeated_errors(
+        table,
+        pairs=parameters.pairs,
+        folds=parameters.folds,
+        repeats=parameters.repeats,
+        seed=parameters.seed,
+    )
     results = {
         name: {kind: mean_and_sd(values) for kind, values in kinds.items()}
-        for name, kinds in found.items()
+        for name, kinds in errors.items()
     }
     return {
         "units": {"absolute": "positions", "relative": "%", "relative_unit_deviation": "%"},
         "repeats": parameters.repeats,
-        "pairs": regression.pairs_of(len(table), pairs),
+        "pairs": regression.pairs_of(len(table), parameters.pairs),
         **results.pop("table"),
         **results,
     }
@@ -298,36 +287,12 @@ def _toeplitz_share(products: np.ndarray) -> float | None:
         return None
 
 
-def identities(table: np.ndarray) -> dict[str, Any]:
-    """How far sinusoids are from what they should be: errors of rounding."""
-    rows, d_model = table.shape
-    shifts = [2**power for power in range(rows.bit_length()) if 2**power < rows]
-    shift = max(
-        np.abs(table[:-k] @ sinusoid.shift_matrix(k, d_model).T - table[k:]).max() for k in shifts
-    )
-    lengths = sinusoid.wavelengths(d_model)  # [d_model / 2]
-    return {
-        "shifts": shifts,
-        "shift_residual": float(shift),
-        "squared_norm_residual": float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
-        "gram_toeplitz_residual": geometry.toeplitz_residual(geometry.gram(table)),
-        "wavelengths": {
-            "unit": "tokens", "shortest": float(lengths[0]), "longest": float(lengths[-1]),
-        },
-    }  # fmt: skip
-
-
 def maps(table: np.ndarray) -> dict[str, Any]:
     """What the figures show: every so many rows and columns of the table, cosines and spectra."""
     rows, d_model = table.shape
     row_stride, column_stride = -(-rows // CELLS), -(-d_model // CELLS)
     found = geometry.spectrum(table)
-    edges = geometry.logarithmic_edges(len(found.frequencies), BANDS)  # [bands + 1]
-    power = np.add.reduceat(found.power, edges[:-1], axis=0)  # [bands, d_model]
-    amplitude = np.sqrt(power / np.diff(edges)[:, None])  # [bands, d_model]
-    # A column that is constant has no largest amplitude to be measured by.
-    largest = amplitude.max(axis=0)  # [d_model]
-    relative = amplitude / np.where(largest > 0, largest, 1)  # [bands, d_model]
+    edges, amplitude = found.by_band(BANDS)  # [bands + 1], [bands, d_model]
     order = np.argsort(found.peaks, kind="stable")  # [d_model]
     width = 1 / rows
     return {
@@ -341,7 +306,7 @@ def maps(table: np.ndarray) -> dict[str, Any]:
         "spectra": {
             # The edges lie between frequencies, which are 1 / rows apart.
             "edges": ((edges - 0.5) * width).tolist(),
-            "amplitude": _rounded(relative[:, order[::column_stride]], 4),
+            "amplitude": _rounded(amplitude[:, order[::column_stride]], 4),
             "of": "root mean square in the band, by the column's largest; columns by frequency",
         },
     }

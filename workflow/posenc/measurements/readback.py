@@ -12,7 +12,7 @@ from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_models import Job, of_weights
-from posenc.metrics.normalisation import NormalisedSums
+from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
     compare_angles,

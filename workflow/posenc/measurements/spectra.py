@@ -26,15 +26,8 @@ from posenc.config.base import Confidence, Documents, Length, Samples, Section, 
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import ratio_bootstrap
-from posenc.metrics.patterns import attention_pattern, uniform_pattern
-from posenc.metrics.spectra import (
-    band_masks,
-    band_pass,
-    frequencies,
-    locked_share,
-    pattern_distance,
-    power_spectrum,
-)
+from posenc.metrics.signals import BandPatterns, Powers
+from posenc.metrics.spectra import band_masks, frequencies
 from posenc.store.activations import ActivationStore
 
 QUANTITIES = ("hidden_states", "queries", "keys")
@@ -48,7 +41,7 @@ class Spectra(Section):
     window: Annotated[Length, Field(ge=8)]
     """Tokens of a window; what is left over at the end of a document is not taken in."""
     bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
-    """Limits between the bands, in cycles a token, rising."""
+    """Limits between the bands, in cycles per token, rising."""
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
@@ -72,99 +65,6 @@ class Piece:
     shard: int
     start: int
     text: slice
-
-
-class Powers:
-    """Running sums of one quantity: power by frequency, and what first windows have in common.
-
-    Attributes
-    ----------
-    power
-        float64 [layers, heads, frequencies]: sum over windows of the mean power of columns.
-    windows
-        How many windows there were.
-    by_band
-        [documents] of float64 [layers, bands + 1]: sums over a document's windows of the power at
-        frequency 0, and of each band without it.
-    """
-
-    def __init__(self, window: int, masks: NDArray[np.bool_]) -> None:
-        varying = masks.copy()  # [bands, frequencies]
-        varying[:, 0] = False
-        constant = np.arange(masks.shape[1]) == 0  # [frequencies]
-        self._bands = np.vstack([constant, varying]).T.astype(np.float64)  # [frequencies, bands+1]
-        self._window = window
-        self._first = 0.0  # [layers, heads, window, columns]
-        self._first_power = 0.0  # [layers, heads, frequencies]
-        self.power: Any = 0.0
-        self.windows = 0
-        self.by_band: list[NDArray[np.float64]] = []
-
-    def add(self, signals: NDArray[np.float32]) -> None:
-        """Take in the windows of a document, [layers, heads, windows * window, columns]."""
-        layers, heads, tokens, columns = signals.shape
-        shape = (layers, heads, tokens // self._window, self._window, columns)
-        windows = signals.reshape(shape)
-        # [layers, heads, windows, frequencies]
-        power = power_spectrum(windows).mean(axis=-1).astype(np.float64)
-        summed = power.sum(axis=2)  # [layers, heads, frequencies]
-        self.power = self.power + summed
-        self.windows += shape[2]
-        self._first = self._first + windows[:, :, 0]
-        self._first_power = self._first_power + power[:, :, 0]
-        self.by_band.append(summed.mean(axis=1) @ self._bands)
-
-    def locked(self) -> NDArray[np.float64]:
-        """Share of the first windows' power that is locked to position, [layers, frequencies]."""
-        n = len(self.by_band)
-        of_mean = power_spectrum(self._first / n).mean(axis=(1, 3))  # [layers, frequencies]
-        return locked_share(self._first_power.mean(axis=1) / n, of_mean, n)
-
-
-class Bands:
-    """Distances of attention patterns of filtered queries and keys, document after document."""
-
-    def __init__(self, window: int, masks: NDArray[np.bool_], causal: bool) -> None:
-        self._bands, self._causal = len(masks), causal
-        everything = np.ones((1, masks.shape[1]), bool)
-        self._masks = np.vstack([masks, ~masks, everything])  # [filters, frequencies]
-        uniform = uniform_pattern(window, causal=causal)
-        self._uniform = uniform.astype(np.float32)  # [window, window]
-        self.distances: list[NDArray[np.float64]] = []  # [filters + 1, layers, heads] a document
-
-    def add(self, queries: NDArray[np.float32], keys: NDArray[np.float32]) -> None:
-        """Take in a document, [layers, heads, window, d_head] each."""
-        found = np.empty((len(self._masks) + 1, *queries.shape[:2]))  # [filters + 1, layers, heads]
-        # A layer at a time: its patterns stay in the processor's cache.
-        for layer, (q, k) in enumerate(zip(queries, keys, strict=True)):  # [heads, window, d_head]
-            whole = attention_pattern(q, k, causal=self._causal)  # [heads, window, window]
-            pairs = zip(band_pass(q, self._masks), band_pass(k, self._masks), strict=True)
-            for number, pair in enumerate(pairs):
-                pattern = attention_pattern(*pair, causal=self._causal)  # [heads, window, window]
-                found[number, layer] = pattern_distance(pattern, whole)
-            found[-1, layer] = pattern_distance(whole, self._uniform)
-        self.distances.append(found)
-
-    def results(self, parameters: Spectra) -> dict[str, Any]:
-        """Means over documents, by layer with intervals, by head without."""
-        distances = np.stack(self.distances)  # [documents, filters + 1, layers, heads]
-        parts = {
-            "kept": distances[:, : self._bands],
-            "left_out": distances[:, self._bands : -2],
-            "uniform": distances[:, -1],
-        }
-        of_layers, of_heads = {}, {}
-        for name, part in parts.items():
-            means = np.moveaxis(part.mean(axis=-1).reshape(len(part), -1, part.shape[-2]), 1, 2)
-            estimates = intervals(parameters, means)  # [layers][bands or 1]
-            of_layers[name] = [row[0] for row in estimates] if name == "uniform" else estimates
-            plain = part.mean(axis=0)  # [bands, layers, heads] or [layers, heads]
-            of_heads[name] = rounded(plain if name == "uniform" else np.moveaxis(plain, 0, -1))
-        return {
-            **of_layers,
-            "all_frequencies": float(distances[:, -2].max()),
-            "heads": of_heads,
-        }
 
 
 def measure(
@@ -193,7 +93,7 @@ def measure(
         raise ArtifactError(f"measurements.spectra of params.yaml: {error}") from error
     powers = {name: Powers(window, masks) for name in QUANTITIES}
     reason = why_no_pattern(condition)
-    bands = None if reason else Bands(window, masks, condition.metadata["is_decoder"])
+    bands = None if reason else BandPatterns(window, masks, condition.metadata["is_decoder"])
     for piece, signals, pair in read(condition, taken, window):
         with naming(f"{condition.directory}, shard {piece.shard}"):
             for name in QUANTITIES:
@@ -202,7 +102,8 @@ def measure(
                 bands.add(*pair)
     passed = {"status": "not run", "reason": reason}
     if bands:
-        passed = {"status": "measured", "reason": None, **bands.results(parameters)}
+        found = of_bands(parameters, np.stack(bands.distances), len(masks))
+        passed = {"status": "measured", "reason": None, **found}
     return {
         **shared,
         "first_tokens": sorted({one.text.start - one.start for one in taken}),
@@ -212,6 +113,33 @@ def measure(
         "quantities": {name: summary(parameters, powers[name], name) for name in QUANTITIES},
         "band_pass": passed,
     }
+
+
+def of_bands(parameters: Spectra, distances: NDArray[np.float64], bands: int) -> dict[str, Any]:
+    """Means over documents, by layer with intervals, by head without.
+
+    Parameters
+    ----------
+    parameters
+        Of the intervals.
+    distances
+        [documents, 2 bands + 2, layers, heads], see :class:`BandPatterns`.
+    bands
+        How many there are.
+    """
+    parts = {
+        "kept": distances[:, :bands],
+        "left_out": distances[:, bands:-2],
+        "uniform": distances[:, -1],
+    }
+    of_layers, of_heads = {}, {}
+    for name, part in parts.items():
+        means = np.moveaxis(part.mean(axis=-1).reshape(len(part), -1, part.shape[-2]), 1, 2)
+        estimates = intervals(parameters, means)  # [layers][bands or 1]
+        of_layers[name] = [row[0] for row in estimates] if name == "uniform" else estimates
+        plain = part.mean(axis=0)  # [bands, layers, heads] or [layers, heads]
+        of_heads[name] = rounded(plain if name == "uniform" else np.moveaxis(plain, 0, -1))
+    return {**of_layers, "all_frequencies": float(distances[:, -2].max()), "heads": of_heads}
 
 
 def pieces(parameters: Spectra, store: ActivationStore) -> list[Piece]:

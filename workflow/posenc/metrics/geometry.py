@@ -153,6 +153,25 @@ class Spectrum:
         """Index of the frequency of the largest amplitude of each column, but 0; int [d_model]."""
         return 1 + self.amplitudes[1:].argmax(axis=0)
 
+    def by_band(self, bands: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Root mean square amplitude in :func:`logarithmic_edges`, over each column's largest.
+
+        Parameters
+        ----------
+        bands
+            How many there are at most.
+
+        Returns
+        -------
+        The edges of the bands, [bands + 1], and amplitudes in [0, 1], float64 [bands, d_model]; 0
+        in a column that is constant.
+        """
+        edges = logarithmic_edges(len(self.frequencies), bands)  # [bands + 1]
+        power = np.add.reduceat(self.power, edges[:-1], axis=0)  # [bands, d_model]
+        amplitude = np.sqrt(power / np.diff(edges)[:, None])  # [bands, d_model]
+        largest = amplitude.max(axis=0)  # [d_model]
+        return edges, amplitude / np.where(largest > 0, largest, 1)
+
     def median_frequency(self) -> float:
         """The frequency up to which half of the power lies, the constant part left out.
 

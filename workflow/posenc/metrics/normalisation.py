@@ -3,8 +3,7 @@
 With rows as tokens, LN(x) = S (I - 11ᵀ/d) x L + b: a scale for each token, S = 1 / √(variance +
 eps), the subtraction of each row's mean, and the diagonal gain L (Ba, Kiros and Hinton 2016,
 https://arxiv.org/abs/1607.06450). It is linear but for S, so that LN(∗ + P) is the sum of a part
-of ∗ and of S P L, with P centred; S is that of the whole. Sums that were normalised are also
-searched here, for :mod:`posenc.metrics.readback`.
+of ∗ and of S P L, with P centred; S is that of the whole.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.moments import correlation_of_moments, share_between, sums_by_group
-from posenc.metrics.norms import centred_and_deviation, layer_norm
-from posenc.metrics.readback import EPS, VALUES, Sums, blocks, rows_of
+from posenc.metrics.norms import centred_and_deviation
+from posenc.metrics.readback import EPS
 from posenc.metrics.spectra import amplitude_spectrum, frequencies
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -306,86 +305,57 @@ def scaled_spectrum(
     }
 
 
-class NormalisedSums(Sums):
-    """All layer-normalised sums LN(W_v + P_q), without gain and bias, searched exactly.
+def of_normalisation(
+    x: ArrayLike,
+    added: ArrayLike,
+    position: ArrayLike,
+    document: ArrayLike,
+    *,
+    gain: ArrayLike,
+    bias: ArrayLike,
+    eps: float,
+    confidence: float,
+) -> dict[str, Any]:
+    """What one layer normalisation does to the position that was added to its input.
 
-    With u = ||W_v + P_q||² of the centred vectors and s = (u / d + eps)^(-1/2), LN(W_v + P_q) is
-    s (W_v + P_q), centred; ||y - LN||² = ||y||² + d - d eps s² - 2 s (y·W_v + y·P_q). With eps = 0
-    the nearest has the greatest cosine. Gain and bias are known and can be undone before.
-    Tables are those of :class:`Sums`. ValueError in the search if eps is 0 and a sum is constant.
+    Position 0 is kept apart: its token is the same in every document.
+
+    Parameters
+    ----------
+    x
+        [tokens, d_model]: input of the normalisation, of whole documents.
+    added
+        [positions, d_model]: position embeddings that were added to it.
+    position, document
+        int [tokens].
+    gain, bias, eps
+        As of :func:`parts`.
+    confidence
+        Of the intervals by :func:`jackknife`.
+
+    Returns
+    -------
+    ``scale`` (:func:`scale_spread`) without position 0, and its mean there, ``scale_at_first``;
+    ``shares`` (:func:`variance_shares`); and ``spectrum`` (:func:`scaled_spectrum`) of the first
+    ``window`` tokens after position 0, as many as half of the documents have at least, of which
+    there are ``windows``.
     """
-
-    def __init__(self, tokens: ArrayLike, positions: ArrayLike, eps: float) -> None:
-        self.eps = eps
-        super().__init__(tokens, positions)
-
-    def vectors(self, token: ArrayLike, position: ArrayLike) -> NDArray[np.float64]:
-        """The normalised sums of pairs, float64 [n, d_model]."""
-        return layer_norm(super().vectors(token, position), self.eps)
-
-    def _prepare(self) -> None:
-        self._centred = self.positions - self.positions.mean(axis=1, keepdims=True)
-        self._position_norm = np.square(self._centred).sum(axis=1)  # [positions], squared
-        self._bound = np.empty((len(self._groups), len(self.tokens)))  # [groups, vocabulary]
-        longest = 0.0
-        for rows in blocks(len(self.tokens), rows_of(len(self.positions))):
-            most = np.maximum.reduceat(self._table(rows), self._groups, axis=1)
-            self._bound[:, rows] = most.T
-            longest = max(longest, float(np.square(super()._rows(rows)).sum(axis=1).max()))
-        self._scale = float(np.sqrt(longest) + np.linalg.norm(self.positions, axis=1).max())
-
-    def _rows(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        rows = super()._rows(rows)
-        return rows - rows.mean(axis=1, keepdims=True)
-
-    def _table(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        tokens = self._rows(rows)  # [rows, d_model]
-        u = 2 * tokens @ self._centred.T + np.square(tokens).sum(axis=1)[:, None]
-        u += self._position_norm  # [rows, positions]
-        # Rounding can pass 0; the floor keeps s finite, and the rounding's bound is then infinite.
-        return 1 / np.sqrt(np.maximum(u / self.d_model + self.eps, 1e-200))
-
-    def _query(self, x: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        own = np.linalg.norm(x, axis=1)  # [n]
-        a = np.empty((len(x), len(self.tokens)))  # [n, vocabulary]
-        for rows in blocks(len(self.tokens), rows_of(self.d_model)):
-            a[:, rows] = x @ self._rows(rows).T
-        return a, x @ self._centred.T, np.square(own) + self.d_model, self._rounding(own)
-
-    def _rounding(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far rounding may move a value, [n]: in u, which moves s, and in the products."""
-        d, scale, unit = self.d_model, self._scale, 8 * (self.d_model + 8) * EPS
-        # The least u / d + eps, less what rounding may have added to it.
-        least = 1 / self._bound.max() ** 2 - unit * scale**2 / d
-        if least <= 0:
-            return np.full(len(own), np.inf)
-        s = 1 / np.sqrt(least)
-        slope = 2 * own * scale + 2 * d * self.eps * s  # [n], of the value by s
-        moved = s**3 * unit * scale**2 / (2 * d)
-        radius = own + np.sqrt(d)  # [n]
-        return slope * moved + unit * radius * (radius + s * scale)
-
-    def _lower(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        most = np.maximum.reduceat(b, self._groups, axis=1)  # [n, groups]
-        lower = np.empty_like(a)  # [n, vocabulary]
-        for rows in blocks(a.shape[1], max(1, VALUES // (4 * len(a)))):
-            # A product below 0 is bounded by 0, so that the greatest s alone is needed.
-            best = np.zeros((len(a), rows.stop - rows.start))  # [n, rows]
-            for group, bound in enumerate(self._bound[:, rows]):
-                product = a[:, rows] + most[:, group, None]  # [n, rows]
-                product *= bound
-                np.maximum(best, product, out=best)
-            s = self._bound[:, rows].max(axis=0)  # [rows]
-            lower[:, rows] = -self.d_model * self.eps * np.square(s) - 2 * best
-        return lower
-
-    def _values(
-        self,
-        a: NDArray[np.float64],  # [k]
-        b: NDArray[np.float64],  # [k, positions]
-        table: NDArray[np.float64],  # [k, positions]
-    ) -> NDArray[np.float64]:
-        product = 2 * (a[:, None] + b)
-        product += self.d_model * self.eps * table
-        product *= table
-        return np.negative(product, out=product)
+    position, document = np.asarray(position), np.asarray(document)  # [tokens] each
+    table = np.asarray(added)  # [positions, d_model]
+    of_position = table[position].astype(np.float64)  # [tokens, d_model]
+    rest, moved, scale = split(np.asarray(x) - of_position, of_position, gain, bias, eps)
+    later = position > 0  # [tokens]
+    sizes = np.bincount(document)  # [documents]
+    window = int(np.quantile(sizes[sizes > 1], 0.5, method="lower")) - 1
+    full = (sizes[document] > window) & later & (position <= window)  # [tokens]
+    own = document[later]
+    return {
+        "scale": scale_spread(scale[later], position[later], own, confidence),
+        "scale_at_first": float(scale[~later].mean()),
+        "shares": variance_shares(rest[later], moved[later], own, confidence),
+        "window": window,
+        "windows": int(full.sum()) // window,
+        "spectrum": scaled_spectrum(
+            scale[full].reshape(-1, window), table[1 : window + 1], gain, confidence
+        ),
+    }

@@ -111,6 +111,47 @@ def relative_error(
     return float(np.mean(predicted != later))
 
 
+def repeated_errors(
+    table: NDArray[np.float64], *, pairs: int, folds: int, repeats: int, seed: int
+) -> dict[str, dict[str, list[float]]]:
+    """Errors of both regressions, cross-validated several times, beside those of random tables.
+
+    Parameters
+    ----------
+    table
+        float64 [rows, d_model]: position embeddings.
+    pairs, folds
+        As of :func:`relative_error` and :func:`absolute_error`.
+    repeats
+        Cross-validations, each with other folds, pairs and random table.
+    seed
+        Of all of them.
+
+    Returns
+    -------
+    dict
+        For ``table`` and its ``control``, :func:`random_like` it, by repeat: ``absolute``, in
+        positions; ``relative``, in percent; and ``relative_unit_deviation``, the same of the table
+        over its standard deviation.
+    """
+    found: dict[str, dict[str, list[float]]] = {"table": {}, "control": {}}
+    for repeat in np.random.SeedSequence([seed, 0]).spawn(repeats):
+        drawn, *seeds = repeat.spawn(4)
+        control = random_like(table, np.random.default_rng(drawn))  # [rows, d_model]
+        for name, subject in (("table", table), ("control", control)):
+            # The same folds and pairs for both.
+            absolute, relative, scaled = (np.random.default_rng(one) for one in seeds)
+            unit = subject / subject.std()  # [rows, d_model]
+            errors = {
+                "absolute": absolute_error(subject, folds, absolute),
+                "relative": 100 * relative_error(subject, pairs, folds, relative),
+                "relative_unit_deviation": 100 * relative_error(unit, pairs, folds, scaled),
+            }
+            for kind, error in errors.items():
+                found[name].setdefault(kind, []).append(error)
+    return found
+
+
 def pairs_of(rows: int, pairs: int) -> int:
     """How many ordered pairs are drawn of so many rows: all there are where they are fewer."""
     return min(pairs, rows * (rows - 1))

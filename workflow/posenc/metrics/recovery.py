@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +63,7 @@ def recovered(
     Parameters
     ----------
     condition, without, intact
-        Mean nll in nats a token: of the condition, of the model without positions, of the intact
+        Mean nll in nats per token: of the condition, of the model without positions, of the intact
         model.
 
     Returns
@@ -84,3 +85,66 @@ def recovered_perplexity(
 ) -> NDArray[np.float64]:
     """As :func:`recovered`, of the perplexity instead of its logarithm."""
     return recovered(np.exp(condition), np.exp(without), np.exp(intact))
+
+
+def paired_losses(
+    means: PairedMeans, column: int, intact: int | None, without: int | None
+) -> dict[str, Any]:
+    """A condition's nll and what follows from it, paired with two others by document.
+
+    Parameters
+    ----------
+    means
+        Mean nll in nats per token of all conditions.
+    column, intact, without
+        Columns of the condition, of the intact model, and of the model without positions; what
+        needs one that is None is None.
+    """
+    entry: dict[str, Any] = {
+        "nll_per_token": means.of(lambda own: own, column).as_json(),
+        "perplexity": means.of(np.exp, column).as_json(),
+    }
+    for name, other in (("delta_nll", intact), ("delta_nll_without", without)):
+        entry[name] = None
+        if other is not None:
+            entry[name] = means.of(np.subtract, column, other).as_json()
+    if intact is None or without is None:
+        return {**entry, "recovered": None, "recovered_perplexity": None}
+    shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
+    # A share of a loss that is not there means nothing.
+    is_lost = means.of(np.subtract, without, intact).low > 0
+    for name, share in shares.items():
+        made = means.of(share, column, without, intact).as_json() if is_lost else None
+        entry[name] = made
+    return entry
+
+
+def by_bucket(
+    losses: ArrayLike, bucket: int, *, samples: int, confidence: float, seed: Seed
+) -> list[tuple[int, int, Estimate]]:
+    """Mean loss by position, in buckets of equal size; the last one may be smaller.
+
+    Parameters
+    ----------
+    losses
+        [documents, tokens]: nll of each token, nats.
+    bucket
+        Tokens of a bucket.
+    samples, confidence, seed
+        Of the bootstrap over documents.
+
+    Returns
+    -------
+    For each bucket its first token, the one after its last, and the mean nll per token.
+    """
+    losses = np.asarray(losses, np.float64)  # [documents, tokens]
+    edges = np.arange(0, losses.shape[1], bucket)  # [buckets]
+    widths = np.diff([*edges, losses.shape[1]])  # [buckets]
+    sums = np.add.reduceat(losses, edges, axis=1)  # [documents, buckets]
+    means = PairedMeans(
+        sums / widths, np.ones(len(losses)), samples=samples, confidence=confidence, seed=seed
+    )
+    return [
+        (int(begin), int(begin + width), means.of(lambda own: own, k))
+        for k, (begin, width) in enumerate(zip(edges, widths, strict=True))
+    ]

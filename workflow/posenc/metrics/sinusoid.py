@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from posenc.metrics.geometry import gram, toeplitz_residual
 
 BASE = 10000.0
 """Ratio of the longest to the shortest wavelength, in the limit of many dimensions."""
@@ -60,7 +64,7 @@ def sinusoidal(rows: int, d_model: int) -> NDArray[np.float64]:
     """
     if rows < 1:
         raise ValueError(f"{rows} rows; there must be one at least")
-    frequencies = 2 * np.pi / wavelengths(d_model)  # [d_model / 2], radians a token
+    frequencies = 2 * np.pi / wavelengths(d_model)  # [d_model / 2], radians per token
     angles = np.arange(rows)[:, None] * frequencies  # [rows, d_model / 2]
     pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)  # [rows, d_model / 2, 2]
     return pairs.reshape(rows, d_model)
@@ -100,3 +104,34 @@ def shift_matrix(k: int, d_model: int) -> NDArray[np.float64]:
     matrix[even, even + 1] = np.sin(angles)
     matrix[even + 1, even] = -np.sin(angles)
     return matrix
+
+
+def identities(table: NDArray[np.float64]) -> dict[str, Any]:
+    """How far sinusoids are from what they should be: errors of rounding.
+
+    Parameters
+    ----------
+    table
+        [rows, d_model] of :func:`sinusoidal`.
+
+    Returns
+    -------
+    dict
+        Largest differences: ``shift_residual``, of rows moved along by :func:`shift_matrix`, for
+        ``shifts``; ``squared_norm_residual``, of squared norms from d_model / 2; and
+        ``gram_toeplitz_residual``, of inner products from their means by offset. And the shortest
+        and longest of the ``wavelengths``.
+    """
+    rows, d_model = table.shape
+    shifts = [2**power for power in range(rows.bit_length()) if 2**power < rows]
+    shift = max(np.abs(table[:-k] @ shift_matrix(k, d_model).T - table[k:]).max() for k in shifts)
+    lengths = wavelengths(d_model)  # [d_model / 2]
+    return {
+        "shifts": shifts,
+        "shift_residual": float(shift),
+        "squared_norm_residual": float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
+        "gram_toeplitz_residual": toeplitz_residual(gram(table)),
+        "wavelengths": {
+            "unit": "tokens", "shortest": float(lengths[0]), "longest": float(lengths[-1]),
+        },
+    }  # fmt: skip

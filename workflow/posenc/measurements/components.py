@@ -1,9 +1,9 @@
 """Principal and independent components of hidden states, and what of position is in them (C4).
 
 One sample of tokens serves all layers: tokens of text at positions from 1 on, drawn without
-replacement over all documents. Position is the token's index in its document. What texts have
-alike at the same position counts as position too; the encoder without position embeddings shows
-how much that is.
+replacement from all documents. Position is the token's index in its document. What texts have in
+common at a position counts as position too; the encoder without position embeddings shows how much
+that is.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
 
 FOLDS = 5
-"""Documents are dealt to so many folds for canonical correlations."""
+"""Folds of documents for canonical correlations."""
 SHUFFLES = 20
-"""How often positions are dealt to other tokens, for the level of chance."""
+"""How often positions are shuffled to estimate the level of chance."""
 ADVICE = (
     "lower components, harmonics or raise tokens of measurements.components in params.yaml, and "
 )
@@ -53,7 +53,7 @@ class Components(Section):
     tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens of the evaluation documents."""
     components: Annotated[Width, Field(ge=2)]
-    """How many leading ones."""
+    """How many leading components are kept."""
     harmonics: Length
     """Cosines and sines of position that the components are correlated with."""
     bootstrap_samples: Samples
@@ -62,13 +62,9 @@ class Components(Section):
 
 
 MEASUREMENT = Measurement(
-    "components",
-    Components,
-    of=CELL,
-    reads=(ACTIVATIONS,),
-    catalogue=("C4",),
+    "components", Components, of=CELL, reads=(ACTIVATIONS,), catalogue=("C4",),
     uses=("scipy", "scikit-learn"),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ def measure(
 def drawn(store: ActivationStore, tokens: int, seed: np.random.SeedSequence) -> Sample:
     """Draw tokens of text, position 0 left out."""
     kept = KeptTokens(store, special_tokens=False)
-    # Position 0 holds the same special token in every document: it would tell itself.
+    # Position 0 holds the same special token in every document: it would give itself away.
     chosen = sampled(np.flatnonzero(kept.position > 0), tokens, seed)  # [n]
     return Sample(
         document=kept.document[chosen],

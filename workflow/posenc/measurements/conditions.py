@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-    write_sealed,
-)
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
@@ -50,14 +45,9 @@ class Conditions(Section):
 
 
 MEASUREMENT = Measurement(
-    "conditions",
-    Conditions,
-    of=CELL,
-    reads=("evaluations", "masks"),
-    catalogue=("A1", "A3", "A4", "A5", "D1"),
-    always=True,
-    also=("extrapolation",),
-)
+    "conditions", Conditions, of=CELL, reads=("evaluations", "masks"),
+    catalogue=("A1", "A3", "A4", "A5", "D1"), always=True, also=("extrapolation",),
+)  # fmt: skip
 
 
 class Sweep(Section):
@@ -178,9 +168,9 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
     ]
     for name, entry in zip(names, entries, strict=True):
         cosines = PairedMeans(found.cosines(name), tokens, **options)
-        layers = range(len(cosines.value))
         entry["layers"] = [
-            cosines.of(lambda value: value, layer).as_json() | {"layer": layer} for layer in layers
+            cosines.of(lambda value: value, layer).as_json() | {"layer": layer}
+            for layer in range(len(cosines.value))
         ]
     out: dict[str, Any] = {
         "status": "measured",

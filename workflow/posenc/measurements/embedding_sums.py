@@ -31,7 +31,7 @@ class EmbeddingSums(Section):
     """Which two token embeddings a sum consists of, by the number of dimensions (B5)."""
 
     dimensions: Annotated[list[Annotated[Width, Field(ge=2)]], Field(min_length=1)]
-    """Of random projections of the table, rising; the table's own width comes beside them."""
+    """Of random projections of the table, rising; the table's own width is measured as well."""
     pairs: Annotated[Draws, Field(ge=10)]
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
@@ -88,7 +88,7 @@ def recalls(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str,
         )
 
     own = recall(table, [d_model])
-    # A direction that all rows share tells none from another.
+    # A direction that all rows share does not tell them apart.
     centred = recall(table - table.mean(axis=0, dtype=np.float64).astype(np.float32), [d_model])
     projected = []
     if narrower:

@@ -15,12 +15,7 @@ import typer
 from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
-from posenc.artifacts.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-    write_sealed,
-)
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
@@ -142,13 +137,8 @@ def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any])
 
 def not_run(reason: str, parameters: Any) -> dict[str, Any]:
     """What a measurement returns for a run that cannot be measured."""
-    return {
-        "status": "not run",
-        "reason": reason,
-        "documents": 0,
-        "tokens": 0,
-        "confidence": parameters.confidence,
-    }
+    empty = {"documents": 0, "tokens": 0, "confidence": parameters.confidence}
+    return {"status": "not run", "reason": reason, **empty}
 
 
 def provenance(
@@ -172,13 +162,8 @@ def seal(
     inputs: dict[str, Any],
 ) -> None:
     """Write the :func:`result` of one run with its :func:`provenance`."""
-    write_sealed(
-        path,
-        {
-            **result(declared, run, measured),
-            "provenance": provenance(declared, parameters, inputs),
-        },
-    )
+    made_by = provenance(declared, parameters, inputs)
+    write_sealed(path, {**result(declared, run, measured), "provenance": made_by})
 
 
 def bootstrap(parameters: Any) -> dict[str, Any]:
@@ -230,7 +215,7 @@ class Kept:
         return f"{self._file}:{condition}" if self._bundled else str(self._path(condition))
 
     def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
-        """The measurement of a run, if it is there, intact, and made from the same inputs."""
+        """The measurement of a run, if it is there, undamaged, and made from the same inputs."""
         found = [one for one in self._found if one["run"]["condition"] == condition]
         if not self._bundled:
             found = [self._read(self._path(condition))]

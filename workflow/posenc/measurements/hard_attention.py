@@ -46,13 +46,13 @@ class HardAttention(Section):
     """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
 
     queries: Annotated[Draws, Field(ge=10)]
-    """Random tokens that see two keys at least, the same for all heads and conditions."""
+    """Random tokens that see at least two keys, the same for all heads and conditions."""
     heads: Draws
     """Random heads of a model, spread over its layers as evenly as possible."""
     samples: Annotated[list[Count], Field(min_length=1)]
     """Numbers of samples of the gradient's estimate, rising."""
     repeats: Annotated[Count, Field(ge=10)]
-    """Estimates of a gradient, of which the variance is taken."""
+    """Estimates of each gradient, over which the variance is taken."""
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
@@ -65,13 +65,9 @@ class HardAttention(Section):
 
 
 MEASUREMENT = Measurement(
-    "hard_attention",
-    HardAttention,
-    of=CELL,
-    reads=(ACTIVATIONS,),
-    catalogue=("E1", "E2"),
+    "hard_attention", HardAttention, of=CELL, reads=(ACTIVATIONS,), catalogue=("E1", "E2"),
     uses=("scipy",),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ def measure(
 ) -> dict[str, Any]:
     """Compute the measurement of one store, head after head.
 
-    Queries are random tokens that see two keys at least: with one key there is nothing to choose.
+    Queries are random tokens that see at least two keys: with one key there is nothing to choose.
     Intervals are over documents; the heads are those drawn.
     """
     metadata = condition.metadata
@@ -182,7 +178,7 @@ def by_layer(found: dict[tuple[int, int], Columns]) -> dict[int, list[Columns]]:
 
 
 def drawn_queries(store: ActivationStore, count: int, generator: np.random.Generator) -> Queries:
-    """Draw queries from all tokens that see two keys at least; all of them if there are fewer.
+    """Draw queries from all tokens that see at least two keys; all of them if there are fewer.
 
     Raises
     ------

@@ -56,7 +56,7 @@ class FirstDocuments:
     places
         Shard, and slice of its tokens, of each document, shard after shard.
     specials
-        bool [tokens] for each document: which tokens were added by the tokenizer.
+        bool [tokens] for each document: which tokens the tokenizer added.
     """
 
     def __init__(self, store: ActivationStore, limit: int | None) -> None:
@@ -138,7 +138,7 @@ def not_rebuilt(condition: dict[str, Any]) -> str | None:
 
 
 def uniform_masses(documents: FirstDocuments, offsets: int, causal: bool) -> NDArray[np.float64]:
-    """Sums over the queries of each document, for a head that looks everywhere alike."""
+    """Sums over the queries of each document, for a head that attends to all keys alike."""
     known: dict[tuple[int, bytes], NDArray] = {}
     found = []
     for length, special in zip(documents.lengths, documents.specials, strict=True):
@@ -180,8 +180,8 @@ def summarise(
     """Entries of the heads of one layer, and their mean masses [n_heads, columns].
 
     The peak is the offset at which the mass on text is most above that of a uniform pattern. Its
-    interval is of the mass there; how sure the offset itself is, the share of resamples with the
-    same peak says.
+    interval is of the mass there; the share of resamples with the same peak says how certain the
+    offset itself is.
     """
     offsets, columns = parameters.offsets, layout(parameters.offsets)
     text = columns["text"]

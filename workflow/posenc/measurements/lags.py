@@ -41,13 +41,9 @@ class Lags(Section):
 
 
 MEASUREMENT = Measurement(
-    "lags",
-    Lags,
-    of=STUDY,
-    reads=("relative_attention", "heads"),
-    catalogue=("C3", "C6"),
+    "lags", Lags, of=STUDY, reads=("relative_attention", "heads"), catalogue=("C3", "C6"),
     uses=("scipy",),
-)
+)  # fmt: skip
 
 
 def main(
@@ -60,7 +56,7 @@ def main(
     """Join the two measurements, head by head, and write OUTPUT."""
     parameters = read_section(config, StudyJob[Lags]).parameters
     read = [(path, one) for path in inputs for one in unbundled(read_sealed(path))]
-    # What was computed in bfloat16 is said wherever its results are shown.
+    # Documents say of each result whether it was computed in bfloat16.
     precisions = [
         {**one["run"], "precision": one["precision"]} for _, one in read if "precision" in one
     ]

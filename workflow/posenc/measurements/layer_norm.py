@@ -36,13 +36,9 @@ class LayerNorm(Section):
 
 
 MEASUREMENT = Measurement(
-    "layer_norm",
-    LayerNorm,
-    of=CELL,
-    reads=(ACTIVATIONS, TOKENS, WEIGHTS),
-    catalogue=("C5",),
+    "layer_norm", LayerNorm, of=CELL, reads=(ACTIVATIONS, TOKENS, WEIGHTS), catalogue=("C5",),
     uses=("scipy",),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +57,9 @@ class Sample:
 
 
 def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    activations: Stores,
-    output: Output,
-) -> None:
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder,
+    activations: Stores, output: Output,
+) -> None:  # fmt: skip
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, CellsJob[LayerNorm])
     digests = model_digests(weights)

@@ -1,4 +1,4 @@
-"""How much of a token's position the norm of its embeddings tells (A3)."""
+"""How much the norms of a token's embeddings tell about its position (A3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from posenc.tokens.tokenized import Tokens
 
 
 class Norms(Section):
-    """How much of a token's position its embeddings' norms tell (A3)."""
+    """How much the norms of a token's embeddings tell about its position (A3)."""
 
     folds: Folds
     tokens: Annotated[Draws, Field(ge=100)]
@@ -57,7 +57,7 @@ def measure(
     document = np.repeat(np.arange(len(text.ids)), text.lengths)  # [all tokens]
     position = positions_of(text.lengths)  # [all tokens]
     ids = np.concatenate([np.asarray(one) for one in text.ids])  # [all tokens]
-    # Position 0 holds the same special token in every document: it would tell itself.
+    # Position 0 holds the same special token in every document: it would give itself away.
     kept = sampled(np.flatnonzero(position > 0), parameters.tokens, parameters.seed)  # [kept]
     document, position, ids = document[kept], position[kept], ids[kept]  # [kept] each
     words, vectors = embeddings[ids], places[position]  # [kept, d_model] each

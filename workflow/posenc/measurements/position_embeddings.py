@@ -37,24 +37,20 @@ class PositionEmbeddings(Section):
     """What position embeddings are: their geometry, and what can be read off them (B1, B3, C1)."""
 
     rows: Annotated[Length, Field(ge=16)]
-    """How many of the first positions are taken in."""
+    """How many positions, from the first one on, are measured."""
     folds: Folds
     """Of the cross-validation, over shuffled positions or pairs."""
     repeats: Annotated[Count, Field(ge=2)]
     """Cross-validations with other seeds; results are their mean and standard deviation."""
     pairs: Annotated[Draws, Field(ge=100)]
-    """Random pairs of positions, of which the regression tells which comes later."""
+    """Random pairs of positions; the regression tells which of the two comes later."""
     seed: Seed
 
 
 MEASUREMENT = Measurement(
-    "position_embeddings",
-    PositionEmbeddings,
-    of=MODEL,
-    reads=(WEIGHTS, "matrices"),
-    catalogue=("B1", "B3", "C1", "C4"),
-    uses=("scikit-learn",),
-)
+    "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, "matrices"),
+    catalogue=("B1", "B3", "C1", "C4"), uses=("scikit-learn",),
+)  # fmt: skip
 
 
 class Job(StudyJob[PositionEmbeddings]):
@@ -280,7 +276,7 @@ def _of_table(table: np.ndarray) -> dict[str, Any]:
 
 
 def _toeplitz_share(products: np.ndarray) -> float | None:
-    """None where rows are orthogonal, and no product tells from another."""
+    """None where rows are orthogonal: products do not vary with the offset."""
     try:
         return geometry.toeplitz_share(products)
     except ValueError:
@@ -288,7 +284,7 @@ def _toeplitz_share(products: np.ndarray) -> float | None:
 
 
 def maps(table: np.ndarray) -> dict[str, Any]:
-    """What the figures show: every so many rows and columns of the table, cosines and spectra."""
+    """What the figures show: evenly spaced rows and columns of the table, cosines and spectra."""
     rows, d_model = table.shape
     row_stride, column_stride = -(-rows // CELLS), -(-d_model // CELLS)
     found = geometry.spectrum(table)
@@ -313,7 +309,7 @@ def maps(table: np.ndarray) -> dict[str, Any]:
 
 
 def _rounded(values: np.ndarray, digits: int) -> list[list[float]]:
-    """To so many significant digits of the largest."""
+    """Rounded to as many significant digits of the largest value."""
     decimals = digits - 1 - int(np.floor(np.log10(np.abs(values).max() or 1.0)))
     # Adding 0 makes one of both zeros.
     return (np.round(values, decimals) + 0.0).tolist()

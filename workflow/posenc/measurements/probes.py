@@ -1,7 +1,7 @@
 """Position read from each layer's hidden states by linear and ReLU probes (B4).
 
-Special tokens are left out. Position 0 holds the same one in every document, and would tell itself;
-so would the one that ends a document of an encoder, whose position is the document's length.
+Special tokens are left out. The one at position 0 is the same in every document and would give
+itself away; so would the one at the end of an encoder's documents, whose position is their length.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Probes(Section):
     tokens: Annotated[Draws, Field(ge=100)]
     """Random tokens of the evaluation documents."""
     pairs: Annotated[Draws, Field(ge=100)]
-    """Random pairs of tokens of one document, of which a probe tells which comes later."""
+    """Random pairs of tokens of one document; a probe tells which of the two comes later."""
     folds: Folds
     """Of the cross-validation; all tokens of a document are in one fold."""
     hidden: Annotated[Width, Field(ge=2)]

@@ -24,11 +24,7 @@ from posenc.config.base import (
 )
 from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.frame import of_study
-from posenc.metrics.causal_variance import (
-    decay_exponent,
-    position_variance,
-    scaled_variance,
-)
+from posenc.metrics.causal_variance import decay_exponent, position_variance, scaled_variance
 from posenc.metrics.moments import mean_and_sd
 from posenc.models.devices import use_threads
 
@@ -63,13 +59,9 @@ class RandomCausal(Section):
 
 
 MEASUREMENT = Measurement(
-    "random_causal",
-    RandomCausal,
-    of=STUDY,
-    reads=(),
-    catalogue=("B4",),
+    "random_causal", RandomCausal, of=STUDY, reads=(), catalogue=("B4",),
     uses=("torch", "transformers"),
-)
+)  # fmt: skip
 
 
 def measure(parameters: RandomCausal) -> dict[str, Any]:

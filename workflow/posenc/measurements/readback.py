@@ -13,12 +13,7 @@ from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.normalised_sums import NormalisedSums
-from posenc.metrics.readback import (
-    Sums,
-    compare_angles,
-    noise_curve,
-    principal_directions,
-)
+from posenc.metrics.readback import Sums, compare_angles, noise_curve, principal_directions
 from posenc.models.weights import Weights
 
 RANDOM_SUBSPACES = 5

@@ -39,13 +39,9 @@ MEASUREMENT = Measurement(
 
 
 def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    output: Output,
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output,
     corpus: Annotated[Path | None, typer.Option(help="what the model learned from")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, CellsJob[Reference])
     vocabulary = read_json(verify(weights / CONFIG))["vocab_size"]

@@ -17,11 +17,7 @@ from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset, preference
-from posenc.metrics.relative_attention import (
-    augmented,
-    null_rotation_demonstration,
-    position_input,
-)
+from posenc.metrics.relative_attention import augmented, null_rotation_demonstration, position_input
 from posenc.models.files import CONFIG
 from posenc.models.weights import EMBEDDING_NORM, Weights
 
@@ -42,7 +38,7 @@ class RelativeAttention(Section):
     offsets: Annotated[Length, Field(ge=2)]
     """Scores by offset, key minus query, are kept for -offsets to +offsets."""
     rows: Annotated[Length, Field(ge=16)]
-    """How many of the first positions are taken in."""
+    """How many positions, from the first one on, are measured."""
     seed: Seed
     """Of the random rotations that the null space is turned by."""
 

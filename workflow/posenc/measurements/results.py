@@ -1,4 +1,4 @@
-"""All that is typeset."""
+"""The results that documents are typeset from."""
 
 from __future__ import annotations
 

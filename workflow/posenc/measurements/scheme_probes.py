@@ -31,15 +31,9 @@ TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_los
 
 
 MEASUREMENT = Measurement(
-    "scheme_probes",
-    Probes,
-    of=CELL,
-    reads=(TOKENS, WEIGHTS, "training"),
-    catalogue=("B4",),
-    uses=("scikit-learn", "torch", "transformers"),
-    subjects="schemes",
-    parameters_of="probes",
-)
+    "scheme_probes", Probes, of=CELL, reads=(TOKENS, WEIGHTS, "training"), catalogue=("B4",),
+    uses=("scikit-learn", "torch", "transformers"), subjects="schemes", parameters_of="probes",
+)  # fmt: skip
 
 
 class SchemeJob(CellsJob[Probes]):
@@ -50,14 +44,10 @@ class SchemeJob(CellsJob[Probes]):
 
 
 def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder,
     training: Annotated[Path, typer.Option(help="summary of its training")],
-    output: Output,
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
+    output: Output, threads: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:  # fmt: skip
     """Write OUTPUT/DATASET.json for each data set."""
     use_threads(threads)
     job = read_section(config, SchemeJob)

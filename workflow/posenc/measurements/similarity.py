@@ -51,14 +51,9 @@ class Similarity(Section):
 
 
 MEASUREMENT = Measurement(
-    "similarity",
-    Similarity,
-    of=RUN,
-    reads=(ACTIVATIONS,),
-    catalogue=("A1", "A2"),
-    schema=2,
+    "similarity", Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=2,
     always=True,
-)
+)  # fmt: skip
 
 
 def measure(

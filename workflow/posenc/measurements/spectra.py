@@ -2,8 +2,8 @@
 
 Windows of whole length are cut from each document one after another, the first at the document's
 first token of text: special tokens at either end, which are the same in all documents, are left
-out. The first windows of all documents thus begin at the same position, and they alone tell what
-is locked to it.
+out. The first windows of all documents thus begin at the same position, so only they show what is
+locked to it.
 
 Bands are filtered from the first ``window`` tokens of each document, special ones included: there
 the unfiltered pattern is the decoder's own, and the encoder's but for keys beyond the window.
@@ -39,7 +39,7 @@ class Spectra(Section):
     documents: Annotated[Documents, Field(ge=2)] | None
     """How many of the evaluation documents; null for all."""
     window: Annotated[Length, Field(ge=8)]
-    """Tokens of a window; what is left over at the end of a document is not taken in."""
+    """Tokens of a window; an incomplete one at the end of a document is left out."""
     bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
     """Limits between the bands, in cycles per token, rising."""
     bootstrap_samples: Samples
@@ -118,14 +118,7 @@ def measure(
 def of_bands(parameters: Spectra, distances: NDArray[np.float64], bands: int) -> dict[str, Any]:
     """Means over documents, by layer with intervals, by head without.
 
-    Parameters
-    ----------
-    parameters
-        Of the intervals.
-    distances
-        [documents, 2 bands + 2, layers, heads], see :class:`BandPatterns`.
-    bands
-        How many there are.
+    ``distances`` are [documents, 2 bands + 2, layers, heads], see :class:`BandPatterns`.
     """
     parts = {
         "kept": distances[:, :bands],

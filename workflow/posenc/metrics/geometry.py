@@ -1,7 +1,7 @@
 """A table of position embeddings as a matrix and as signals: products, spectra, components.
 
 The table is E, [rows, d_model]: row p is the vector of position p. Its columns are signals along
-the sequence, with frequencies in cycles a token.
+the sequence, with frequencies in cycles per token.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Spectrum:
     Parameters
     ----------
     frequencies
-        float64 [rows // 2 + 1]: cycles a token, 0 to 0.5.
+        float64 [rows // 2 + 1]: cycles per token, 0 to 0.5.
     amplitudes
         float64 [rows // 2 + 1, d_model]: |DFT(E e_i)| of each column, unnormalised.
     rows
@@ -154,17 +154,10 @@ class Spectrum:
         return 1 + self.amplitudes[1:].argmax(axis=0)
 
     def by_band(self, bands: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Root mean square amplitude in :func:`logarithmic_edges`, over each column's largest.
+        """Edges of :func:`logarithmic_edges`, and root mean square amplitudes between them.
 
-        Parameters
-        ----------
-        bands
-            How many there are at most.
-
-        Returns
-        -------
-        The edges of the bands, [bands + 1], and amplitudes in [0, 1], float64 [bands, d_model]; 0
-        in a column that is constant.
+        Those are float64 [bands, d_model], relative to each column's largest, and 0 in a column
+        that is constant.
         """
         edges = logarithmic_edges(len(self.frequencies), bands)  # [bands + 1]
         power = np.add.reduceat(self.power, edges[:-1], axis=0)  # [bands, d_model]

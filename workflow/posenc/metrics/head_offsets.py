@@ -36,7 +36,7 @@ class HeadOffsets:
         float64 [n_heads, 2 offsets + 1]: mean score and attention by offset; NaN where no query
         sees the key.
     uniform
-        float64 [2 offsets + 1]: ``mass`` of a head that looks everywhere alike.
+        float64 [2 offsets + 1]: ``mass`` of a head that attends to all keys alike.
     score_peak, mass_peak
         int64 [n_heads]: offsets where the score is highest, and where the mass is furthest above
         that of a uniform pattern.

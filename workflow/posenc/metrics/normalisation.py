@@ -290,7 +290,7 @@ def scaled_spectrum(
 
     Returns
     -------
-    ``frequency`` in cycles a token; ``position``, P L with S at its mean everywhere; and
+    ``frequency`` in cycles per token; ``position``, P L with S at its mean everywhere; and
     ``scaled``, S P L, mean over documents. They are the same where S is the same everywhere.
     """
     scale, position = np.asarray(scale, np.float64), np.asarray(position, np.float64)
@@ -306,26 +306,17 @@ def scaled_spectrum(
 
 
 def of_normalisation(
-    x: ArrayLike,
-    added: ArrayLike,
-    position: ArrayLike,
-    document: ArrayLike,
-    *,
-    gain: ArrayLike,
-    bias: ArrayLike,
-    eps: float,
-    confidence: float,
-) -> dict[str, Any]:
+    x: ArrayLike, added: ArrayLike, position: ArrayLike, document: ArrayLike, *,
+    gain: ArrayLike, bias: ArrayLike, eps: float, confidence: float,
+) -> dict[str, Any]:  # fmt: skip
     """What one layer normalisation does to the position that was added to its input.
 
     Position 0 is kept apart: its token is the same in every document.
 
     Parameters
     ----------
-    x
-        [tokens, d_model]: input of the normalisation, of whole documents.
-    added
-        [positions, d_model]: position embeddings that were added to it.
+    x, added
+        [tokens, d_model], of whole documents; and [positions, d_model], what was added to it.
     position, document
         int [tokens].
     gain, bias, eps
@@ -335,10 +326,9 @@ def of_normalisation(
 
     Returns
     -------
-    ``scale`` (:func:`scale_spread`) without position 0, and its mean there, ``scale_at_first``;
-    ``shares`` (:func:`variance_shares`); and ``spectrum`` (:func:`scaled_spectrum`) of the first
-    ``window`` tokens after position 0, as many as half of the documents have at least, of which
-    there are ``windows``.
+    ``scale`` (:func:`scale_spread`) and, at position 0, ``scale_at_first``; ``shares``
+    (:func:`variance_shares`); and ``spectrum`` (:func:`scaled_spectrum`) of the first ``window``
+    tokens after position 0, which at least half of the documents have: ``windows`` of them.
     """
     position, document = np.asarray(position), np.asarray(document)  # [tokens] each
     table = np.asarray(added)  # [positions, d_model]

@@ -72,10 +72,8 @@ def query_pattern(query: ArrayLike, keys: ArrayLike) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    query
-        [d_head], before scaling.
-    keys
-        [keys, d_head], before scaling.
+    query, keys
+        [d_head] and [keys, d_head], before scaling.
 
     Returns
     -------

@@ -13,12 +13,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import (
-    Estimate,
-    Seed,
-    paired_ratio_bootstrap,
-    ratio_bootstrap,
-)
+from posenc.metrics.bootstrap import Estimate, Seed, paired_ratio_bootstrap, ratio_bootstrap
 
 # A uniform model's losses, computed in float32, differ from log V by rounding alone. A token
 # counts as worse than uniform only beyond this share of log V.
@@ -76,7 +71,7 @@ def nll_per_token(
     Returns
     -------
     Estimate
-        Nats a token.
+        Nats per token.
 
     Raises
     ------
@@ -231,7 +226,7 @@ def delta_nll(
     Returns
     -------
     Estimate
-        Nats a token, condition minus intact.
+        Nats per token, condition minus intact.
 
     Raises
     ------

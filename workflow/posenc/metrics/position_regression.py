@@ -118,14 +118,10 @@ def repeated_errors(
 
     Parameters
     ----------
-    table
-        float64 [rows, d_model]: position embeddings.
-    pairs, folds
+    table, pairs, folds
         As of :func:`relative_error` and :func:`absolute_error`.
-    repeats
-        Cross-validations, each with other folds, pairs and random table.
-    seed
-        Of all of them.
+    repeats, seed
+        Cross-validations, each with its own folds, pairs and random table; and the seed of all.
 
     Returns
     -------

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import (
-    Estimate,
-    Seed,
-    percentile_interval,
-    ratio_replicates,
-)
+from posenc.metrics.bootstrap import Estimate, Seed, percentile_interval, ratio_replicates
 
 
 class PairedMeans:
@@ -126,10 +121,8 @@ def by_bucket(
 
     Parameters
     ----------
-    losses
-        [documents, tokens]: nll of each token, nats.
-    bucket
-        Tokens of a bucket.
+    losses, bucket
+        [documents, tokens]: nll of each token, nats; and the tokens of a bucket.
     samples, confidence, seed
         Of the bootstrap over documents.
 

@@ -181,7 +181,7 @@ class PairSpectra:
     Attributes
     ----------
     frequency
-        Cycles a token.
+        Cycles per token.
     phase
         Radians in (-π, π].
     lag

@@ -14,7 +14,7 @@ def over_seeds(values: ArrayLike, confidence: float = 0.95) -> dict[str, Any]:
     Parameters
     ----------
     values
-        [seeds], one result a seed, at least two.
+        [seeds], one result per seed, at least two.
     confidence
         Of the interval, in (0, 1).
 

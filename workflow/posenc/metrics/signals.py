@@ -16,10 +16,8 @@ class Powers:
 
     Parameters
     ----------
-    window
-        Tokens of a window.
-    masks
-        bool [bands, frequencies]: frequencies of each band.
+    window, masks
+        Tokens of a window, and bool [bands, frequencies]: frequencies of each band.
 
     Attributes
     ----------

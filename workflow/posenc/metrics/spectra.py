@@ -1,10 +1,10 @@
 """Columns of a window of tokens as signals along the sequence: spectra, bands, attention.
 
 A column is one dimension of hidden states, queries or keys. Its discrete Fourier transform over
-the n tokens of a window has the frequencies k / n cycles a token, k = 0, ..., n // 2. What repeats
-every p tokens lies at the frequency 1 / p. Frequency 0 is the mean of the column. Yamamoto and
-Matsuzaki (2023), https://aclanthology.org/2023.emnlp-main.2, sections 3 and 4, look at the columns
-of position embeddings, queries and keys in this way.
+the n tokens of a window has the frequencies k / n cycles per token, k = 0, ..., n // 2. What
+repeats every p tokens lies at the frequency 1 / p. Frequency 0 is the mean of the column. Yamamoto
+and Matsuzaki (2023), https://aclanthology.org/2023.emnlp-main.2, sections 3 and 4, look at the
+columns of position embeddings, queries and keys in this way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def frequencies(tokens: int) -> NDArray[np.float64]:
-    """Frequencies of a window, in cycles a token.
+    """Frequencies of a window, in cycles per token.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def band_masks(tokens: int, limits: Sequence[float]) -> NDArray[np.bool_]:
     tokens
         Length n of the window.
     limits
-        Rising limits b_1 < ... < b_m between bands, in cycles a token, within (0, 1/2). The bands
+        Rising limits b_1 < ... < b_m between bands, in cycles per token, within (0, 1/2). The bands
         are [0, b_1), [b_1, b_2), ..., [b_m, 1/2]; the mean of a column belongs to the first.
 
     Returns

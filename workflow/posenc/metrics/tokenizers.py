@@ -1,7 +1,7 @@
-"""What tokenizers make of text, and what their tokens cost in bits a byte.
+"""What tokenizers make of text, and what their tokens cost in bits per byte.
 
 A model over tokens and a spelling of what the tokenizer does not know are together a code of the
-text: its length in bits over the text's bytes compares tokenizers, as perplexity a token does not.
+text: its length in bits per byte of text compares tokenizers, which perplexity per token does not.
 Gao et al. (2020), section 3.1, https://arxiv.org/abs/2101.00027.
 """
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
 from posenc.experiments.downstream import (
@@ -75,7 +76,7 @@ def options(tmp_path, small_model_folders) -> dict:
         "config": tmp_path / "config.json",
         "weights": small_model_folders["bert"],
         "tokenizer": tmp_path / "tokenizer/tokenizer.json",
-        "documents": tmp_path / "reviews.parquet",
+        "documents": [tmp_path / "reviews.parquet"],
         "output": tmp_path / "trials/3.json",
         "partial": tmp_path / "partial/3",
     }
@@ -159,8 +160,8 @@ def check_summary(written, files):
 
 
 def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(options):
-    job = downstream_trials.read_section(options["config"], downstream_trials.Job)
-    texts = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"])
+    job = read_section(options["config"], downstream_trials.DownstreamJob)
+    texts = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     coins = texts.labels["word_swap"]
     assert coins.sum() == len(texts.exchanged) and 0.3 < coins.mean() < 0.7
     originals = [one for one, coin in zip(texts.documents, coins, strict=True) if coin]
@@ -173,9 +174,9 @@ def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(opti
     # The verdict stands at the end, just before [SEP].
     verdicts = [VOCABULARY[one[-2]] for one in texts.documents]
     assert [verdict == "good" for verdict in verdicts] == texts.labels["sentiment"].tolist()
-    again = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"])
+    again = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     assert all(map(np.array_equal, texts.shuffled, again.shuffled))
-    other = downstream_trials.Texts.draw(job, 1, options["tokenizer"], options["documents"])
+    other = downstream_trials.Texts.draw(job, 1, options["tokenizer"], options["documents"][0])
     assert not np.array_equal(coins, other.labels["word_swap"])
 
 
@@ -221,7 +222,7 @@ def test_a_learnable_order_is_learned_with_positions_only(options, tmp_path):
         }
         for split in ("train", "test") for number in range(260)
     ]  # fmt: skip
-    write_documents(rows, options["documents"], content("imdb"), {"raw": "0" * 64})
+    write_documents(rows, options["documents"][0], content("imdb"), {"raw": "0" * 64})
     sizes = {"training_documents": 200, "validation_documents": 40, "test_documents": 200}
     steps = TRAINING.optimization.model_copy(update={"steps": 40})
     configure(options, tasks=["word_swap"], swaps=3, optimization=steps, **sizes)
@@ -259,7 +260,7 @@ def test_documents_of_one_word_are_no_task(options):
         {"document_id": f"{split}/{n}", "split": split, "text": "film", "label": labels[n % 2]}
         for split in ("train", "test") for n in range(80)
     ]  # fmt: skip
-    write_documents(rows, options["documents"], content("imdb"), {"raw": "0" * 64})
+    write_documents(rows, options["documents"][0], content("imdb"), {"raw": "0" * 64})
     with pytest.raises(ArtifactError, match=r"no two different neighbouring words .* max_tokens"):
         downstream_trials.main(**options)
 

@@ -1,5 +1,7 @@
 """The fitting loop of experiments: what it learns, when it stops, and that it can be resumed."""
 
+import hashlib
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -10,9 +12,12 @@ from scipy import stats
 from torch import nn
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.artifacts.files import read_sealed
+from posenc.artifacts.files import ArtifactError, read_sealed
+from posenc.config.base import Section
 from posenc.config.optimization import Optimization
+from posenc.datasets.section import Evaluation
 from posenc.experiments import frame as step
+from posenc.experiments import summary
 from posenc.experiments.fitting import fit
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
@@ -203,11 +208,83 @@ def test_a_damaged_output_is_made_again(tmp_path, capsys):
     assert "it is made again" in capsys.readouterr().err
 
 
+class Toy(Section):
+    """Parameters of an experiment."""
+
+    dataset: str
+
+
+def toy(folder: Path, monkeypatch, **changed) -> tuple[list, Path]:
+    """Run the command of a toy experiment; what it measured, and its output."""
+    monkeypatch.setattr(step, "code_digest", lambda module: module)
+    (folder / "reviews.parquet").write_bytes(b"documents")
+    job = {
+        "parameters": {"dataset": "reviews"}, "device": "cpu",
+        "evaluation": {"split": "test", "documents": None, "seed": 0, **changed},
+    }  # fmt: skip
+    (folder / "job.json").write_text(json.dumps(job))
+    measured = []
+
+    def measure(job, files, trials):
+        measured.append((job.device, files.model))
+        trials.measure({"name": "a"}, 1, lambda checkpoint, report: {"result": trials.seed})
+
+    main = step.trials_command("toy", step.LabelledJob[Toy], measure, uses=["scipy"])
+    output = folder / "0.json"
+    main(
+        7, folder / "job.json", output, folder / "partial",
+        documents=[folder / "reviews.parquet"], model="tiny",
+    )  # fmt: skip
+    return measured, output
+
+
+def test_a_command_says_what_its_trials_were_made_of(tmp_path, monkeypatch):
+    measured, output = toy(tmp_path, monkeypatch)
+    content = read_sealed(output)
+    assert measured == [("cpu", "tiny")]
+    assert content["run"] == {"dataset": "reviews"} and content["seed"] == 7
+    assert content["trials"] == [{"variant": {"name": "a"}, "result": 7}]
+    assert content["provenance"] == {
+        "parameters": {"dataset": "reviews", "test_split": "test"},
+        "inputs": {"documents": hashlib.sha256(b"documents").hexdigest()},
+        "versions": {
+            name: importlib.metadata.version(name) for name in ("numpy", "scipy", "torch")
+        },
+        "code": "posenc.experiments.toy.trials",
+    }
+
+
+def test_trials_of_another_split_are_made_again(tmp_path, monkeypatch):
+    assert toy(tmp_path, monkeypatch)[0]
+    # How many documents others measure on does not matter here; which split is tested on does.
+    assert not toy(tmp_path, monkeypatch, documents=9)[0]
+    assert toy(tmp_path, monkeypatch, split="unsup")[0]
+
+
+def test_what_is_learned_from_is_not_tested_on():
+    evaluation = Evaluation(split="test", documents=None, seed=0)
+    assert step.tested_split("reviews", evaluation) == "test"
+    with pytest.raises(ArtifactError, match=r"datasets\.reviews\.evaluation\.split is 'train'"):
+        step.tested_split("reviews", evaluation.model_copy(update={"split": "train"}))
+
+
+# --- Their summary ------------------------------------------------------------------------------
+
+
+def test_trials_of_a_variant_are_those_of_all_seeds():
+    files = [{"trials": [{"variant": v, "a": 10 * s + v} for v in (1, 2)]} for s in (3, 4, 5)]
+    found = summary.by_variant(files)
+    assert [[one["a"] for one in trials] for trials in found] == [[31, 41, 51], [32, 42, 52]]
+    assert summary.over(found[1], ["a"], 0.9) == {"a": over_seeds([32, 42, 52], 0.9)}
+    with pytest.raises(ValueError, match="shorter"):
+        summary.by_variant([*files, {"trials": []}])
+
+
 def test_a_summary_refuses_the_trials_of_other_seeds(tmp_path):
     Seed(tmp_path).run("a")
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"name": "small", "seeds": [0, 1], "confidence": 0.9}))
-    main = step.summary_command("toy", ["B5"], lambda files, confidence: {})
+    main = summary.summary_command("toy", ["B5"], lambda files, confidence: {})
     with pytest.raises(RuntimeError, match=r"experiments\.toy\.small\.seeds are \[0, 1\]"):
         main([tmp_path / "0.json"], config, tmp_path / "out.json")
 

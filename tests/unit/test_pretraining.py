@@ -428,7 +428,7 @@ def options(tmp_path):
         return {
             "seed": seed,
             "config": tmp_path / "config.json",
-            "documents": tmp_path / "reviews.parquet",
+            "documents": [tmp_path / "reviews.parquet"],
             "output": tmp_path / f"{name}.json",
             "partial": tmp_path / f"{name}.partial",
         }
@@ -486,7 +486,7 @@ def files(tmp_path_factory):
     write_json(folder / "config.json", job)
     for seed in (0, 1):
         pretraining_trials.main(
-            seed=seed, config=folder / "config.json", documents=folder / "reviews.parquet",
+            seed=seed, config=folder / "config.json", documents=[folder / "reviews.parquet"],
             output=folder / f"{seed}.json", partial=folder / f"partial{seed}",
         )  # fmt: skip
     return [folder / "0.json", folder / "1.json"]

@@ -370,7 +370,7 @@ def trained(job, seed, name="", **config):
         write_json(path, {**json.loads((job / "config.json").read_text()), **config})
     output = job / f"{seed}{name}.json"
     documents = [job / "english.parquet", job / "kana.parquet"]
-    step.main(seed, path, documents, output, job / f"partial{seed}{name}")
+    step.main(seed, path, output, job / f"partial{seed}{name}", documents=documents)
     return output
 
 

@@ -1,4 +1,4 @@
-"""What all experiments that train share: a job a seed, resumed, and a summary of all seeds.
+"""What the trials of all experiments share: one job per seed, which goes on where it was stopped.
 
 A *trial* is one training of an experiment: one variant with one seed. The job of a seed keeps each
 trial as soon as it is done, and the state of the one that it is at.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import typer
-from pydantic import Field
-from tqdm import tqdm
+from pydantic import BaseModel, ConfigDict
 
 from posenc.artifacts.checkpoints import FILE, Checkpoint
 from posenc.artifacts.command import read_section
@@ -27,12 +27,76 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Section
+from posenc.datasets.section import Evaluation
 
 SCHEMA = 1
 DONE = "done.json"
+TRAINING_SPLIT = "train"
+"""The split of a data set that experiments learn from."""
 
-Work = Callable[[Checkpoint, Callable[[int, float], None]], dict[str, Any]]
+P = TypeVar("P", bound=BaseModel)
+Report = Callable[[int, float], None]
+"""Is told of each step that is done, and of its loss."""
+Work = Callable[[Checkpoint, Report], dict[str, Any]]
 """From a checkpoint, and what is told of each step and its loss, to the results of one trial."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the command line names for an experiment to read.
+
+    Attributes
+    ----------
+    documents
+        Of each data set that it is trained on.
+    model, weights, tokenizer
+        The name of the pretrained model, its folder and its ``tokenizer.json``; only an experiment
+        that fine-tunes models has them.
+    """
+
+    documents: list[Path] = field(default_factory=list)
+    model: str = ""
+    weights: Path = Path()
+    tokenizer: Path = Path()
+
+
+class Job(Section, Generic[P]):
+    """What trials depend on beside their seed and files."""
+
+    # Pydantic would look for the source of `Job[...]`, which has none.
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+    parameters: P
+
+    def inputs(self, files: Files) -> dict[str, str]:
+        """SHA-256 of what is read, by name; of all documents by data set."""
+        return {path.stem: sha256_file(path) for path in files.documents}
+
+    def run(self, files: Files) -> dict[str, str]:
+        """What the trials are about beside the seed: ``{"model": "minilm"}``."""
+        return {}
+
+    def recorded(self) -> dict[str, Any]:
+        """What the provenance of the trials says of it."""
+        return self.parameters.model_dump()
+
+
+class LabelledJob(Job[P], Generic[P]):
+    """What the trials on one data set with labels depend on."""
+
+    evaluation: Evaluation
+    device: Literal["auto", "cpu", "cuda"]
+
+    def inputs(self, files: Files) -> dict[str, str]:
+        (documents,) = files.documents
+        return {"documents": sha256_file(documents)}
+
+    def run(self, files: Files) -> dict[str, str]:
+        return {"dataset": self.recorded()["dataset"]}
+
+    def recorded(self) -> dict[str, Any]:
+        # Of the data set's evaluation, trials read its split alone.
+        return {**super().recorded(), "test_split": self.evaluation.split}
 
 
 class Trials:
@@ -64,7 +128,7 @@ class Trials:
         seed: int,
         provenance: dict[str, Any],
     ) -> None:
-        self._output, self._partial = output, partial
+        self._output, self.partial, self.seed = output, partial, seed
         self._head = {"schema": SCHEMA, "experiment": experiment, "run": run, "seed": seed}
         self._provenance = provenance
         self._done: list[dict[str, Any]] = self._read(partial / DONE)
@@ -79,6 +143,10 @@ class Trials:
         if is_current:
             print(f"{self._output} is current and is kept", file=sys.stderr)
         return is_current
+
+    def identity(self, part: Any) -> str:
+        """Digest of all that determines a part of the work."""
+        return sha256_json([self._head, part, self._provenance])
 
     def measure(
         self, variant: dict[str, Any], steps: int, work: Work, again: bool = False
@@ -98,30 +166,25 @@ class Trials:
             later trials need, is lost. Those that were done after it are done again too.
         """
         if again:
-            places = [i for i, one in enumerate(self._done) if one["variant"] == variant]
+            places = [i for i, trial in enumerate(self._done) if trial["variant"] == variant]
             self._done = self._done[: min(places, default=len(self._done))]
-        done = [one for one in self._done if one["variant"] == variant]
+        done = [trial for trial in self._done if trial["variant"] == variant]
         if not done:
-            identity = sha256_json([self._head, variant, self._provenance])
-            checkpoint = Checkpoint(self._partial / FILE, identity)
-            name = " ".join(map(str, variant.values()))
-            with tqdm(total=steps, unit="step", desc=name, mininterval=5) as bar:
+            from posenc.models.training import progress
 
-                def report(step: int, loss: float) -> None:
-                    bar.update(step - bar.n)
-                    bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-
+            checkpoint = Checkpoint(self.partial / FILE, self.identity(variant))
+            with progress(" ".join(map(str, variant.values())), steps) as report:
                 done = [{"variant": variant, **work(checkpoint, report)}]
-            write_sealed(self._partial / DONE, self._content([*self._done, *done]))
+            self._done += done
+            write_sealed(self.partial / DONE, self._content(self._done))
             checkpoint.path.unlink(missing_ok=True)
-            self._done = [*self._done, *done]
         self._trials += done
         return done[0]
 
     def finish(self) -> None:
         """Write the output, in the order of the calls, and remove what was partial."""
         write_sealed(self._output, self._content(self._trials))
-        shutil.rmtree(self._partial, ignore_errors=True)
+        shutil.rmtree(self.partial, ignore_errors=True)
 
     def _content(self, trials: list[dict[str, Any]]) -> dict[str, Any]:
         return {**self._head, "trials": trials, "provenance": self._provenance}
@@ -136,31 +199,24 @@ class Trials:
         return found["trials"] if same and found["provenance"] == self._provenance else []
 
 
-class Summary(Section):
-    """What a summary depends on beside the trials."""
-
-    name: str
-    """Of the experiment's section in params.yaml."""
-    seeds: list[int]
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
-
-
-def summary_command(
+def trials_command(
     experiment: str,
-    catalogue: list[str],
-    summarise: Callable[[list[dict[str, Any]], float], dict[str, Any]],
+    section: type[Job],
+    measure: Callable[[Any, Files, Trials], None],
+    uses: Sequence[str],
 ) -> Callable[..., None]:
-    """Make the command line of an experiment's measurement.
+    """Make the command line of the trials of one seed.
 
     Parameters
     ----------
     experiment
-        Its name, which is also its module in ``posenc.steps``.
-    catalogue
-        Its rows.
-    summarise
-        ``summarise(files, confidence)``: from the content of the seeds' files, in the order of the
-        seeds, to the results.
+        Its name, which is also its package in ``posenc.experiments``.
+    section
+        What its trials depend on.
+    measure
+        ``measure(job, files, trials)`` does all trials of ``trials.seed``.
+    uses
+        Packages beside NumPy and torch whose versions a result depends on.
 
     Returns
     -------
@@ -169,44 +225,47 @@ def summary_command(
     """
 
     def main(
-        trials: Annotated[list[Path], typer.Argument(help="files of the seeds")],
-        config: Annotated[Path, typer.Option(help="data/config/EXPERIMENT.json")],
-        output: Annotated[Path, typer.Option(help="the measurement")],
+        seed: Annotated[int, typer.Option(min=0)],
+        config: Annotated[Path, typer.Option(help="data/config/EXPERIMENT_trials/SUBJECT.json")],
+        output: Annotated[Path, typer.Option(help="the trials of the seed")],
+        partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
+        threads: Annotated[int, typer.Option(min=1)] = 1,
+        documents: Annotated[list[Path] | None, typer.Option(help="DATASET.parquet")] = None,
+        model: Annotated[str, typer.Option(help="name of the model that is fine-tuned")] = "",
+        weights: Annotated[Path, typer.Option(help="folder of that model")] = Path(),
+        tokenizer: Annotated[Path, typer.Option(help="its tokenizer.json")] = Path(),
     ) -> None:
-        job = read_section(config, Summary)
-        files = [read_sealed(path) for path in trials]
-        found = [one["seed"] for one in files]
-        if found != job.seeds:
-            raise ArtifactError(
-                f"experiments.{experiment}.{job.name}.seeds are {job.seeds}, but the trials are of "
-                f"{found}; start the workflow again"
-            )
-        write_sealed(
-            output,
-            {
-                "schema": SCHEMA,
-                "measurement": experiment,
-                "catalogue": catalogue,
-                "run": files[0]["run"],
-                "status": "measured",
-                "reason": None,
-                "name": job.name,
-                "seeds": job.seeds,
-                "confidence": job.confidence,
-                **summarise(files, job.confidence),
-                "provenance": {
-                    # All seeds have the same.
-                    "parameters": files[0]["provenance"]["parameters"],
-                    "inputs": {
-                        **files[0]["provenance"]["inputs"],
-                        **{f"seed {seed}": sha256_file(path)
-                           for seed, path in zip(found, trials, strict=True)},
-                    },
-                    "versions": versions("numpy", "scipy"),
-                    "code": code_digest(f"posenc.experiments.{experiment}.summary"),
-                },
-            },
-        )  # fmt: skip
+        from posenc.models.devices import use_threads
 
-    main.__doc__ = f"Write the measurement of {experiment} to OUTPUT."
+        use_threads(threads)
+        job = read_section(config, section)
+        files = Files(documents or [], model, weights, tokenizer)
+        provenance = {
+            "parameters": job.recorded(),
+            "inputs": job.inputs(files),
+            "versions": versions("numpy", "torch", *uses),
+            "code": code_digest(f"posenc.experiments.{experiment}.trials"),
+        }
+        trials = Trials(output, partial, experiment, job.run(files), seed, provenance)
+        if not trials.current:
+            measure(job, files, trials)
+            trials.finish()
+
+    main.__doc__ = f"Write the trials of {experiment} of one seed to OUTPUT."
     return main
+
+
+def tested_split(dataset: str, evaluation: Evaluation) -> str:
+    """The split that a data set is tested on.
+
+    Raises
+    ------
+    ArtifactError
+        If it is the one that experiments learn from.
+    """
+    if evaluation.split == TRAINING_SPLIT:
+        raise ArtifactError(
+            f"datasets.{dataset}.evaluation.split is {evaluation.split!r}, which the experiment "
+            f"learns from: choose another"
+        )
+    return evaluation.split

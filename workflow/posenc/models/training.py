@@ -7,14 +7,16 @@ very batches that it would have seen.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from posenc.artifacts.checkpoints import FILE, Checkpoint, to_stderr
 from posenc.config.optimization import Optimization
@@ -114,6 +116,18 @@ def learning_rate(step: int, source: TrainSource | Optimization) -> float:
         return source.learning_rate * (step + 1) / source.warmup_steps
     share = (step - source.warmup_steps) / max(1, source.steps - source.warmup_steps)
     return source.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * share)))
+
+
+@contextlib.contextmanager
+def progress(label: str, steps: int) -> Iterator[Callable[[int, float], None]]:
+    """Show a bar during a block; its value is told of each step that is done, and of its loss."""
+    with tqdm(total=steps, unit="step", desc=label, mininterval=5) as bar:
+
+        def report(step: int, loss: float) -> None:
+            bar.update(step - bar.n)
+            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+
+        yield report
 
 
 def mean_loss(model: nn.Module, rows: Tensor, source: TrainSource, device: str) -> float:

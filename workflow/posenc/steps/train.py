@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import (
@@ -23,7 +22,7 @@ from posenc.artifacts.tables import read_table
 from posenc.models.devices import device_for, use_threads
 from posenc.models.load import save
 from posenc.models.section import TrainSource
-from posenc.models.training import build, sequences, train
+from posenc.models.training import build, progress, sequences, train
 
 
 def main(
@@ -57,21 +56,9 @@ def main(
     identity = sha256_json([inputs, source.model_dump(), code, versions("torch")])
     partial = output.with_name(f".{output.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
-    with tqdm(total=source.steps, unit="step", desc=f"train {name}", mininterval=5) as bar:
-
-        def report(step: int, loss: float) -> None:
-            bar.update(step - bar.n)
-            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-
+    with progress(f"train {name}", source.steps) as report:
         rows = train(
-            model,
-            training,
-            validation,
-            source,
-            partial,
-            identity,
-            device_for("auto"),
-            report,
+            model, training, validation, source, partial, identity, device_for("auto"), report
         )
     with atomic_file(curve) as temporary, open(temporary, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc.artifacts.command import run
-from posenc.experiments.frame import summary_command
+from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import order_sensitivity
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
@@ -15,8 +15,6 @@ from posenc.metrics.seeds import difference_over_seeds, over_seeds
 CHANCE = 0.5
 CONTROL = "word_swap"
 KEYS = ("task", "method", "positions")
-
-Trial = dict[str, Any]
 
 
 def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
@@ -30,7 +28,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Of the intervals.
     """
     parameters = files[0]["provenance"]["parameters"]
-    trials = by_variant(files)
+    trials = {tuple(found[0]["variant"][k] for k in KEYS): found for found in by_variant(files)}
     tasks = parameters["tasks"]
     methods = list(dict.fromkeys(method for _, method, _ in trials))
     places = list(dict.fromkeys(positions for _, _, positions in trials))
@@ -61,16 +59,6 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
             for one in places
         ],
     }  # fmt: skip
-
-
-def by_variant(files: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[Trial]]:
-    """The trials of each task, method and positions, in the order of the seeds."""
-    found: dict[tuple[str, str, str], list[Trial]] = {}
-    for file in files:
-        for trial in file["trials"]:
-            key = tuple(trial["variant"][name] for name in KEYS)
-            found.setdefault(key, []).append(trial)
-    return found
 
 
 def share(trials: list[Trial], count: str, of: str = "test") -> np.ndarray:
@@ -124,7 +112,7 @@ def pooled_change(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """How far shuffled words move a document's mean hidden state, relative to its norm."""
     changes = [one["pooled_change"] for one in trials]
     return {
-        "mean": over_seeds([one["mean"] for one in changes], confidence),
+        **over(changes, ("mean",), confidence),
         "largest": max(one["largest"] for one in changes),
     }
 

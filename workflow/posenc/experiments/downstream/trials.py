@@ -6,22 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, sha256_file, verify
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.conditions.section import Condition
-from posenc.config.base import Section
 from posenc.datasets.documents import read_documents
-from posenc.datasets.section import Evaluation
 from posenc.experiments.downstream.section import DownstreamTraining
-from posenc.experiments.frame import Trials
+from posenc.experiments.frame import (
+    TRAINING_SPLIT,
+    Files,
+    LabelledJob,
+    Report,
+    Trials,
+    Work,
+    tested_split,
+    trials_command,
+)
 from posenc.metrics.downstream import Frozen, balanced_rows, relative_changes
 from posenc.metrics.order_sensitivity import (
     changed_predictions,
@@ -30,7 +35,7 @@ from posenc.metrics.order_sensitivity import (
     shuffled_words,
     token_words,
 )
-from posenc.models.devices import device_for, use_threads
+from posenc.models.devices import device_for
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.tokens.tokenize import tokenize
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
 
     from posenc.experiments.downstream.network import Classifier
 
-TRAINING_SPLIT = "train"
 POSITIONS = ("intact", "zero")
 SPLITS = ("training", "validation", "test")
 MOST_UNCHANGED = 0.02
@@ -48,57 +52,35 @@ MOST_UNCHANGED = 0.02
 # One stream of draws each, so that a change to one leaves the others as they are.
 _DRAW, _EXCHANGE, _SHUFFLE = range(3)
 
-Report = Callable[[int, float], None]
 
-
-class Job(Section):
+class DownstreamJob(LabelledJob[DownstreamTraining]):
     """What the trials of one model depend on, beside its files and the documents."""
 
-    parameters: DownstreamTraining
     reading: Reading
-    evaluation: Evaluation
-    device: Literal["auto", "cpu", "cuda"]
+
+    def inputs(self, files: Files) -> dict[str, str]:
+        """SHA-256 of the documents, of the tokenizer and of the model's files."""
+        return {
+            "tokenizer": sha256_file(verify(files.tokenizer)),
+            **super().inputs(files),
+            **model_digests(files.weights),
+        }
+
+    def run(self, files: Files) -> dict[str, str]:
+        """The model and the data set."""
+        return {"model": files.model, **super().run(files)}
 
 
-def main(
-    model: Annotated[str, typer.Option(help="its name")],
-    seed: Annotated[int, typer.Option(min=0)],
-    config: Annotated[Path, typer.Option(help="data/config/downstream_trials/MODEL.json")],
-    weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
-    documents: Annotated[Path, typer.Option(help="the data set's documents")],
-    output: Annotated[Path, typer.Option(help="the trials of the seed")],
-    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Write OUTPUT."""
-
-    use_threads(threads)
-    job = read_section(config, Job)
-    parameters = job.parameters
-    provenance = {
-        "parameters": parameters.model_dump(),
-        "inputs": {
-            "tokenizer": sha256_file(verify(tokenizer)),
-            "documents": sha256_file(documents),
-            **model_digests(weights),
-        },
-        "versions": versions("numpy", "scikit-learn", "tokenizers", "torch", "transformers"),
-        "code": code_digest("posenc.experiments.downstream.trials"),
-    }
-    run_of = {"model": model, "dataset": parameters.dataset}
-    trials = Trials(output, partial, "downstream", run_of, seed, provenance)
-    if trials.current:
-        return
-    texts = Texts.draw(job, seed, tokenizer, documents)
+def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
+    """Train and test all classifiers of one seed."""
+    texts = Texts.draw(job, trials.seed, files.tokenizer, files.documents[0])
     for positions in POSITIONS:
-        subject = Subject(job, seed, weights, texts, positions)
-        for task in parameters.tasks:
+        subject = Subject(job, trials.seed, files.weights, texts, positions)
+        for task in job.parameters.tasks:
             variant = {"task": task, "positions": positions}
-            steps = parameters.optimization.steps
+            steps = job.parameters.optimization.steps
             trials.measure({**variant, "method": "frozen"}, 1, subject.frozen(task))
             trials.measure({**variant, "method": "fine_tuned"}, steps, subject.fine_tuned(task))
-    trials.finish()
 
 
 @dataclass(frozen=True)
@@ -126,7 +108,7 @@ class Texts:
     splits: dict[str, slice]
 
     @classmethod
-    def draw(cls, job: Job, seed: int, tokenizer: Path, path: Path) -> Texts:
+    def draw(cls, job: DownstreamJob, seed: int, tokenizer: Path, path: Path) -> Texts:
         """Draw, cut and reorder the documents.
 
         Raises
@@ -163,14 +145,10 @@ class Texts:
         return cls(ids, exchanged, shuffled, {"sentiment": labels, "word_swap": coins}, splits)
 
 
-def _drawn(job: Job, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_]]:
+def _drawn(job: DownstreamJob, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_]]:
     """Texts and labels of the documents: those of the training split, then those of the test."""
-    parameters, test_split = job.parameters, job.evaluation.split
-    if test_split == TRAINING_SPLIT:
-        raise ArtifactError(
-            f"datasets.{parameters.dataset}.evaluation.split is {test_split!r}, which classifiers "
-            f"are trained on: choose another"
-        )
+    parameters = job.parameters
+    test_split = tested_split(parameters.dataset, job.evaluation)
     generator = np.random.default_rng([seed, _DRAW])
     texts: list[str] = []
     labels: list[NDArray[np.bool_]] = []
@@ -200,7 +178,7 @@ def _drawn(job: Job, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_
 
 
 def _tokens(
-    job: Job, tokenizer: Path, texts: list[str]
+    job: DownstreamJob, tokenizer: Path, texts: list[str]
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Token ids of each document, cut, and the word that each token belongs to."""
     from tokenizers import Tokenizer
@@ -260,7 +238,9 @@ class Subject:
         What its position embeddings become, before and during training.
     """
 
-    def __init__(self, job: Job, seed: int, weights: Path, texts: Texts, positions: str) -> None:
+    def __init__(
+        self, job: DownstreamJob, seed: int, weights: Path, texts: Texts, positions: str
+    ) -> None:
         self.parameters, self.reading, self.seed = job.parameters, job.reading, seed
         self.texts, self.weights = texts, weights
         self.condition = Condition(position=positions)
@@ -309,7 +289,7 @@ class Subject:
         }
         return {**found, "shuffled": (encoded["shuffled"], found["test"][1])}
 
-    def frozen(self, task: str) -> Callable[[Checkpoint, Report], dict[str, Any]]:
+    def frozen(self, task: str) -> Work:
         """The trial of a logistic regression on pooled features."""
 
         def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
@@ -326,7 +306,7 @@ class Subject:
 
         return work
 
-    def fine_tuned(self, task: str) -> Callable[[Checkpoint, Report], dict[str, Any]]:
+    def fine_tuned(self, task: str) -> Work:
         """The trial of a linear head and the layers below it."""
 
         def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
@@ -392,6 +372,10 @@ def _outcome(
         "test": changed_predictions(test_labels, predict(test), predict(examples["shuffled"][0])),
     }
 
+
+main = trials_command(
+    "downstream", DownstreamJob, measure, uses=("scikit-learn", "tokenizers", "transformers")
+)
 
 if __name__ == "__main__":
     run(main)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from posenc.artifacts.command import run
-from posenc.experiments.frame import summary_command
 from posenc.experiments.memory_networks.stories import guess_levels
+from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
 from posenc.metrics.stories import guess_test
 
@@ -33,8 +32,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Of the intervals.
     """
     parameters = files[0]["provenance"]["parameters"]
-    # Trials of all seeds, [seeds] each, by variant.
-    trials = [[one["trials"][place] for one in files] for place in range(len(files[0]["trials"]))]
+    trials = by_variant(files)
     return {
         "training_stories": parameters["training_stories"],
         "test_stories": parameters["test_stories"],
@@ -54,29 +52,25 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def cell(of_seeds: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
     """One row of the table: a variant, its errors, and how often its hops find a fact."""
-
-    def mean(value: Callable[[dict[str, Any]], float]) -> dict[str, Any]:
-        return over_seeds([value(one) for one in of_seeds], confidence)
-
     variant, found = of_seeds[0]["variant"], of_seeds[0]["facts_found"]
     return {
         **variant,
         "supervised": variant["network"] in SUPERVISED,
         "parameters": of_seeds[0]["parameters"],
-        **{
-            name: mean(lambda one, name=name: one[name])
-            for name in ("error", "validation_error", "training_error")
-        },
+        **over(of_seeds, ("error", "validation_error", "training_error"), confidence),
         "facts_found": None
         if found is None
-        else [mean(lambda one, hop=hop: one["facts_found"][hop]) for hop in range(len(found))],
+        else [
+            over_seeds([trial["facts_found"][hop] for trial in of_seeds], confidence)
+            for hop in range(len(found))
+        ],
     }
 
 
 def differences(
-    trials: list[list[dict[str, Any]]], key: str, reference: Any, confidence: float
+    trials: list[list[Trial]], key: str, reference: Any, confidence: float
 ) -> list[dict[str, Any]]:
     """Test errors of variants minus those of the same with the reference value of one key.
 
@@ -105,7 +99,7 @@ def differences(
     return found
 
 
-def guesses(trials: list[list[dict[str, Any]]], questions: int) -> list[dict[str, Any]]:
+def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
     """Tests of those that must guess, by what they cannot see.
 
     ``story``: a bag of the words of the story cannot tell which word stands in which sentence.

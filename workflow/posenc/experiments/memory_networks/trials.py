@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
+from posenc.artifacts.command import run
 from posenc.config.optimization import Optimization
-from posenc.experiments.frame import Trials
+from posenc.experiments.frame import Files, Job, Report, Trials, Work, trials_command
 from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import VOCABULARY, Stories, generate
-from posenc.models.devices import use_threads
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -27,38 +22,14 @@ PASSES = 2
 """Of the dynamic memory network: as many as the longest chain of facts."""
 
 
-class Job(Section):
-    """What the trials depend on: no model and no data set."""
-
-    parameters: MemoryNetworksTraining
-
-
-def main(
-    seed: Annotated[int, typer.Option(min=0)],
-    config: Annotated[Path, typer.Option(help="data/config/memory_networks_trials.json")],
-    output: Annotated[Path, typer.Option(help="the trials of the seed")],
-    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Train all networks on all tasks with one seed; write OUTPUT."""
-
-    use_threads(threads)
-    parameters = read_section(config, Job).parameters
-    provenance = {
-        "parameters": parameters.model_dump(),
-        "inputs": {},
-        "versions": versions("numpy", "torch"),
-        "code": code_digest("posenc.experiments.memory_networks.trials"),
-    }
-    trials = Trials(output, partial, "memory_networks", {}, seed, provenance)
-    if trials.current:
-        return
+def measure(job: Job[MemoryNetworksTraining], files: Files, trials: Trials) -> None:
+    """Train all networks on all tasks with one seed."""
+    parameters = job.parameters
     for task in parameters.tasks:
-        splits = draw_splits(task, parameters, seed)
+        splits = draw_splits(task, parameters, trials.seed)
         for variant in variants(task, parameters.hops):
             steps = optimization_of(variant, parameters).steps
-            trials.measure(variant, steps, work(variant, splits, parameters, seed))
-    trials.finish()
+            trials.measure(variant, steps, work(variant, splits, parameters, trials.seed))
 
 
 def variants(task: str, hops: list[int]) -> Iterator[dict[str, Any]]:
@@ -98,10 +69,10 @@ def work(
     splits: dict[str, Stories],
     parameters: MemoryNetworksTraining,
     seed: int,
-) -> Callable[[Checkpoint, Callable[[int, float], None]], dict[str, Any]]:
+) -> Work:
     """What trains and tests one variant."""
 
-    def trial(checkpoint: Checkpoint, report: Callable[[int, float], None]) -> dict[str, Any]:
+    def trial(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
         if variant["network"] == "majority":
             return majority(splits)
         from posenc.experiments.fitting import fit
@@ -216,6 +187,8 @@ def _errors(
         "training_error": wrong["training"],
     }
 
+
+main = trials_command("memory_networks", Job[MemoryNetworksTraining], measure, uses=())
 
 if __name__ == "__main__":
     run(main)

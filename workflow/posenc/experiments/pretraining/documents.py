@@ -10,10 +10,9 @@ import numpy as np
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.documents import read_documents
 from posenc.datasets.section import Evaluation
+from posenc.experiments.frame import TRAINING_SPLIT
 from posenc.experiments.pretraining.section import PretrainingTraining
 
-SPLIT = "train"
-"""Where documents for learning are drawn from."""
 Text = tuple[str, str | None]
 """A text and its label."""
 
@@ -56,7 +55,8 @@ def draw(
         )
     parts = {"test": _balanced(pool, classes, parameters, "test", generator)}
     tested = {text for text, _ in parts["test"]}
-    texts = {r["text"]: r["label"] for r in rows if r["split"] == SPLIT and r["text"] not in tested}
+    learned = [r for r in rows if r["split"] == TRAINING_SPLIT and r["text"] not in tested]
+    texts = {r["text"]: r["label"] for r in learned}
     left = list(texts.items())
     for name in ("validation", "training"):
         parts[name] = _balanced(left, classes, parameters, name, generator)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
-from posenc.experiments.frame import summary_command
+from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.parameter_matching import relative_difference
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
@@ -40,13 +40,11 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     dict
         ``parameters``, ``language_models``, ``cells``, ``effects`` and ``transfer``.
     """
-    stages = {
-        stage: [_of_stage(file, stage) for file in files]
-        for stage in ("pretraining", "finetuning", "transfer")
-    }
+    stages: dict[str, list[list[Trial]]] = {"pretraining": [], "finetuning": [], "transfer": []}
+    for of_seeds in by_variant(files):
+        stages[of_seeds[0]["variant"]["stage"]].append(of_seeds)
     sizes = files[0]["provenance"]["parameters"]
-    trials = {_cell(t): [_cells(found)[_cell(t)] for found in stages["finetuning"]]
-              for t in stages["finetuning"][0]}  # fmt: skip
+    trials = {_cell(of_seeds[0]): of_seeds for of_seeds in stages["finetuning"]}
     accuracy = {cell: np.array([t["accuracy"] for t in found]) for cell, found in trials.items()}
     new = accuracy[False, True, "transformer"]  # [seeds]
     return {
@@ -54,15 +52,14 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "sizes": {key: value for key, value in sizes.items() if not isinstance(value, dict)},
         "auxiliary_weight": sizes["auxiliary_weight"],
         "chance": CHANCE,
-        "parameters": _parameters(stages["pretraining"][0]),
+        "parameters": _parameters([of_seeds[0] for of_seeds in stages["pretraining"]]),
         "language_models": [
-            _language_model([seed[index] for seed in stages["pretraining"]], confidence)
-            for index in range(len(stages["pretraining"][0]))
+            _language_model(of_seeds, confidence) for of_seeds in stages["pretraining"]
         ],
         "cells": [
             {
                 **dict(zip(FACTORS, cell, strict=True)),
-                **_over(found, ("accuracy", "validation_accuracy", "validation_loss", "test_loss",
+                **over(found, ("accuracy", "validation_accuracy", "validation_loss", "test_loss",
                                 "best_step", "steps"), confidence),
             }
             for cell, found in trials.items()
@@ -74,7 +71,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
                 "accuracy": over_seeds(found, confidence),
                 "gain": difference_over_seeds(found, new, confidence),
             }
-            for layers, found in _transferred(stages["transfer"], accuracy, sizes["n_layers"])
+            for layers, found in _transferred(stages["transfer"], accuracy)
         ],
     }  # fmt: skip
 
@@ -121,57 +118,35 @@ def effect(
     }
 
 
-def _cell(trial: dict[str, Any]) -> tuple[bool, bool, str]:
+def _cell(trial: Trial) -> tuple[bool, bool, str]:
     """The cell of a trial: its values of the factors."""
     variant = trial["variant"]
     return variant["pretrained"], variant["auxiliary_weight"] > 0, variant["architecture"]
 
 
-def _cells(trials: list[dict[str, Any]]) -> dict[tuple[bool, bool, str], dict[str, Any]]:
-    return {_cell(trial): trial for trial in trials}
-
-
-def _of_stage(file: dict[str, Any], stage: str) -> list[dict[str, Any]]:
-    return [trial for trial in file["trials"] if trial["variant"]["stage"] == stage]
-
-
-def _over(trials: list[dict[str, Any]], keys: tuple[str, ...], confidence: float) -> dict[str, Any]:
-    return {key: over_seeds([trial[key] for trial in trials], confidence) for key in keys}
-
-
-def _parameters(trials: list[dict[str, Any]]) -> dict[str, Any]:
+def _parameters(trials: list[Trial]) -> dict[str, Any]:
     """Numbers of parameters by architecture, and how far they are apart."""
     counts = {trial["variant"]["architecture"]: trial["parameters"] for trial in trials}
     return {**counts, "relative_difference": relative_difference(*counts.values())}
 
 
-def _language_model(trials: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
-    """Quality of one architecture's pre-trained language model, one trial a seed."""
+def _language_model(trials: list[Trial], confidence: float) -> dict[str, Any]:
+    """Quality of one architecture's pre-trained language model, one trial per seed."""
     keys = ("nll", "perplexity", "bits_per_byte")
     return {
         "architecture": trials[0]["variant"]["architecture"],
-        **_over(trials, ("validation_loss", "best_step", "steps"), confidence),
-        "validation": _over([trial["validation"] for trial in trials], keys, confidence),
-        "test": _over([trial["test"] for trial in trials], keys, confidence),
+        **over(trials, ("validation_loss", "best_step", "steps"), confidence),
+        "validation": over([trial["validation"] for trial in trials], keys, confidence),
+        "test": over([trial["test"] for trial in trials], keys, confidence),
     }
 
 
 def _transferred(
-    stages: list[list[dict[str, Any]]],
-    accuracy: dict[tuple, NDArray[np.float64]],
-    n_layers: int,
+    stage: list[list[Trial]], accuracy: dict[tuple, NDArray[np.float64]]
 ) -> list[tuple[int, NDArray[np.float64]]]:
     """Number of layers and accuracy, [seeds]; all layers are a cell of the ablation."""
-    found = [
-        (layers, np.array([_with_layers(trials, layers)["accuracy"] for trials in stages]))
-        for layers in range(n_layers)
-    ]
-    return [*found, (n_layers, accuracy[True, True, "transformer"])]
-
-
-def _with_layers(trials: list[dict[str, Any]], layers: int) -> dict[str, Any]:
-    (found,) = (trial for trial in trials if trial["variant"]["layers"] == layers)
-    return found
+    found = [np.array([trial["accuracy"] for trial in of_seeds]) for of_seeds in stage]
+    return list(enumerate([*found, accuracy[True, True, "transformer"]]))
 
 
 main = summary_command("pretraining", ["D5"], summarise)

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
-from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.datasets.section import Evaluation
-from posenc.experiments.frame import Trials
+from posenc.artifacts.command import run
+from posenc.artifacts.files import ArtifactError
+from posenc.experiments.frame import Files, LabelledJob, Report, Trials, trials_command
 from posenc.experiments.pretraining.documents import Text, draw
 from posenc.experiments.pretraining.section import PretrainingTraining
 from posenc.metrics.parameter_matching import relative_difference
-from posenc.models.devices import device_for, use_threads
+from posenc.models.devices import device_for
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -36,44 +31,12 @@ if TYPE_CHECKING:
 MOST_APART = 0.02
 """Share by which the two networks' numbers of parameters may differ."""
 EVALUATION_BATCH = 32
-Report = Callable[[int, float], None]
 
 
-class Job(Section):
-    """What the trials depend on beside the seed and the documents."""
-
-    parameters: PretrainingTraining
-    evaluation: Evaluation
-    device: Literal["auto", "cpu", "cuda"]
-
-
-def main(
-    seed: Annotated[int, typer.Option(min=0)],
-    config: Annotated[Path, typer.Option(help="data/config/pretraining_trials/study.json")],
-    documents: Annotated[Path, typer.Option(help="data/documents/DATASET.parquet")],
-    output: Annotated[Path, typer.Option(help="the trials of the seed")],
-    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Write OUTPUT."""
-
-    use_threads(threads)
-    job = read_section(config, Job)
-    provenance = {
-        # The data set's evaluation decides which documents are tested on by its split alone.
-        "parameters": {**job.parameters.model_dump(), "test_split": job.evaluation.split},
-        "inputs": {"documents": sha256_file(documents)},
-        "versions": versions("numpy", "tokenizers", "torch", "transformers"),
-        "code": code_digest("posenc.experiments.pretraining.trials"),
-    }
-    about = {"dataset": job.parameters.dataset}
-    trials = Trials(output, partial, "pretraining", about, seed, provenance)
-    if trials.current:
-        return
-    parts = draw(documents, job.evaluation, job.parameters, seed)
-    experiment = Experiment(job.parameters, parts, seed, device_for(job.device))
-    experiment.measure(trials, partial, sha256_json([seed, provenance]))
-    trials.finish()
+def measure(job: LabelledJob[PretrainingTraining], files: Files, trials: Trials) -> None:
+    """Do all trials of one seed."""
+    parts = draw(files.documents[0], job.evaluation, job.parameters, trials.seed)
+    Experiment(job.parameters, parts, trials.seed, device_for(job.device)).measure(trials)
 
 
 @dataclass(frozen=True)
@@ -159,17 +122,10 @@ class Experiment:
             )
         self.bytes = _utf8_bytes(tokenizer, first, device)  # [vocabulary]
 
-    def measure(self, trials: Trials, partial: Path, identity: str) -> None:
+    def measure(self, trials: Trials) -> None:
         """Do all trials: pre-trainings, fine-tunings, and layers transferred.
 
-        Parameters
-        ----------
-        trials
-            Of the seed.
-        partial
-            Folder where pre-trained weights are kept until all trials are done.
-        identity
-            Digest of what determines the weights.
+        Pre-trained weights are kept beside the trials until all of them are done.
         """
         from posenc.experiments.pretraining.network import ARCHITECTURES
 
@@ -177,7 +133,8 @@ class Experiment:
         self._check_parameters()
         weights = {}
         for architecture in ARCHITECTURES:
-            kept = Checkpoint(partial / f"{architecture}.pt", f"{identity} {architecture}", _quiet)
+            path, identity = trials.partial / f"{architecture}.pt", trials.identity(architecture)
+            kept = Checkpoint(path, identity, _quiet)
             trials.measure(
                 {"stage": "pretraining", "architecture": architecture},
                 p.pretraining.steps,
@@ -273,7 +230,7 @@ class Experiment:
         }
 
     def language(self, network: LanguageModel, part: str) -> dict[str, Any]:
-        """Loss on the beginnings of texts: nats a token, perplexity, bits a byte.
+        """Loss on the beginnings of texts: nats per token, perplexity, bits per byte.
 
         The first token is only read. Bytes are those of the tokens that are predicted.
         """
@@ -389,6 +346,10 @@ def _utf8_bytes(tokenizer: Tokenizer, special: int, device: str) -> Any:
 def _quiet(line: str) -> None:
     """Say nothing: weights that are read are no training that goes on."""
 
+
+main = trials_command(
+    "pretraining", LabelledJob[PretrainingTraining], measure, uses=("tokenizers", "transformers")
+)
 
 if __name__ == "__main__":
     run(main)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from posenc.artifacts.command import run
-from posenc.experiments.frame import summary_command
+from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.experiments.superposition.trials import LOGISTIC, NETWORKS, PRETRAINED
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.seeds import difference_over_seeds
 from posenc.metrics.superposition import absent_partner, chance
 
 FOUND = ("both", "first", "second")
@@ -39,23 +39,21 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         network whose ReLUs are taken out; ``affine_gap``, the largest of all maps without ReLUs;
         ``chance``; and the pretrained network's results.
     """
-    trials = [{one["variant"]["classifier"]: one for one in file["trials"]} for file in files]
-    images = trials[0][LOGISTIC]["images"]
-    classifiers = [
-        _classifier(name, [one[name] for one in trials], confidence)
-        for name in (*NETWORKS, LOGISTIC)
-    ]
-    relu = [one["relu"] for one in trials]
+    trials = {found[0]["variant"]["classifier"]: found for found in by_variant(files)}
+    images = trials[LOGISTIC][0]["images"]
+    relu = trials["relu"]
     return {
         "images": images,
         "chance": chance(images["classes"]),
-        "classifiers": classifiers,
+        "classifiers": [
+            _classifier(name, trials[name], confidence) for name in (*NETWORKS, LOGISTIC)
+        ],
         "differences": [
             {
                 "weight": entry["weight"],
                 "logistic_regression": difference_over_seeds(
                     _recall(relu, place, "inputs"),
-                    _recall([one[LOGISTIC] for one in trials], place, "inputs"),
+                    _recall(trials[LOGISTIC], place, "inputs"),
                     confidence,
                 ),
                 "outputs": difference_over_seeds(
@@ -71,25 +69,24 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         ],
         "affine_gap": max(_affine_gaps(trials)),
         # It has no seed: all files have the same.
-        "pretrained": {k: v for k, v in trials[0][PRETRAINED].items() if k != "variant"},
+        "pretrained": {k: v for k, v in trials[PRETRAINED][0].items() if k != "variant"},
         "published": PUBLISHED,
     }  # fmt: skip
 
 
-def _classifier(name: str, trials: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, Any]:
     control = {key: sum(one["control"][key] for one in trials) for key in ("both", "first")}
     return {
         "name": name,
         "numbers": trials[0]["numbers"],
-        "accuracy": over_seeds([one["accuracy"] for one in trials], confidence),
+        **over(trials, ("accuracy",), confidence),
         "mixtures": [
             {
                 "weight": entry["weight"],
                 **{
-                    mixed: {
-                        key: over_seeds(_recall(trials, place, mixed, key), confidence)
-                        for key in FOUND
-                    }
+                    mixed: over(
+                        [one["mixtures"][place][mixed] for one in trials], FOUND, confidence
+                    )
                     for mixed in ("inputs", "outputs")
                 },
                 "gap": _gaps([one["mixtures"][place]["gap"] for one in trials], confidence),
@@ -104,22 +101,20 @@ def _classifier(name: str, trials: list[dict[str, Any]], confidence: float) -> d
     }
 
 
-def _affine_gaps(trials: list[dict[str, Any]]) -> Iterator[float]:
+def _affine_gaps(trials: dict[str, list[Trial]]) -> Iterator[float]:
     """Gaps of all maps that have no ReLU, at all weights and stages."""
-    for one in trials:
-        for entries in (
-            one["affine"]["mixtures"], one[LOGISTIC]["mixtures"], one["relu"]["without_relu"],
-        ):  # fmt: skip
-            for entry in entries:
+    for name, key in (("affine", "mixtures"), (LOGISTIC, "mixtures"), ("relu", "without_relu")):
+        for trial in trials[name]:
+            for entry in trial[key]:
                 yield from entry["gap"].values()
 
 
-def _recall(trials: list[dict[str, Any]], place: int, mixed: str, key: str = "both") -> list[float]:
-    return [one["mixtures"][place][mixed][key] for one in trials]
+def _recall(trials: list[Trial], place: int, mixed: str) -> list[float]:
+    return [one["mixtures"][place][mixed]["both"] for one in trials]
 
 
 def _gaps(gaps: list[dict[str, float]], confidence: float) -> dict[str, Any]:
-    return {name: over_seeds([one[name] for one in gaps], confidence) for name in gaps[0]}
+    return over(gaps, gaps[0], confidence)
 
 
 main = summary_command("superposition", ["B5"], summarise)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, read_json, sha256_file
-from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
-from posenc.experiments.frame import Trials, Work
+from posenc.experiments.frame import Files, Job, Trials, Work, trials_command
 from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.metrics.superposition import (
     additivity_gap,
@@ -23,7 +20,6 @@ from posenc.metrics.superposition import (
     found_among_two,
     pairs_of_classes,
 )
-from posenc.models.devices import use_threads
 
 NETWORKS = {"relu": True, "affine": False}
 """Trained residual networks, and whether they have ReLUs."""
@@ -40,12 +36,6 @@ NOT_RUN = (
 
 States = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 """From images [n, 8, 8] to what each stage makes of them, [n, features]; the last is ``logits``."""
-
-
-class Job(Section):
-    """What the trials depend on."""
-
-    parameters: SuperpositionTraining
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,33 +62,23 @@ class Data:
         return int(self.training.labels.max()) + 1
 
 
-def main(
-    seed: Annotated[int, typer.Option(help="of the split, the weights and the pairs")],
-    config: Annotated[Path, typer.Option(help="data/config/superposition_trials/study.json")],
-    output: Annotated[Path, typer.Option(help="the trials of the seed, a JSON file")],
-    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Write OUTPUT."""
+class SuperpositionJob(Job[SuperpositionTraining]):
+    """What the trials depend on."""
 
-    use_threads(threads)
-    parameters = read_section(config, Job).parameters
-    provenance = {
-        "parameters": parameters.model_dump(),
-        "inputs": inputs_of(parameters),
-        "versions": versions("numpy", "scikit-learn", "torch", "transformers"),
-        "code": code_digest("posenc.experiments.superposition.trials"),
-    }
-    trials = Trials(output, partial, "superposition", {}, seed, provenance)
-    if trials.current:
-        return
+    def inputs(self, files: Files) -> dict[str, str]:
+        """As :func:`inputs_of`."""
+        return inputs_of(self.parameters)
+
+
+def measure(job: SuperpositionJob, files: Files, trials: Trials) -> None:
+    """Train and test all classifiers with one seed."""
+    parameters, seed = job.parameters, trials.seed
     data = digits(parameters, seed)
     for name, relu in NETWORKS.items():
         steps = parameters.optimization.steps
         trials.measure({"classifier": name}, steps, residual(parameters, data, relu, seed))
     trials.measure({"classifier": LOGISTIC}, 1, lambda *_: logistic(parameters, data))
     trials.measure({"classifier": PRETRAINED}, 1, lambda *_: pretrained(parameters))
-    trials.finish()
 
 
 def inputs_of(parameters: SuperpositionTraining) -> dict[str, str]:
@@ -189,7 +169,7 @@ def residual(parameters: SuperpositionTraining, data: Data, relu: bool, seed: in
         found = {
             "numbers": sum(p.numel() for p in network.parameters()),
             "training": fitted.as_json(),
-            **measure(states_of(network), data, parameters.weights),
+            **tested(states_of(network), data, parameters.weights),
         }
         if relu:
             states = states_of(without_activation(network))
@@ -231,7 +211,7 @@ def logistic(parameters: SuperpositionTraining, data: Data) -> dict[str, Any]:
     return {
         "numbers": int(fitted[best].coef_.size + fitted[best].intercept_.size),
         "training": {"strength": STRENGTHS[best], "validation_loss": float(losses[best])},
-        **measure(
+        **tested(
             lambda images: {"logits": fitted[best].decision_function(flat(images))},
             data,
             parameters.weights,
@@ -239,7 +219,7 @@ def logistic(parameters: SuperpositionTraining, data: Data) -> dict[str, Any]:
     }
 
 
-def measure(states: States, data: Data, weights: list[float]) -> dict[str, Any]:
+def tested(states: States, data: Data, weights: list[float]) -> dict[str, Any]:
     """Accuracy on test images, and recall and gap of mixtures of pairs of them.
 
     Parameters
@@ -394,6 +374,10 @@ def _top(logits: NDArray[np.float64], labels: dict[int, str]) -> list[dict[str, 
         for c in order
     ]
 
+
+main = trials_command(
+    "superposition", SuperpositionJob, measure, uses=("scikit-learn", "transformers")
+)
 
 if __name__ == "__main__":
     run(main)

@@ -22,7 +22,7 @@ from posenc.experiments.declaration import CORPORA, LABELLED, STUDY, Experiment,
 
 
 class TokenizersTraining(Section):
-    """Tokenizers compared by bits a byte, with the same model budget (D3)."""
+    """Tokenizers compared by bits per byte, with the same model budget (D3)."""
 
     datasets: Annotated[list[Name], Field(min_length=1)]
     training_documents: Annotated[Documents, Field(ge=8)]

@@ -1,4 +1,4 @@
-"""Tokenizers compared over seeds: bits a byte, and what NFKC changes (D3)."""
+"""Tokenizers compared over seeds: bits per byte, and what NFKC changes (D3)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.experiments.frame import summary_command
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.metrics.seeds import difference_over_seeds
 
 REFERENCE = "bpe"
 BITS = ("bits_per_byte", "bits_per_original_byte")
@@ -29,7 +29,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     -------
     dict
         ``tokenizers``: of each data set, normalisation and kind what does not depend on the seed,
-        and bits a byte over seeds; ``differences`` from byte-level BPE, and ``normalizations``,
+        and bits per byte over seeds; ``differences`` from byte-level BPE, and ``normalizations``,
         NFKC minus none, both paired by seed.
 
     Raises
@@ -37,16 +37,17 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     ArtifactError
         If the tokenizer of a variant is not the same for all seeds.
     """
-    variants = [one["variant"] for one in files[0]["trials"]]
-    by_seed = {tuple(v.values()): [_of(file, v) for file in files] for v in variants}
+    trials = by_variant(files)
+    variants = [of_seeds[0]["variant"] for of_seeds in trials]
+    by_values = {tuple(v.values()): found for v, found in zip(variants, trials, strict=True)}
 
     def paired(key: str, first: dict[str, str], second: dict[str, str]) -> dict[str, Any]:
-        ours, theirs = ([one[key]["total"] for one in by_seed[tuple(v.values())]]
+        ours, theirs = ([one[key]["total"] for one in by_values[tuple(v.values())]]
                         for v in (first, second))  # fmt: skip
         return difference_over_seeds(ours, theirs, confidence)
 
     return {
-        "tokenizers": [{**v, **_over(by_seed[tuple(v.values())], v, confidence)} for v in variants],
+        "tokenizers": [_row(of_seeds, confidence) for of_seeds in trials],
         "differences": [
             {**one, "reference": REFERENCE, "bits_per_byte": paired("bits_per_byte", one, other)}
             for one in variants
@@ -68,27 +69,20 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     }
 
 
-def _of(file: dict[str, Any], variant: dict[str, str]) -> dict[str, Any]:
-    return next(one for one in file["trials"] if one["variant"] == variant)
-
-
-def _over(
-    trials: list[dict[str, Any]], variant: dict[str, str], confidence: float
-) -> dict[str, Any]:
+def _row(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """One variant: facts once, results over seeds."""
     first = trials[0]
+    variant = first["variant"]
     if any(one["facts"] != first["facts"] for one in trials):
         raise ArtifactError(
             f"the tokenizers of {' '.join(variant.values())} differ between seeds, but they are "
             f"trained on the same documents: delete trials/tokenizers and start again"
         )
     return {
+        **variant,
         **first["facts"],
         **{
-            key: {
-                part: over_seeds([one[key][part] for one in trials], confidence)
-                for part in ("total", "model", "spelling")
-            }
+            key: over([one[key] for one in trials], ("total", "model", "spelling"), confidence)
             for key in BITS
         },
         "training_bytes": [one["training_bytes"] for one in trials],

@@ -1,4 +1,4 @@
-"""Tokenizers of one seed: the same model over each, in bits a byte of unseen text (D3).
+"""Tokenizers of one seed: the same model over each, in bits per byte of unseen text (D3).
 
 Every tokenizer's model sees the same segments of the same documents in the same order, cut every
 so many bytes of text: what differs is how a segment is told in tokens. Of a seed are the model's
@@ -10,22 +10,28 @@ from __future__ import annotations
 import functools
 import os
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, sha256_file
-from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Section
 from posenc.datasets.section import Evaluation
-from posenc.experiments.frame import Trials
+from posenc.experiments.frame import (
+    TRAINING_SPLIT,
+    Files,
+    Job,
+    Report,
+    Trials,
+    tested_split,
+    trials_command,
+)
 from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.metrics.tokenizers import (
     change,
@@ -42,9 +48,6 @@ if TYPE_CHECKING:
 
     from posenc.tokens.kinds import Tokens
 
-SPLIT = "train"
-"""What tokenizers and models learn from."""
-
 
 class Text(Section):
     """What is known of a data set's documents."""
@@ -55,59 +58,39 @@ class Text(Section):
     """Its split and seed are read: tests are drawn by the seed, and so is what is trained on."""
 
 
-class Job(Section):
+class TokenizersJob(Job[TokenizersTraining]):
     """What the trials depend on."""
 
-    parameters: TokenizersTraining
     texts: dict[str, Text]
 
+    def inputs(self, files: Files) -> dict[str, str]:
+        """SHA-256 of the documents of each data set."""
+        return {name: sha256_file(path) for name, path in paths_of(self, files.documents).items()}
 
-def main(
-    seed: Annotated[int, typer.Option(min=0)],
-    config: Annotated[Path, typer.Option(help="data/config/tokenizers_trials/study.json")],
-    documents: Annotated[list[Path], typer.Option(help="DATASET.parquet; repeatable")],
-    output: Annotated[Path, typer.Option(help="the trials of the seed")],
-    partial: Annotated[Path, typer.Option(help="folder of what is not finished")],
-    threads: Annotated[int, typer.Option(min=1)] = 1,
-) -> None:
-    """Write OUTPUT."""
+    def recorded(self) -> dict[str, Any]:
+        """All of it."""
+        return self.model_dump(mode="json")
 
-    from posenc.models.devices import device_for, use_threads
+
+def measure(job: TokenizersJob, files: Files, trials: Trials) -> None:
+    """Train and test a model over each tokenizer with one seed."""
+    from posenc.models.devices import device_for
 
     # The trainers' sums of floats are in the order of their threads.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    use_threads(threads)
-    job = read_section(config, Job)
-    files = paths_of(job, documents)
-    trials = Trials(
-        output,
-        partial,
-        "tokenizers",
-        {},
-        seed,
-        {
-            "parameters": job.model_dump(mode="json"),
-            "inputs": {name: sha256_file(path) for name, path in files.items()},
-            "versions": versions("numpy", "tokenizers", "torch", "transformers"),
-            "code": code_digest("posenc.experiments.tokenizers.trials"),
-        },
-    )
-    if trials.current:
-        return
-    device = device_for("auto")
+    paths, device = paths_of(job, files.documents), device_for("auto")
     for variant in variants(job):
-        corpus = functools.partial(read_corpus, job, files, variant)
+        corpus = functools.partial(read_corpus, job, paths, variant)
         trials.measure(
             variant,
             job.parameters.optimization.steps,
             lambda checkpoint, report, kind=variant["kind"], corpus=corpus: trial(
-                corpus(), kind, job.parameters, seed, checkpoint, report, device
+                corpus(), kind, job.parameters, trials.seed, checkpoint, report, device
             ),
         )
-    trials.finish()
 
 
-def paths_of(job: Job, documents: Sequence[Path]) -> dict[str, Path]:
+def paths_of(job: TokenizersJob, documents: Sequence[Path]) -> dict[str, Path]:
     """Documents by data set, which is the file's stem.
 
     Raises
@@ -125,7 +108,7 @@ def paths_of(job: Job, documents: Sequence[Path]) -> dict[str, Path]:
     return {name: given[name] for name in job.parameters.datasets}
 
 
-def variants(job: Job) -> Iterator[dict[str, str]]:
+def variants(job: TokenizersJob) -> Iterator[dict[str, str]]:
     """What is varied; text that is in form NFKC already is read as it is."""
     for name in job.parameters.datasets:
         is_nfkc = job.texts[name].normalization == "NFKC"
@@ -144,7 +127,7 @@ class Corpus:
     originals: list[str]
 
 
-def read_corpus(job: Job, files: dict[str, Path], variant: dict[str, str]) -> Corpus:
+def read_corpus(job: TokenizersJob, files: dict[str, Path], variant: dict[str, str]) -> Corpus:
     """Read and draw the texts of a variant.
 
     Raises
@@ -154,14 +137,10 @@ def read_corpus(job: Job, files: dict[str, Path], variant: dict[str, str]) -> Co
     """
     name, parameters = variant["dataset"], job.parameters
     evaluation = job.texts[name].evaluation
-    if evaluation.split == SPLIT:
-        raise ArtifactError(
-            f"datasets.{name}.evaluation.split is {SPLIT!r}, which the tokenizers are trained on: "
-            f"choose another"
-        )
+    test_split = tested_split(name, evaluation)
     learned = draw(
         files[name],
-        SPLIT,
+        TRAINING_SPLIT,
         {
             "training_documents": parameters.training_documents,
             "validation_documents": parameters.validation_documents,
@@ -170,7 +149,7 @@ def read_corpus(job: Job, files: dict[str, Path], variant: dict[str, str]) -> Co
     )
     originals = draw(
         files[name],
-        evaluation.split,
+        test_split,
         {"test_documents": parameters.test_documents},
         evaluation.seed,
     )
@@ -208,7 +187,7 @@ def trial(
     parameters: TokenizersTraining,
     seed: int,
     checkpoint: Checkpoint,
-    report: Callable[[int, float], None],
+    report: Report,
     device: str,
 ) -> dict[str, Any]:
     """Train a tokenizer and a model over it, and code the tests with them."""
@@ -294,6 +273,8 @@ def facts(
         )["total"],
     }
 
+
+main = trials_command("tokenizers", TokenizersJob, measure, uses=("tokenizers", "transformers"))
 
 if __name__ == "__main__":
     run(main)

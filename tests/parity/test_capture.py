@@ -9,7 +9,8 @@ import torch
 import posenc.capture.capture as step
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.capture import forward
-from posenc.capture.interventions import applied, first_row, position_embedding
+from posenc.capture.interventions import applied
+from posenc.capture.parts import first_row, position_embedding
 from posenc.conditions.section import Condition
 from posenc.models.affine import Affine, ready
 from posenc.models.load import load

@@ -9,12 +9,8 @@ from torch.nn import functional
 
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import stacked_states, states_under
-from posenc.capture.interventions import (
-    ConditionError,
-    applied,
-    blocks,
-    position_embedding,
-)
+from posenc.capture.interventions import applied
+from posenc.capture.parts import ConditionError, blocks, position_embedding
 from posenc.conditions import positions, profiles, semantics
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition

@@ -8,7 +8,10 @@ import torch
 import transformers
 
 from posenc.capture import learning as masks
+from posenc.capture import mask_fitting
+from posenc.capture.calibration import Calibration, shape_of, with_mask
 from posenc.capture.capture import forward
+from posenc.capture.distilling import _Averages
 from posenc.capture.evaluation import INTACT
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask, read, write
@@ -81,12 +84,12 @@ def distilled(**changes):
 )
 def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
     model = distance_model()
-    data = masks.Calibration(model, texts[:6], texts[6:], 1000)
+    data = Calibration(model, texts[:6], texts[6:], 1000)
     mask, _ = masks.distill(distilled(**changes), data)
     if "layout" not in changes:
         known = mask.relative[0, 0, 0]
         np.testing.assert_allclose(known[: N - 1], 3 * np.cos(np.arange(N - 1)), atol=1e-4)
-    condition = masks.with_mask("zero")
+    condition = with_mask("zero")
     for ids in texts:
         with torch.inference_mode():
             intact = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
@@ -102,7 +105,7 @@ def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
 def test_averages_are_those_of_a_loop(texts):
     """Differences by distance, with the first key apart, counted pair by pair."""
     rng = np.random.default_rng(0)
-    averages = masks._Averages(1, 2, 6)
+    averages = _Averages(1, 2, 6)
     loops = {}
     for _ in range(4):
         difference = torch.tensor(rng.normal(size=(3, 2, 6, 6)))
@@ -144,34 +147,34 @@ def fitted(**changes):
 def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, terms):
     """Once with a gradient, once as conditions are evaluated, at random parameters."""
     model = load(folder, family)
-    data = masks.Calibration(model, documents, documents, 60)
+    data = Calibration(model, documents, documents, 60)
     source = fitted(terms=terms)
-    parameters = masks._Parameters(source, model, data.longest)
+    parameters = mask_fitting._Parameters(source, model, data.longest)
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in parameters.parameters():
             parameter.normal_(std=0.3)
-    condition = masks.with_mask(source.position, True, bool(terms))
+    condition = with_mask(source.position, True, bool(terms))
     judged = data.loss(condition, parameters.mask())
-    found = masks._loss(parameters, data, documents)
+    found = mask_fitting._loss(parameters, data, documents)
     assert found.requires_grad
     assert float(found.detach()) == pytest.approx(judged, abs=2e-6)
 
 
 def test_a_mask_of_zeros_is_the_model_without_positions(folder, family, documents):
     model = load(folder, family)
-    data = masks.Calibration(model, documents, documents, 60)
-    n_layers, n_heads, sides = masks.shape_of(model)
+    data = Calibration(model, documents, documents, 60)
+    n_layers, n_heads, sides = shape_of(model)
     nothing = LearnedMask(relative=np.zeros((n_layers, n_heads, sides, 9), np.float32))
     without = data.loss(Condition(position="zero"))
-    assert data.loss(masks.with_mask("zero"), nothing) == pytest.approx(without, abs=1e-6)
+    assert data.loss(with_mask("zero"), nothing) == pytest.approx(without, abs=1e-6)
     assert data.loss(INTACT) != pytest.approx(without, abs=1e-3)
 
 
 def test_a_fit_keeps_its_best_and_leaves_the_weights(folder, family, documents):
     model = load(folder, family)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    data = masks.Calibration(model, documents, documents, 60)
+    data = Calibration(model, documents, documents, 60)
     mask, facts = masks.learn(fitted(), data)
     losses = [point["loss"] for point in facts["curve"]]
     assert facts["loss"] == pytest.approx(min(losses), abs=1e-6)
@@ -187,7 +190,7 @@ def test_a_fit_keeps_its_best_and_leaves_the_weights(folder, family, documents):
 
 def test_the_best_slope_of_the_list_is_taken(texts):
     model = distance_model()
-    data = masks.Calibration(model, texts[:4], texts[4:], 1000)
+    data = Calibration(model, texts[:4], texts[4:], 1000)
     slopes = [0.0, 0.3, 2.0]
     mask, facts = masks.choose_slope(
         SlopeMask(method="slope", position="zero", slopes=slopes), data

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc.capture.interventions import applied, position_embedding
+from posenc.capture.interventions import applied
+from posenc.capture.parts import position_embedding
 from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
 from posenc.experiments.downstream.network import (

@@ -10,7 +10,8 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
-from posenc.capture.interventions import ConditionError, applied
+from posenc.capture.interventions import applied
+from posenc.capture.parts import ConditionError
 from posenc.conditions.section import Condition
 from posenc.metrics.sinusoid import sinusoidal
 from posenc.models import attention, schemes

@@ -120,7 +120,8 @@ def run_ours(folder: Path, progress: tqdm) -> dict[str, dict[str, Outputs | str]
     import torch
 
     from posenc.capture.capture import forward
-    from posenc.capture.interventions import ConditionError, applied
+    from posenc.capture.interventions import applied
+    from posenc.capture.parts import ConditionError
     from posenc.conditions.section import Condition
     from posenc.models.load import load
 

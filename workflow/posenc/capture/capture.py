@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.artifacts.files import ArtifactError
-from posenc.capture import interventions
+from posenc.capture.masked_attention import documents_of, packed
+from posenc.capture.parts import first_row, is_decoder, position_embedding
 from posenc.models import attention
 from posenc.models.affine import affine
 from posenc.store.section import Activations
@@ -137,7 +138,7 @@ def forward(
     if is_decoder:
         options["use_cache"] = False
     lengths = [len(ids) for ids in documents]
-    with attention.recording() as recording, interventions.documents_of(lengths):
+    with attention.recording() as recording, documents_of(lengths):
         output = body(input_ids, output_hidden_states=True, **options)
     return output.hidden_states, recording
 
@@ -181,14 +182,14 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     """
     device = next(model.parameters()).device
     lengths = [len(ids) for ids in documents]
-    first = interventions.first_row(interventions.position_embedding(model))
+    first = first_row(position_embedding(model))
     ids = torch.tensor([token for document in documents for token in document], device=device)
     places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
-    if interventions.is_decoder(model):
+    if is_decoder(model):
         body, options = model.transformer, {"use_cache": False}
     else:
         body, options = model, {"token_type_ids": torch.zeros_like(places)}
-    with interventions.packed(model, lengths):
+    with packed(model, lengths):
         output = body(ids[None], position_ids=places + first, output_hidden_states=True, **options)
     return output.hidden_states
 
@@ -304,7 +305,7 @@ def capture(
     ArtifactError
         If a value does not fit the storage type, or is not finite.
     """
-    causal, losses = interventions.is_decoder(model), {}
+    causal, losses = is_decoder(model), {}
     longest = max((pack.tokens for pack in packs), default=0)
     buffers = [Buffer(Shape.of(model), longest, parameters) for _ in range(2)]
     writing: Future | None = None

@@ -1,8 +1,8 @@
 """Many conditions in few forward passes: losses and similarity to the intact model, no activations.
 
 Conditions that differ in their mask alone share one pass: rows part from the trunk at the first
-layer that differs. The intact model runs once a batch for all. What is kept of a document is the
-loss of each token and, by layer, the sum of its tokens' cosines with the intact model.
+layer that differs. The intact model runs once per batch, for all of them. Of each document, what is
+kept is the loss of each token and, by layer, the sum of its tokens' cosines with the intact model.
 """
 
 from __future__ import annotations
@@ -16,18 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posenc.capture.branches import Branch, branch_of
 from posenc.capture.capture import document_losses, packed_states
-from posenc.capture.interventions import (
-    Batch,
-    Branch,
-    attending,
-    blocks,
-    branch_of,
-    common_part,
-    embedded,
-    embedding_factors,
-    is_decoder,
-)
+from posenc.capture.interventions import common_part, embedded
+from posenc.capture.masked_attention import Batch, attending, embedding_factors
+from posenc.capture.parts import blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.tokens.packing import packs_of
@@ -80,14 +73,13 @@ def stacked_states(
     -------
     For each condition, n_layers + 1 tensors [tokens, d_model]: documents one after the other.
     """
-    causal = is_decoder(model)
     lengths = [len(ids) for ids in documents]
-    branches = [branch_of(model, condition, masks) for condition in conditions]
+    branches = [branch_of(model, condition.mask, masks) for condition in conditions]
     with embedded(model, common_part(conditions[0]), masks, max(lengths)):
         if all(branch.mask is None for branch in branches):
             states = [state[0] for state in packed_states(model, documents)]
             return [states for _ in branches]
-        trunk = Branch(None, branches[0].n_layers, branches[0].n_heads, causal)
+        trunk = branch_of(model, None)
         with attending(model, Batch([trunk])) as batch:
             stack = _Stack(trunk, branches, batch)
             hooks = [
@@ -153,7 +145,7 @@ def states_under(
 ) -> list[list[Tensor]]:
     """As :func:`stacked_states`, with documents cut into segments where the conditions say so.
 
-    Equal segments are run once: with segments of one token, one row a distinct token.
+    Equal segments are run once: with segments of one token, one row per distinct token.
     """
     size = conditions[0].segments
     if size is None:

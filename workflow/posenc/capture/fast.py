@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.capture.capture import document_losses, packed_states
-from posenc.capture.interventions import is_decoder
+from posenc.capture.parts import is_decoder
 from posenc.models.affine import pack
 from posenc.store.precision import loss_error
 

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.capture import interventions
+from posenc.capture.parts import blocks, is_decoder, position_embedding
 from posenc.config.optimization import Optimization
 from posenc.experiments.fitting import Fitted, fit
 
@@ -45,10 +45,10 @@ class Encoder(nn.Module):
 
     def __init__(self, model: nn.Module, trained_layers: int | None = None) -> None:
         super().__init__()
-        layers = interventions.blocks(model)
+        layers = blocks(model)
         if trained_layers is not None and not 1 <= trained_layers <= len(layers):
             raise ValueError(f"trained_layers is {trained_layers}, but the model has {len(layers)}")
-        self.is_causal = interventions.is_decoder(model)
+        self.is_causal = is_decoder(model)
         body = model.transformer if self.is_causal else model
         self.begin = 0 if trained_layers is None else len(layers) - trained_layers
         self.embeddings = None
@@ -224,7 +224,7 @@ def padding_token(model: nn.Module) -> int:
 
 def freeze_positions(model: nn.Module) -> None:
     """Let training leave the position embeddings as a condition made them."""
-    interventions.position_embedding(model).weight.requires_grad_(False)
+    position_embedding(model).weight.requires_grad_(False)
 
 
 def encode(

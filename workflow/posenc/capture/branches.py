@@ -1,0 +1,189 @@
+"""A mask as tensors: a bias on the scores, and factors on scores and pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.capture.parts import ConditionError, is_decoder
+from posenc.conditions import profiles
+from posenc.conditions import semantics as rows
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Mask
+from posenc.conditions.semantics import Change
+
+KEPT = 64
+"""For how many lengths of documents a mask's tensors are held."""
+NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
+"""Of a layer's attention, in the form of :meth:`Branch.tensors`."""
+
+
+@dataclass
+class Branch:
+    """The mask of one condition, and the tensors that it has been made into.
+
+    Attributes
+    ----------
+    mask
+        What it does; None for nothing.
+    learned
+        The learned bias that the mask names, if it does.
+    """
+
+    mask: Mask | None
+    n_layers: int
+    n_heads: int
+    causal: bool
+    learned: LearnedMask | None = None
+    _made: dict = field(default_factory=dict)
+    _biases: dict[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """First layer that it acts on; the number of layers when it acts on none."""
+        if self.mask is None:
+            return self.n_layers
+        return min(self.mask.layers) if self.mask.layers else 0
+
+    def acts_on(self, layer: int) -> bool:
+        """Whether it changes the attention of a layer."""
+        if self.mask is None or self.mask.semantics == "emb_mul":
+            return False
+        return not self.mask.layers or layer in self.mask.layers
+
+    def change(self, layer: int, length: int) -> Change:
+        """What it does to the attention of a layer in a document of so many tokens."""
+        mask = self.mask
+        if mask.semantics == "additive":
+            if self.learned is not None:
+                bias = self.learned.bias(layer, length)  # [n_heads, length, length]
+            else:
+                places = profiles.Places.of(length, self.n_heads)
+                bias = profiles.bias.call(mask.profile, places)
+            return rows.additive(bias)
+        document = profiles.Document(length, per_query=mask.span == "query")
+        return rows.semantics.call(
+            mask.semantics, profiles.factor.call(mask.profile, document), self.causal
+        )
+
+    def embedding_factor(self, length: int) -> np.ndarray | None:
+        """What the input of the first block is multiplied by, float64 [length]."""
+        if self.mask is None or self.mask.semantics != "emb_mul":
+            return None
+        return self.change(0, length).embedding_factor
+
+    def tensors(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+        """Its change for a padded batch: bias, and factors where there are any.
+
+        Returns
+        -------
+        dict
+            ``bias`` [batch or 1, n_heads or 1, longest, longest], causal mask and padding included;
+            ``score_factor`` and ``pattern_factor``, [batch or 1, n_heads or 1, longest or 1,
+            longest], or None.
+        """
+        is_padded = min(lengths) < longest
+        layer = 0 if self.learned is None else layer  # only a learned bias differs between layers
+        # A decoder's bias is the same for every document: padding lies in the future.
+        if self.mask.semantics == "additive" and (self.causal or not is_padded):
+            return {**NO_CHANGE, "bias": self._bias(layer, longest, device)}
+        sizes = tuple(lengths) if is_padded else (longest,)
+        key = (layer, longest, sizes)
+        if key not in self._made:
+            while len(self._made) >= KEPT:
+                del self._made[next(iter(self._made))]
+            self._made[key] = self._make(layer, sizes, longest, device)
+        return self._made[key]
+
+    def _bias(self, layer: int, longest: int, device) -> Tensor:
+        """Of the longest documents so far; that of shorter ones is a part of it."""
+        whole = self._biases.get(layer)
+        if whole is None or whole.shape[-1] < longest:
+            whole = self._make(layer, [longest], longest, device)["bias"]
+            self._biases[layer] = whole
+        return whole[..., :longest, :longest]
+
+    def _make(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+        # A bias is the same for every document, but for its padding.
+        shared = self.mask.semantics == "additive"
+        sizes = [longest] if shared else lengths
+        each = [self._padded(self.change(layer, size), size, longest) for size in sizes]
+        made = {
+            name: None if each[0][name] is None else torch.stack([one[name] for one in each])
+            for name in each[0]
+        }
+        made = {name: value if value is None else value.to(device) for name, value in made.items()}
+        if shared and not self.causal:
+            made["bias"] = unpadded(made["bias"], lengths)
+        return made
+
+    def _padded(self, change: Change, length: int, longest: int) -> dict[str, Tensor | None]:
+        chosen = np.ones(self.n_heads, bool)
+        if self.mask.heads:
+            chosen[:] = False
+            chosen[self.mask.heads] = True
+        hidden = np.zeros((length, length), bool)
+        if self.causal and not change.sees_future:
+            hidden = rows.future(length)
+        bias = np.zeros((1, 1, 1)) if change.bias is None else change.bias
+        bias = bias if bias.ndim == 3 else bias[None]  # [n_heads or 1, length or 1, length]
+        with np.errstate(over="ignore"):
+            bias = bias.astype(np.float32)
+        if not chosen.all():
+            causal = np.where(rows.future(length) & self.causal, -np.inf, 0.0)  # [length, length]
+            bias = np.where(chosen[:, None, None], np.where(hidden, -np.inf, bias), causal)
+        else:
+            bias = np.where(hidden, -np.inf, bias)
+        if np.isneginf(bias).all(axis=-1).any():
+            raise ConditionError(
+                f"the mask {self.mask.semantics} with the profile {self.mask.profile.kind} leaves "
+                f"a query without any key (its factor is 0): raise the profile's floor above 0"
+            )
+        # Padded keys are seen by none; padded queries see what the document's do, and are not used.
+        whole = np.full((bias.shape[0], longest, longest), -np.inf, np.float32)
+        whole[:, :length, :length] = bias
+        whole[:, length:, 0] = 0.0
+        made = {"bias": torch.from_numpy(whole)}
+        for name in ("score_factor", "pattern_factor"):
+            factor = getattr(change, name)  # [length or 1, length]
+            made[name] = None
+            if factor is not None:
+                padded = np.ones((1, 1 if factor.shape[-2] == 1 else longest, longest), np.float32)
+                padded[0, : factor.shape[-2], :length] = factor
+                if not chosen.all():
+                    padded = np.where(chosen[:, None, None], padded, np.float32(1))
+                made[name] = torch.from_numpy(padded)
+        return made
+
+
+def branch_of(
+    model: nn.Module, mask: Mask | None, masks: Mapping[str, LearnedMask] | None = None
+) -> Branch:
+    """The branch of a condition's mask; None for the trunk, which has none."""
+    config = model.config
+    profile = mask.profile if mask else None
+    return Branch(
+        mask=mask,
+        n_layers=config.num_hidden_layers,
+        n_heads=config.num_attention_heads,
+        causal=is_decoder(model),
+        learned=(masks or {})[profile.mask] if getattr(profile, "kind", "") == "learned" else None,
+    )
+
+
+def real_keys(lengths: Sequence[int], longest: int, device) -> Tensor:
+    """Which keys are tokens, bool [batch, 1, 1, longest]."""
+    places = torch.arange(longest, device=device)
+    return (places < torch.tensor(lengths, device=device)[:, None])[:, None, None, :]
+
+
+def unpadded(bias: Tensor, lengths: Sequence[int]) -> Tensor:
+    """A bias [1, n_heads, longest, longest] that hides padded keys, where there are any."""
+    longest = bias.shape[-1]
+    if min(lengths) == longest:
+        return bias
+    return torch.where(real_keys(lengths, longest, bias.device), bias, -torch.inf)

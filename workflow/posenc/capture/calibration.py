@@ -1,0 +1,104 @@
+"""The text that masks are learned from, and how a learned mask is judged on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from posenc.capture.evaluation import Outcome, evaluate
+from posenc.capture.parts import is_decoder
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition
+
+REACH = 4
+"""A parametric mask is written out to so many times the length of the calibration text."""
+
+
+Progress = Callable[[int], Any]
+"""Is told how much further the learning of a mask is: tokens, or steps."""
+
+
+@dataclass
+class Calibration:
+    """What masks are learned from.
+
+    Attributes
+    ----------
+    model
+        Frozen; from :func:`posenc.models.load.load`.
+    fitting, choosing
+        Token ids of the documents for either.
+    batch_tokens
+        Tokens of one forward pass.
+    """
+
+    model: nn.Module
+    fitting: list[list[int]]
+    choosing: list[list[int]]
+    batch_tokens: int
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether the model is a causal language model."""
+        return is_decoder(self.model)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest document."""
+        return max(map(len, [*self.fitting, *self.choosing]))
+
+    def losses(
+        self, conditions: dict[str, Condition], mask: LearnedMask | None = None, progress=None
+    ) -> dict[str, float]:
+        """Of the choosing documents: nats per token, or 1 - cosine of the last hidden state."""
+        outcomes: dict[str, list[Outcome]] = {name: [] for name in conditions}
+        counted = [[True] * len(ids) for ids in self.choosing]
+        for name, outcome in evaluate(
+            self.model, self.choosing, counted, conditions, {"it": mask} if mask else {},
+            self.batch_tokens, progress,
+        ):  # fmt: skip
+            outcomes[name].append(outcome)
+        if self.is_decoder:
+            return {
+                name: float(np.concatenate([one.nll for one in found]).mean())
+                for name, found in outcomes.items()
+            }
+        tokens = sum(map(len, self.choosing))
+        return {
+            name: 1 - sum(float(one.cosine[-1]) for one in found) / tokens
+            for name, found in outcomes.items()
+        }
+
+    def loss(self, condition: Condition, mask: LearnedMask | None = None) -> float:
+        """As :meth:`losses`, of one condition."""
+        return self.losses({"it": condition}, mask)["it"]
+
+
+def start_of(position: str) -> Condition:
+    """The position-free model that a mask is put on."""
+    return Condition(position=position)
+
+
+def with_mask(position: str, learn_position: bool = False, biased: bool = True) -> Condition:
+    """The condition under which a mask called ``it`` is judged."""
+    learned = {"kind": "learned", "mask": "it"}
+    start = learned if learn_position else position
+    return masked(start, learned) if biased else Condition.model_validate({"position": start})
+
+
+def masked(position: str | dict, profile: dict) -> Condition:
+    """A position with a bias added to the scores."""
+    return Condition.model_validate(
+        {"position": position, "mask": {"semantics": "additive", "profile": profile}}
+    )
+
+
+def shape_of(model: nn.Module) -> tuple[int, int, int]:
+    """Layers, heads, and sides that a key can stand on."""
+    config = model.config
+    sides = 1 if is_decoder(model) else 2
+    return config.num_hidden_layers, config.num_attention_heads, sides

@@ -1,0 +1,185 @@
+"""A mask of a few parameters per head, fitted by gradient with the model frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posenc.capture.branches import NO_CHANGE, Branch, unpadded
+from posenc.capture.calibration import REACH, Calibration, Progress, shape_of, start_of, with_mask
+from posenc.capture.capture import forward, pad
+from posenc.capture.interventions import applied
+from posenc.capture.masked_attention import Batch, attending
+from posenc.capture.parts import first_row, position_embedding
+from posenc.conditions import positions
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.masks import FittedMask
+
+
+class _Parameters(nn.Module):
+    """What is fitted: vectors in place of positions, and a few numbers per head."""
+
+    def __init__(self, source: FittedMask, model: nn.Module, longest: int) -> None:
+        super().__init__()
+        self.source, self.shape, self.longest = source, shape_of(model), longest
+        embedding = position_embedding(model)
+        table = embedding.weight.detach()[first_row(embedding) :].cpu().numpy()
+        start = positions.position.call(source.position, table)  # [positions, d_model]
+        if source.learn_position:
+            self.initial = nn.Parameter(torch.tensor(start[0]))  # [d_model]
+            self.constant = nn.Parameter(torch.tensor(start[1]))  # [d_model]
+        for term in source.terms:
+            width = {"near": (source.near,), "first": ()}.get(term, ())
+            sides = () if term == "first" else (self.shape[2],)
+            self.register_parameter(
+                term, nn.Parameter(torch.zeros(*self.shape[:2], *sides, *width))
+            )
+
+    def relative(self, offsets: int) -> Tensor:
+        """Bias by distance, [n_layers, n_heads, sides, offsets]."""
+        distance = torch.arange(offsets, dtype=torch.float32, device=self.device)  # [offsets]
+        bias = torch.zeros(*self.shape, offsets, device=self.device)
+        # In units in which a step of the optimiser is a step for every term.
+        if "slope" in self.source.terms:
+            bias = bias - self.slope[..., None] * distance / self.longest * 10
+        if "logarithm" in self.source.terms:
+            bias = bias - self.logarithm[..., None] * torch.log1p(distance)
+        if "near" in self.source.terms:
+            count = min(self.source.near, offsets)
+            bias = bias + functional.pad(self.near[..., :count], (0, offsets - count))
+        return bias
+
+    @property
+    def device(self):
+        """Where the parameters lie."""
+        return next(self.parameters()).device
+
+    def biases(self, tokens: int) -> Tensor:
+        """Bias of each layer, [n_layers, n_heads, tokens, tokens]."""
+        places = torch.arange(tokens, device=self.device)
+        offset = places[:, None] - places  # [tokens, tokens]
+        side = (offset < 0).long() * (self.shape[2] - 1)  # [tokens, tokens]
+        bias = self.relative(tokens)[:, :, side, offset.abs()]
+        if "first" in self.source.terms:
+            first = functional.pad(self.first[..., None, None], (0, tokens - 1))
+            bias = bias + first  # [n_layers, n_heads, 1, tokens]
+        return bias
+
+    def mask(self) -> LearnedMask:
+        """As arrays, written out beyond the calibration text's length."""
+        with torch.no_grad():
+            arrays: dict[str, np.ndarray] = {}
+            if self.source.terms:
+                arrays["relative"] = self.relative(REACH * self.longest).cpu().numpy()
+            if "first" in self.source.terms:
+                arrays["first"] = self.first[..., None].cpu().numpy()
+            if self.source.learn_position:
+                arrays["constant"] = self.constant.cpu().numpy().copy()
+                arrays["initial"] = self.initial.cpu().numpy().copy()
+        return LearnedMask(**arrays)
+
+
+@dataclass
+class _FittedBranch(Branch):
+    """A branch whose bias is a tensor with a gradient."""
+
+    bias: Tensor | None = None  # [n_layers, n_heads, longest, longest]
+
+    def acts_on(self, layer: int) -> bool:
+        return self.bias is not None
+
+    def tensors(self, layer: int, lengths, longest: int, device) -> dict:
+        bias = self.bias[layer][None]  # [1, n_heads, longest, longest]
+        if self.causal:
+            future = torch.ones_like(bias, dtype=torch.bool).triu(1)
+            bias = bias.masked_fill(future, -torch.inf)
+        else:
+            bias = unpadded(bias, lengths)
+        autocast = torch.is_autocast_enabled(device.type)
+        bias = bias.to(torch.get_autocast_dtype(device.type)) if autocast else bias
+        return {**NO_CHANGE, "bias": bias}
+
+
+def fit(
+    source: FittedMask, data: Calibration, progress: Progress = lambda done: None
+) -> tuple[LearnedMask, dict[str, Any]]:
+    """Fit the mask's parameters by gradient; the model's weights stay as they are.
+
+    ``progress`` is called with 1 after every step.
+    """
+    model, device = data.model, next(data.model.parameters()).device
+    model.requires_grad_(False)
+    parameters = _Parameters(source, model, data.longest).to(device)
+    optimizer = torch.optim.Adam(parameters.parameters(), lr=source.learning_rate)
+    generator = np.random.default_rng(source.seed)
+    condition = with_mask(source.position, source.learn_position, bool(source.terms))
+    best, curve = (np.inf, parameters.mask(), 0), []
+    order: list[int] = []
+    for step in range(source.steps + 1):
+        if step % source.validate_steps == 0 or step == source.steps:
+            mask = parameters.mask()
+            loss = data.loss(condition, mask)
+            curve.append({"step": step, "loss": loss})
+            best = min(best, (loss, mask, step), key=lambda one: one[0])
+        if step == source.steps:
+            break
+        rate = 0.5 * (1 + np.cos(np.pi * step / source.steps))
+        for group in optimizer.param_groups:
+            group["lr"] = source.learning_rate * rate
+        if len(order) < source.batch_documents:
+            order += generator.permutation(len(data.fitting)).tolist()
+        batch, order = order[: source.batch_documents], order[source.batch_documents :]
+        loss = _loss(parameters, data, [data.fitting[index] for index in batch])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        progress(1)
+    return best[1], {
+        "kept_step": best[2],
+        "parameters": sum(p.numel() for p in parameters.parameters()),
+        "curve": curve,
+    }
+
+
+def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]) -> Tensor:
+    """Of a batch, with a gradient to the parameters."""
+    model, source = data.model, parameters.source
+    device = parameters.device
+    lengths = [len(ids) for ids in documents]
+    ids, real = pad(model, documents)  # [batch, longest] each
+    bias = parameters.biases(max(lengths)) if source.terms else None
+    n_layers, n_heads, _ = parameters.shape
+    branch = _FittedBranch(None, n_layers, n_heads, data.is_decoder, bias=bias)
+    embedding = position_embedding(model)
+
+    def vectors(module, inputs, output):
+        is_first = (inputs[0] == first_row(module))[..., None]  # [1 or batch, longest, 1]
+        return torch.where(is_first, parameters.initial, parameters.constant)
+
+    hook = embedding.register_forward_hook(vectors) if source.learn_position else None
+    body = model.transformer if data.is_decoder else model
+    options = {"use_cache": False} if data.is_decoder else {"attention_mask": real}
+    start = "intact" if source.learn_position else source.position
+    try:
+        with (
+            applied(model, start_of(start)),
+            attending(model, Batch([branch], lengths)),
+            torch.autocast(device.type, torch.bfloat16, enabled=source.precision == "bfloat16"),
+        ):
+            last = body(ids, **options).last_hidden_state  # [batch, longest, d_model]
+            if data.is_decoder:
+                keep = real[:, 1:].bool()  # [batch, longest - 1]
+                logits = model.lm_head(last[:, :-1][keep])  # [scored, vocabulary]
+                return functional.cross_entropy(logits.float(), ids[:, 1:][keep])
+    finally:
+        if hook is not None:
+            hook.remove()
+    with torch.no_grad():
+        intact = forward(model, documents, False)[0][-1]  # [batch, longest, d_model]
+    keep = real.bool()
+    return 1 - functional.cosine_similarity(last.float()[keep], intact[keep], dim=-1).mean()

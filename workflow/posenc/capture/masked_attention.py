@@ -1,0 +1,247 @@
+"""The library's attention under masks: of padded rows, or of documents packed into one row.
+
+Attention goes through the library's attention interface. A bias and factors that depend on the key
+alone keep the library's fused attention; other factors compute it in full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from posenc.capture.branches import KEPT, Branch, branch_of, real_keys
+from posenc.capture.parts import ConditionError
+from posenc.models import attention
+
+NAME = "posenc_conditions"
+PACKED = "posenc_packed"
+
+
+@dataclass
+class Batch:
+    """What the attention has to know of the forward pass that is on its way.
+
+    Attributes
+    ----------
+    branches
+        Those whose rows are in the batch by now, in the order of the rows; None is the trunk.
+    lengths
+        Tokens of each document, without padding; None when no row is padded.
+    is_packed
+        Whether all documents lie in one row, one after the other.
+    """
+
+    branches: list[Branch]
+    lengths: list[int] | None = None
+    is_packed: bool = False
+
+    def groups(self) -> Iterator[tuple[int, int, int]]:
+        """Begin, number and length of packed documents that are neighbours of equal length."""
+        begin = 0
+        for length, group in itertools.groupby(self.lengths):
+            number = len(list(group))
+            yield begin, number, length
+            begin += number * length
+
+
+_batch: Batch | None = None
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,  # [branches * batch, n_heads, tokens, d_head]
+    key: Tensor,  # [branches * batch, n_heads, tokens, d_head]
+    value: Tensor,  # [branches * batch, n_heads, tokens, d_head]
+    attention_mask: Tensor | None,
+    **kwargs,
+) -> tuple[Tensor, None]:
+    # The recorder of the plain implementation: captures go through either.
+    if attention._active is not None:
+        attention._active.queries[module.layer_idx] = query
+        attention._active.keys[module.layer_idx] = key
+    if _batch is None:
+        raise ConditionError("the model's attention was left without a condition")
+    if _batch.is_packed:
+        return _packed_attention(module, query, key, value, kwargs), None
+    size = len(query) // len(_batch.branches)
+    longest = query.shape[2]
+    lengths = _batch.lengths or [longest] * size
+    parts = []
+    for number, branch in enumerate(_batch.branches):
+        part = slice(number * size, (number + 1) * size)
+        parts.append(_attend(module, query[part], key[part], value[part], branch, lengths, kwargs))
+    joined = torch.cat(parts) if len(parts) > 1 else parts[0]
+    return joined.transpose(1, 2).contiguous(), None  # [branches * batch, tokens, n_heads, d_head]
+
+
+def _packed_attention(
+    module: nn.Module,
+    query: Tensor,  # [branches, n_heads, tokens, d_head]
+    key: Tensor,  # [branches, n_heads, tokens, d_head]
+    value: Tensor,  # [branches, n_heads, tokens, d_head]
+    options: Mapping,
+) -> Tensor:
+    """Attention of each document to itself, [branches, tokens, n_heads, d_head]."""
+    n_heads, tokens, width = query.shape[1:]
+    out = query.new_empty(len(query), tokens, n_heads, width)
+    for row, branch in enumerate(_batch.branches):
+        for begin, number, length in _batch.groups():
+            span = slice(begin, begin + number * length)
+            parts = [
+                # [number, n_heads, length, d_head]
+                x[row, :, span].unflatten(1, (number, length)).transpose(0, 1)
+                for x in (query, key, value)
+            ]
+            attended = _attend(module, *parts, branch, [length] * number, options)
+            out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))
+    return out
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,  # [batch, n_heads, tokens, d_head]
+    key: Tensor,  # [batch, n_heads, tokens, d_head]
+    value: Tensor,  # [batch, n_heads, tokens, d_head]
+    branch: Branch,
+    lengths: Sequence[int],
+    options: Mapping,
+) -> Tensor:
+    """Attention of one branch, [batch, n_heads, tokens, d_head]."""
+    layer, longest = module.layer_idx, query.shape[2]
+    scaling = options.get("scaling")
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
+    is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
+    if not branch.acts_on(layer):
+        is_padded = not branch.causal and min(lengths) < longest
+        mask = real_keys(lengths, longest, query.device) if is_padded else None
+        if is_fused:
+            return functional.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, is_causal=branch.causal, scale=scaling
+            )
+        bias = None if mask is None else torch.where(mask, 0.0, -torch.inf)
+        if branch.causal:
+            bias = _future(longest)
+        return _step_by_step(query, key, value, scaling, bias)
+    made = branch.tensors(layer, lengths, longest, query.device)
+    score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
+    by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
+    if all(by_key) and is_fused:
+        if score_factor is not None:
+            key = key * score_factor.transpose(-1, -2).to(key.dtype)  # m_j k_j: q k_j times m_j
+        if pattern_factor is not None:
+            value = value * pattern_factor.transpose(-1, -2).to(value.dtype)  # p_j m_j v_j
+        bias = made["bias"].to(query.dtype).expand(len(query), -1, -1, -1)
+        return functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=bias, scale=scaling
+        )
+    return _step_by_step(query, key, value, scaling, made["bias"], score_factor, pattern_factor)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _future(length: int) -> Tensor:
+    """What hides the keys after each query, float32 [length, length]; all layers share it."""
+    return torch.full((length, length), -torch.inf).triu_(1)
+
+
+def _step_by_step(
+    query: Tensor,  # [batch, n_heads, tokens, d_head]
+    key: Tensor,  # [batch, n_heads, tokens, d_head]
+    value: Tensor,  # [batch, n_heads, tokens, d_head]
+    scaling: float,
+    bias: Tensor | None,
+    score_factor: Tensor | None = None,
+    pattern_factor: Tensor | None = None,
+) -> Tensor:
+    """Attention with its scores and its pattern in float32, whatever the model computes in.
+
+    Factors and biases are large numbers. All three are [batch or 1, n_heads or 1, tokens or 1,
+    tokens], or fewer axes.
+    """
+    scores = (query @ key.transpose(-1, -2)).float() * scaling  # [batch, n_heads, tokens, tokens]
+    if score_factor is not None:
+        scores *= score_factor
+    if bias is not None:
+        scores += bias
+    pattern = scores.softmax(dim=-1)  # [batch, n_heads, tokens, tokens]
+    if pattern_factor is not None:
+        pattern *= pattern_factor
+    return pattern.to(value.dtype) @ value
+
+
+@contextlib.contextmanager
+def _routed(model: nn.Module, name: str, mask: Callable, batch: Batch) -> Iterator[None]:
+    """Route the model's attention through this module, under a name that the library knows."""
+    global _batch
+    AttentionInterface.register(name, _attention)
+    AttentionMaskInterface.register(name, mask)
+    previous, former = _batch, model.config._attn_implementation
+    _batch = batch
+    if former != name:
+        model.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        _batch = previous
+        if former != name:
+            model.set_attn_implementation(former)
+
+
+@contextlib.contextmanager
+def attending(model: nn.Module, batch: Batch) -> Iterator[Batch]:
+    """Let the rows of the forward pass attend under the masks of a batch, during a block."""
+    with _routed(model, NAME, sdpa_mask, batch):
+        yield batch
+
+
+@contextlib.contextmanager
+def packed(model: nn.Module, lengths: Sequence[int]) -> Iterator[None]:
+    """Let the one row of the forward pass be documents of such lengths, during a block.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, under a condition or not.
+    lengths
+        Tokens of each document, in order.
+    """
+    branches = _batch.branches if _batch else [branch_of(model, None)]
+    # The library must build no mask: it would let documents attend to each other.
+    # The list of branches is shared: rows that part from the trunk are added to it on the way.
+    batch = Batch(branches, list(lengths), is_packed=True)
+    with _routed(model, PACKED, lambda *_, **__: None, batch):
+        yield
+
+
+@contextlib.contextmanager
+def documents_of(lengths: Sequence[int]) -> Iterator[None]:
+    """Say how long the documents of a padded batch are, for masks that depend on it."""
+    if _batch is None:
+        yield
+        return
+    previous, _batch.lengths = _batch.lengths, list(lengths)
+    try:
+        yield
+    finally:
+        _batch.lengths = previous
+
+
+def embedding_factors(branch: Branch, x: Tensor) -> Tensor:  # x [batch, tokens, d_model]
+    """What the rows of a padded batch are multiplied by, [batch, tokens, 1]."""
+    if _batch is not None and _batch.is_packed:
+        each = [torch.from_numpy(branch.embedding_factor(length)) for length in _batch.lengths]
+        return torch.cat(each)[None, :, None].to(x)
+    lengths = (_batch.lengths if _batch else None) or [x.shape[1]] * len(x)
+    factors = torch.ones(len(lengths), x.shape[1], 1)
+    for row, length in enumerate(lengths):
+        factors[row, :length, 0] = torch.from_numpy(branch.embedding_factor(length))
+    return factors.to(x)

@@ -1,0 +1,41 @@
+"""The parts of the library's models that conditions touch."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+class ConditionError(RuntimeError):
+    """A condition does not fit the model or the document."""
+
+    is_user_error = True
+
+
+def is_decoder(model: nn.Module) -> bool:
+    """Whether a model is a causal language model."""
+    return hasattr(model, "transformer")
+
+
+def blocks(model: nn.Module) -> nn.ModuleList:
+    """The model's Transformer blocks in order."""
+    body = getattr(model, "transformer", model)
+    return body.h if hasattr(body, "h") else body.encoder.layer
+
+
+def position_embedding(model: nn.Module) -> nn.Embedding:
+    """The module that holds a model's learned position embeddings.
+
+    Raises
+    ------
+    ConditionError
+        If the model has none.
+    """
+    for name, module in model.named_modules():
+        if name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe"):
+            return module
+    raise ConditionError(f"{type(model).__name__} has no learned position embeddings")
+
+
+def first_row(embedding: nn.Embedding) -> int:
+    """Row of the first position that a token can have: RoBERTa's come after its padding's."""
+    return 0 if embedding.padding_idx is None else embedding.padding_idx + 1

@@ -22,7 +22,8 @@ from posenc.artifacts.files import verify
 from posenc.datasets import download as download_module
 from posenc.datasets.download import download, part_path
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.fetch import fetch, raw_file_name
+from posenc.datasets.fetch import fetch
+from posenc.datasets.names import raw_file_name
 from posenc.datasets.section import HubSource, PathSource, SampleSource, UrlSource
 
 CONTENT = random.Random(0).randbytes(3_000_000)

@@ -200,7 +200,7 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
         metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
     except (KeyError, ValueError) as error:
         raise ArtifactError(
-            f"{path} does not say who made it: it is not a documents file; delete it and rerun"
+            f"{path} does not say what made it: it is not a documents file; delete it and rerun"
         ) from error
     if metadata.get("schema_version") != SCHEMA_VERSION or not table_schema.equals(schema()):
         raise ArtifactError(

@@ -24,7 +24,7 @@ class _Broken(Exception):
 
 
 def progress_bar(name: str, total: int | None, done: int = 0):
-    """Return a tqdm bar in bytes on stderr; in a log file it prints a line each ten seconds."""
+    """Return a tqdm bar in bytes on stderr; in a log file it prints a line every ten seconds."""
     from tqdm import tqdm
 
     return tqdm(

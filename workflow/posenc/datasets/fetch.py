@@ -1,4 +1,4 @@
-"""Bring a data set's raw file: from the web, this machine, the hub, or the seeded grammar."""
+"""Fetch a data set's raw file: from the web, this machine, the hub, or the seeded grammar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from posenc.artifacts.files import atomic_file
 from posenc.datasets.download import copy, download
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.names import raw_file_name
 from posenc.datasets.section import (
     HubSource,
     PathSource,
@@ -17,13 +16,11 @@ from posenc.datasets.section import (
     UrlSource,
 )
 
-__all__ = ["fetch", "raw_file_name"]
-
 BATCH_ROWS = 4096
 
 
 def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> None:
-    """Bring a data set's raw file to ``target``, verified and atomically.
+    """Fetch a data set's raw file to ``target``, verified and atomically.
 
     Parameters
     ----------

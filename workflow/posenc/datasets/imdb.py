@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.errors import AGAIN, DatasetError
 from posenc.datasets.parquet import read_hub_rows
 
 SPLITS = ("train", "test", "unsup")
@@ -38,7 +38,6 @@ KINDS = {
 """What an archive can hold beside files."""
 HUB_LABELS = {0: "neg", 1: "pos", -1: None}
 _FILE_NAME = re.compile(r"(\d+)_(\d{1,2})\.txt")
-_AGAIN = "delete it and run again to fetch it anew"
 
 
 def parse(path: Path) -> Iterator[dict[str, Any]]:
@@ -96,13 +95,13 @@ def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
                 document = _document(path, name, cell, archive.extractfile(member).read())
                 order = (SPLITS.index(document["split"]), document.pop("number"), name)
                 if order in found:
-                    raise DatasetError(f"{path} holds {name} twice; {_AGAIN}")
+                    raise DatasetError(f"{path} holds {name} twice; {AGAIN}")
                 found[order] = document
             stream.allowed = math.inf
             while stream.read(1 << 20):
                 pass
     except (EOFError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
-        raise DatasetError(f"{path} is truncated or corrupt ({error}); {_AGAIN}") from error
+        raise DatasetError(f"{path} is truncated or corrupt ({error}); {AGAIN}") from error
     if not found:
         raise DatasetError(
             f"{path} is an archive without aclImdb/{{train,test}}/{{pos,neg}}/*.txt; "
@@ -145,17 +144,17 @@ def _document(path: Path, name: str, cell: tuple[str, str | None], content: byte
     match = _FILE_NAME.fullmatch(file_name)
     if match is None or int(match[2]) > 10:
         raise DatasetError(
-            f"{path}: {name} is not named ID_RATING.txt with a rating from 0 to 10; {_AGAIN}, or "
+            f"{path}: {name} is not named ID_RATING.txt with a rating from 0 to 10; {AGAIN}, or "
             f"name an archive with the published layout in params.yaml"
         )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DatasetError(
-            f"{path}: {name} is not UTF-8 (byte {error.start}: {error.reason}); {_AGAIN}"
+            f"{path}: {name} is not UTF-8 (byte {error.start}: {error.reason}); {AGAIN}"
         ) from error
     if not text.strip():
-        raise DatasetError(f"{path}: {name} is empty; {_AGAIN}")
+        raise DatasetError(f"{path}: {name} is empty; {AGAIN}")
     return {
         "document_id": f"{split if label is None else directory}/{file_name.removesuffix('.txt')}",
         "split": split,
@@ -177,7 +176,7 @@ def _parse_hub(path: Path) -> Iterator[dict[str, Any]]:
                 f"format: imdb knows 0 (neg), 1 (pos) and -1 (none): check source.id in params.yaml"
             )
         if not row["text"] or not row["text"].strip():
-            raise DatasetError(f"{path}: row {number} of {split} has an empty text; {_AGAIN}")
+            raise DatasetError(f"{path}: row {number} of {split} has an empty text; {AGAIN}")
         yield {
             "document_id": f"{split}/{number:05d}",
             "split": split,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.errors import AGAIN, DatasetError, check_once
 
 
 def read_hub_rows(
@@ -44,36 +44,28 @@ def read_hub_rows(
                     f"{path} has no column {', '.join(map(repr, missing))} (it has "
                     f"{', '.join(names)}); check source.id and source.configuration in params.yaml"
                 )
-            twice = [name for name in (*columns, "split") if names.count(name) > 1]
-            if twice:
-                raise DatasetError(
-                    f"{path} has the column {', '.join(map(repr, twice))} more than once: which "
-                    f"one is meant? Remove or rename the others"
-                )
+            check_once(path, [name for name in names if name in (*columns, "split")])
             table = file.read([*columns, "split"])
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise DatasetError(
-            f"{path} is truncated or corrupt ({error}); delete it and run again to fetch it anew"
-        ) from error
+        raise DatasetError(f"{path} is truncated or corrupt ({error}); {AGAIN}") from error
     originals: dict[str, str] = {}
     for name in pc.unique(table["split"]).to_pylist():
-        if aliases.get(name, name) not in splits:
+        known = aliases.get(name, name)
+        if known not in splits:
             raise DatasetError(
                 f"{path} has the split {name!r}; the format has {', '.join(splits)}: check "
                 f"source.id and source.configuration in params.yaml"
             )
-        if aliases.get(name, name) in originals:
+        if known in originals:
             raise DatasetError(
-                f"{path} has the splits {originals[aliases.get(name, name)]!r} and {name!r}, which "
-                f"are two names of one: keep one of them"
+                f"{path} has the splits {originals[known]!r} and {name!r}, which are two names of "
+                f"one: keep one of them"
             )
-        originals[aliases.get(name, name)] = name
+        originals[known] = name
     for split in (split for split in splits if split in originals):
-        rows = table.filter(pc.equal(table["split"], originals[split]))
-        number = 0
-        for batch in rows.to_batches(max_chunksize=4096):
-            for row in batch.to_pylist():
-                yield {**row, "split": split, "number": number}
-                number += 1
+        batches = table.filter(pc.equal(table["split"], originals[split])).to_batches(4096)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for number, row in enumerate(rows):
+            yield {**row, "split": split, "number": number}

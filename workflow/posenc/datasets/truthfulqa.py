@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.errors import AGAIN, DatasetError, check_once
 from posenc.datasets.parquet import read_hub_rows
 
 SPLIT = "validation"
@@ -22,7 +21,6 @@ COLUMNS = {
     "Source": "source",
 }
 """Names of the CSV's columns, and what the hub calls them."""
-_AGAIN = "delete it and run again to fetch it anew"
 
 
 def parse(path: Path) -> Iterator[dict[str, Any]]:
@@ -47,7 +45,7 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
     count = 0
     for count, row in enumerate(rows, start=1):
         if not row["question"] or not row["question"].strip():
-            raise DatasetError(f"{path}: question {count} is empty; {_AGAIN}")
+            raise DatasetError(f"{path}: question {count} is empty; {AGAIN}")
         fields = {name: row[name] for name in COLUMNS.values() if name != "question"}
         yield {
             "document_id": f"{SPLIT}/{count - 1:04d}",
@@ -56,7 +54,7 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
             **fields,
         }
     if not count:
-        raise DatasetError(f"{path} holds no question; {_AGAIN}")
+        raise DatasetError(f"{path} holds no question; {AGAIN}")
 
 
 def _read_csv(path: Path) -> Iterator[dict[str, Any]]:
@@ -69,25 +67,19 @@ def _read_csv(path: Path) -> Iterator[dict[str, Any]]:
                     f"{path} has no column {', '.join(map(repr, missing))}; format: truthfulqa "
                     f"needs {', '.join(COLUMNS)}: name the right file in params.yaml"
                 )
-            names = Counter(reader.fieldnames)
-            twice = [name for name, count in names.items() if name and count > 1]
-            if twice:
-                raise DatasetError(
-                    f"{path} has the column {', '.join(map(repr, twice))} more than once: which "
-                    f"one is meant? Remove or rename the others"
-                )
+            check_once(path, reader.fieldnames or ())
             for number, row in enumerate(reader, start=1):
                 if None in row or any(row[name] is None for name in COLUMNS):
                     raise DatasetError(
                         f"{path}: question {number} (line {reader.line_num}) has not as many "
-                        f"fields as the header: the file is truncated or corrupt; {_AGAIN}"
+                        f"fields as the header: the file is truncated or corrupt; {AGAIN}"
                     )
                 fields = {field: row[name] for name, field in COLUMNS.items()}
                 for field in ("correct_answers", "incorrect_answers"):
                     fields[field] = _split_answers(fields[field])
                 yield fields
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not a whole UTF-8 CSV ({error}); {_AGAIN}") from error
+        raise DatasetError(f"{path} is not a whole UTF-8 CSV ({error}); {AGAIN}") from error
 
 
 def _split_answers(answers: str) -> list[str]:

@@ -17,7 +17,7 @@ def main(
     config: Annotated[Path, typer.Option(help="Section NAME/fetch.json.")],
     output: Annotated[Path, typer.Option(help="Where the raw file goes.")],
 ) -> None:
-    """Bring a data set's raw file from where its source says, and write its checksum beside it."""
+    """Fetch a data set's raw file from its source, and write its checksum beside it."""
     origin = read_section(config, Origin)
     fetch(origin.source, origin.format, output, name=config.parent.name)
     write_checksums(output.with_name(f"{output.name}.json"), output.name)

@@ -133,7 +133,7 @@ def test_current_runs_are_kept_and_no_model_is_loaded(project, monkeypatch, caps
     before = project.stamps()
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr("posenc.models.load.load", killed)
+        patch.setattr("posenc.models.affine.load_ready", killed)
         assert project.make() == set()
         assert project.stamps() == before
         said = capsys.readouterr().err

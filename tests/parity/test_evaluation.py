@@ -157,7 +157,9 @@ def test_the_step_writes_every_unit_and_document(workplace, documents):
 def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeypatch):
     output = call(workplace)
     before = (output / "reviews.parquet").read_bytes()
-    monkeypatch.setattr("posenc.models.load.load", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(
+        "posenc.models.affine.load_ready", lambda *_: pytest.fail("the model was loaded")
+    )
     call(workplace)
     assert (output / "reviews.parquet").read_bytes() == before
     assert "6 of 6 are current" in capsys.readouterr().err
@@ -197,7 +199,7 @@ def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
     expected = (whole / "reviews.parquet").read_bytes()
     (whole / "reviews.parquet").unlink()
     monkeypatch.setattr(step, "CHUNK_TOKENS", 20)
-    real, calls = step._rows, []
+    real, calls = step._rows_of_length, []
 
     def dies(*given):
         calls.append(given[2].tolist())
@@ -205,13 +207,13 @@ def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
             raise KeyboardInterrupt
         return real(*given)
 
-    monkeypatch.setattr(step, "_rows", dies)
+    monkeypatch.setattr(step, "_rows_of_length", dies)
     with pytest.raises(KeyboardInterrupt):
         call(workplace)
     done = list((workplace / "studies/captures").rglob("*.parquet"))
-    assert len(done) == 1  # two calls a chunk: whole documents, and those that are cut
+    assert len(done) == 1  # two calls per chunk: whole documents, and those that are cut
     done[0].with_name("00001.parquet").write_bytes(b"half")
-    monkeypatch.setattr(step, "_rows", real)
+    monkeypatch.setattr(step, "_rows_of_length", real)
     call(workplace)
     ours, _ = read_table(whole / "reviews.parquet")
     import pyarrow.parquet as pq

@@ -21,6 +21,7 @@ from posenc.artifacts.files import (
     ArtifactError,
     DamagedError,
     atomic_file,
+    if_whole,
     read_sealed,
     sha256_file,
     verify,
@@ -63,6 +64,17 @@ def test_what_has_no_seal_is_damaged(tmp_path, text):
     with pytest.raises(DamagedError, match=r"a\.json") as caught:
         read_sealed(path)
     assert caught.value.path == path
+
+
+def test_what_is_not_whole_is_as_if_it_were_not_there(tmp_path, capsys):
+    path = tmp_path / "value.json"
+    assert if_whole(path, read_sealed) is None
+    write_sealed(path, {"a": 1})
+    assert if_whole(path, read_sealed) == {"a": 1}
+    assert not capsys.readouterr().err
+    path.write_text(path.read_text().replace("1", "2", 1))
+    assert if_whole(path, read_sealed) is None
+    assert f"{path} does not match its own checksum" in capsys.readouterr().err
 
 
 def test_an_edited_value_and_an_absent_file_are_told_apart(tmp_path):

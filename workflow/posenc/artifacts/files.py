@@ -9,10 +9,13 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class ArtifactError(RuntimeError):
@@ -152,6 +155,15 @@ def read_json(path: str | os.PathLike) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{path} is not valid JSON ({error}); delete it and rerun") from error
+
+
+def if_whole(path: Path, read: Callable[[Path], T]) -> T | None:
+    """What a file holds; None if it is not there, or is damaged, which is said on stderr."""
+    try:
+        return read(path) if path.exists() else None
+    except ArtifactError as error:
+        print(f"{error}; it is made again", file=sys.stderr)
+        return None
 
 
 def write_sealed(path: str | os.PathLike, value: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from posenc.conditions.section import Mask
 from posenc.conditions.semantics import Change
 
 KEPT = 64
-"""For how many lengths of documents a mask's tensors are held."""
+"""For how many lengths of documents the tensors of a mask are kept."""
 NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
 

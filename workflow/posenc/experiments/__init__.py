@@ -1,1 +1,1 @@
-"""One package an experiment: its networks, its trials, and the summary over seeds."""
+"""One package per experiment: its networks, its trials, and the summary over seeds."""

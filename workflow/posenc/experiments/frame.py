@@ -20,6 +20,7 @@ from posenc.artifacts.checkpoints import FILE, Checkpoint
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
     ArtifactError,
+    if_whole,
     read_sealed,
     sha256_file,
     sha256_json,
@@ -190,11 +191,7 @@ class Trials:
         return {**self._head, "trials": trials, "provenance": self._provenance}
 
     def _read(self, path: Path) -> list[dict[str, Any]]:
-        try:
-            found = read_sealed(path) if path.exists() else {}
-        except ArtifactError as error:
-            print(f"{error}; it is made again", file=sys.stderr)
-            return []
+        found = if_whole(path, read_sealed) or {}
         same = all(found.get(key) == value for key, value in self._head.items())
         return found["trials"] if same and found["provenance"] == self._provenance else []
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.activations import GELUActivation, NewGELUActivation
 from transformers.pytorch_utils import Conv1D
+
+from posenc.models.devices import device_for, use_threads
+from posenc.models.load import load
 
 _FORMS = {"none": "", "gelu": "none", "gelu tanh": "tanh"}
 """Activations, and what libraries call the form of GELU."""
@@ -143,6 +147,22 @@ def ready(model: nn.Module) -> nn.Module:
     for parameter in model.parameters():
         _bring(parameter, id(parameter) in transposed)
     return model
+
+
+def load_ready(folder: Path, family: str, device: str, threads: int) -> nn.Module:
+    """A model as :func:`posenc.models.load.load` reads it, :func:`ready` for many forward passes.
+
+    Parameters
+    ----------
+    folder, family
+        As there.
+    device
+        ``auto``, ``cpu`` or ``cuda``.
+    threads
+        On which torch computes, as far as the machine has them.
+    """
+    use_threads(threads)
+    return ready(load(folder, family, device_for(device)))
 
 
 def _bring(parameter: nn.Parameter, transposed: bool) -> None:

@@ -52,15 +52,11 @@ def main(
 def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, threads: int) -> None:
     """Capture every ``parts``-th shard of runs, those that are finished already left out."""
     # Not before it is known that there is something to capture: they take seconds to import.
-
     from posenc.capture.capture import Shape
     from posenc.capture.interventions import applied
-    from posenc.models.affine import ready
-    from posenc.models.devices import device_for, use_threads
-    from posenc.models.load import load
+    from posenc.models.affine import load_ready
 
-    use_threads(threads)
-    network = ready(load(weights, job.reading.family, device_for(job.activations.device)))
+    network = load_ready(weights, job.reading.family, job.activations.device, threads)
     shape = Shape.of(network)
     todo = [
         (run, number, documents)
@@ -73,7 +69,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
     if todo:
         rate = tokens_per_second(network, todo[0][0], job.activations.batch_tokens)
-        print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens a second", file=sys.stderr)
+        print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens per second", file=sys.stderr)
     with tqdm(total=total, unit="token", mininterval=5) as bar:
         for run, number, documents in todo:
             bar.set_description(run.name)
@@ -121,7 +117,7 @@ def said(error: dict[str, Any]) -> str:
         f"{error['one_minus_cosine'][-1]:.1e}"
     )
     if "nll_difference" in error:
-        line += f", {error['nll_difference']:+.1e} nats a token (sd {error['nll_sd']:.1e})"
+        line += f", {error['nll_difference']:+.1e} nats per token (sd {error['nll_sd']:.1e})"
     return f"{line} ({error['tokens']} tokens)"
 
 

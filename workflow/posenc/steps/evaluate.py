@@ -6,6 +6,7 @@ with the documents that it has finished.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import shutil
 import sys
@@ -21,13 +22,7 @@ import typer
 from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import (
-    ArtifactError,
-    atomic_file,
-    read_json,
-    read_sealed,
-    sha256_json,
-)
+from posenc.artifacts.files import atomic_file, if_whole, read_json, read_sealed, sha256_json
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
 from posenc.conditions.learned import LearnedMask
@@ -53,8 +48,8 @@ OUTCOMES = pa.schema(
         ("cosine", pa.list_(pa.float64())),
     ]
 )
-"""A row a unit and document: losses in nats, UTF-8 bytes of the scored text, tokens counted for the
-cosine, and by hidden state the sum of their cosines with the intact model."""
+"""One row per unit and document: losses in nats, UTF-8 bytes of the scored text, tokens counted for
+the cosine, and by hidden state the sum of their cosines with the intact model."""
 
 
 class Unit(Section):
@@ -107,17 +102,14 @@ def main(
         mask: read_mask(masks / f"{mask}.safetensors")[0]
         for mask in sorted({mask for source in found for mask in source.masks()})
     }
-    network = _Network(weights, job, threads)
-    precision = computed_in(network, job, found, learned)
+    network = _Network(weights, job, threads, learned)
+    precision = computed_in(network, found)
     for source in found:
         if not source.is_due():
             continue
         digest = sha256_json({unit: source.identities[unit] for unit in source.todo})[:16]
         partial = output.parents[1] / "captures" / f"{model}.{source.name}.{digest}"
-        rows = []
-        if source.todo:
-            label = f"{model} {source.name}"
-            rows = evaluate(network, source, learned, job, partial, label)
+        rows = evaluate(network, source, partial, f"{model} {source.name}") if source.todo else []
         write_table(
             source.table(rows),
             source.target,
@@ -214,9 +206,7 @@ class _Source:
             )
 
 
-def computed_in(
-    network: _Network, job: Job, sources: list[_Source], learned: dict[str, LearnedMask]
-) -> dict[str, dict[str, Any]]:
+def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str, Any]]:
     """Let the model compute as the parameters say.
 
     Returns
@@ -224,7 +214,7 @@ def computed_in(
     By source and unit that there is to do: its precision. Fast units are compared with float32 on
     the first documents.
     """
-    if job.precision == "exact":
+    if network.job.precision == "exact":
         return {one.name: {unit: {"mode": "exact"} for unit in one.todo} for one in sources}
     if not any(one.todo for one in sources):
         return {one.name: {} for one in sources}
@@ -232,9 +222,7 @@ def computed_in(
     def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
         packs = packs_of(source.text.lengths, source.chosen, SAMPLE_TOKENS)
         documents = np.array(next(packs).documents if len(source.chosen) else [], int)
-        rows = []
-        for tokens, conditions in source.by_length():
-            rows += _rows(network, source.text, documents, tokens, conditions, learned, job, None)
+        rows = _rows(network, source, documents)
         found = {}
         for unit in source.todo:
             mine = [row for row in rows if row["unit"] == unit]
@@ -271,13 +259,10 @@ def _error(fast: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
 
 def read(path: Path) -> dict[str, Recorded] | None:
     """What a file holds, by unit; None if it is absent or damaged."""
-    if not path.exists():
+    whole = if_whole(path, read_table)
+    if whole is None:
         return None
-    try:
-        table, metadata = read_table(path)
-    except ArtifactError as error:
-        print(f"{error}; it is evaluated again", file=sys.stderr)
-        return None
+    table, metadata = whole
     precision = metadata.get("precision", {})
     return {
         unit: Recorded(identity, table.filter(pc.equal(table["unit"], unit)), precision[unit])
@@ -287,28 +272,27 @@ def read(path: Path) -> dict[str, Recorded] | None:
 
 
 class _Network:
-    """The model, loaded when it is first needed: a run in which all is current imports no torch."""
+    """The model and its learned masks.
 
-    def __init__(self, weights: Path, job: Job, threads: int) -> None:
-        self.weights, self.job, self.threads, self._model = weights, job, threads, None
+    It is loaded when it is first needed: a run in which all is current imports no torch.
+    """
+
+    def __init__(
+        self, weights: Path, job: Job, threads: int, masks: dict[str, LearnedMask]
+    ) -> None:
+        self.weights, self.job, self.threads, self.masks = weights, job, threads, masks
 
     @property
     def vocabulary_size(self) -> int:
         """Tokens of its vocabulary."""
         return read_json(self.weights / CONFIG)["vocab_size"]
 
-    @property
+    @functools.cached_property
     def model(self):
         """The model."""
-        if self._model is None:
-            from posenc.models.affine import ready
-            from posenc.models.devices import device_for, use_threads
-            from posenc.models.load import load
+        from posenc.models.affine import load_ready
 
-            use_threads(self.threads)
-            device = device_for(self.job.device)
-            self._model = ready(load(self.weights, self.job.reading.family, device))
-        return self._model
+        return load_ready(self.weights, self.job.reading.family, self.job.device, self.threads)
 
     def quicken(self) -> None:
         """Let the model compute in bfloat16 from now on."""
@@ -317,33 +301,23 @@ class _Network:
         faster(self.model)
 
 
-def evaluate(
-    network: _Network,
-    source: _Source,
-    learned: dict[str, LearnedMask],
-    job: Job,
-    partial: Path,
-    label: str,
-) -> list[pa.Table]:
+def evaluate(network: _Network, source: _Source, partial: Path, label: str) -> list[pa.Table]:
     """Evaluate what there is to do with a source, some documents at a time."""
-    units = source.todo
     lengths = source.text.lengths[source.chosen]
     tables = []
-    total = int(lengths.sum()) * len(units)
+    total = int(lengths.sum()) * len(source.todo)
     with tqdm(total=total, unit="token", desc=label, mininterval=5) as bar:
         for number, part in enumerate(_chunks(lengths)):
-            chunk = source.chosen[part]
             path = partial / f"{number:05d}.parquet"
             table = _finished(path)
             if table is None:
-                rows = []
-                for tokens, some in source.by_length():
-                    rows += _rows(network, source.text, chunk, tokens, some, learned, job, bar)
-                table = pa.Table.from_pylist(rows, OUTCOMES)
+                table = pa.Table.from_pylist(
+                    _rows(network, source, source.chosen[part], bar), OUTCOMES
+                )
                 with atomic_file(path) as temporary:
                     pq.write_table(table, temporary)
             else:
-                bar.update(int(lengths[part].sum()) * len(units))
+                bar.update(int(lengths[part].sum()) * len(source.todo))
             tables.append(table)
     return tables
 
@@ -368,18 +342,27 @@ def _chunks(lengths: np.ndarray) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
-def _rows(network, text, chunk, tokens, conditions, learned, job, bar) -> list[dict]:
+def _rows(network: _Network, source: _Source, chosen: np.ndarray, bar=None) -> list[dict]:
+    """Outcomes of chosen documents, int64 [documents], under all units that there are to do."""
+    rows = []
+    for tokens, conditions in source.by_length():
+        rows += _rows_of_length(network, source.text, chosen, tokens, conditions, bar)
+    return rows
+
+
+def _rows_of_length(network, text, chosen, tokens, conditions, bar) -> list[dict]:
     from posenc.capture.evaluation import evaluate as outcomes
 
-    ids = [text.ids[index][:tokens] for index in chunk]
-    special = [text.table["special"][int(index)].as_py()[:tokens] for index in chunk]
+    job = network.job
+    ids = [text.ids[index][:tokens] for index in chosen]
+    special = [text.table["special"][int(index)].as_py()[:tokens] for index in chosen]
     counted = [[job.special_tokens or not flag for flag in flags] for flags in special]
     names = text.table["document_id"]
     rows = []
     for unit, outcome in outcomes(
-        network.model, ids, counted, conditions, learned, job.batch_tokens, progress=bar
+        network.model, ids, counted, conditions, network.masks, job.batch_tokens, progress=bar
     ):
-        index = int(chunk[outcome.document])
+        index = int(chosen[outcome.document])
         rows.append(
             {
                 "unit": unit,
@@ -390,8 +373,7 @@ def _rows(network, text, chunk, tokens, conditions, learned, job, bar) -> list[d
                 "cosine": outcome.cosine,
             }
         )
-    rows.sort(key=lambda row: row["document_id"])
-    return rows
+    return sorted(rows, key=lambda row: row["document_id"])
 
 
 def scored_bytes(text: Tokens, index: int, tokens: int | None) -> int | None:

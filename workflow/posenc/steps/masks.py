@@ -12,6 +12,7 @@ from tqdm import tqdm
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import (
     ArtifactError,
+    if_whole,
     read_sealed,
     sha256_file,
     write_sealed,
@@ -69,15 +70,12 @@ def main(
 
 def is_current(path: Path, identity: dict) -> bool:
     """Whether a mask is there, whole, and made of the same."""
-    json = path.with_suffix(".json")
-    try:
-        if not json.exists() or read_sealed(json).get("provenance") != identity:
-            return False
-        read(path.with_suffix(".safetensors"))
-    except ArtifactError as error:
-        print(f"{error}; the mask is learned again", file=sys.stderr)
+    facts = path.with_suffix(".json")
+    if (if_whole(facts, read_sealed) or {}).get("provenance") != identity:
         return False
-    print(f"{json} is current and is kept", file=sys.stderr)
+    if not if_whole(path.with_suffix(".safetensors"), read):
+        return False
+    print(f"{facts} is current and is kept", file=sys.stderr)
     return True
 
 
@@ -92,21 +90,18 @@ def learn(
     threads: int,
 ) -> None:
     """Learn the masks that are not current, each written as soon as it is there."""
-
     from posenc.capture import learning as masks
-    from posenc.models.affine import ready
-    from posenc.models.devices import device_for, use_threads
-    from posenc.models.load import load
+    from posenc.capture.calibration import Calibration
+    from posenc.models.affine import load_ready
 
-    use_threads(threads)
-    network = ready(load(weights, job.reading.family, device_for(job.device)))
+    network = load_ready(weights, job.reading.family, job.device, threads)
     fitted = round(job.calibration_share * len(text.ids))
     if not 0 < fitted < len(text.ids):
         raise ArtifactError(
             f"{len(text.ids)} calibration documents cannot be parted into those that masks are "
             f"fitted on and those that choose: raise the data set's calibration.documents"
         )
-    data = masks.Calibration(network, text.ids[:fitted], text.ids[fitted:], job.batch_tokens)
+    data = Calibration(network, text.ids[:fitted], text.ids[fitted:], job.batch_tokens)
     for name in todo:
         source = job.masks[name]
         with tqdm(total=masks.work(source, data), desc=f"mask {name}", mininterval=5) as bar:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from tokenizers import Tokenizer
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, sha256_file, verify
+from posenc.artifacts.files import if_whole, sha256_file, verify
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
 from posenc.config.base import Name, Section
@@ -56,7 +56,8 @@ def main(
             "code": code_digest("posenc.steps.tokenize"),
         }
         path = output / f"{name}.parquet"
-        if is_current(path, metadata):
+        kept = if_whole(path, read_table)
+        if kept and kept[1] == metadata:
             print(f"{path} is current and is kept", file=sys.stderr)
             continue
         chosen = select(read_documents(paths[name], split=text.evaluation.split), text.evaluation)
@@ -68,15 +69,6 @@ def main(
             text.reading.is_decoder,
         )
         write_table(table, path, metadata)
-
-
-def is_current(path: Path, metadata: dict[str, Any]) -> bool:
-    """Whether a file is there, whole, and made of the same."""
-    try:
-        return path.exists() and read_table(path)[1] == metadata
-    except ArtifactError as error:
-        print(f"{error}; the text is tokenized again", file=sys.stderr)
-        return False
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def in_batches(
     filler, device
         As for :func:`batch_of`.
     work
-        ``work(x, lengths)`` gives tensors with a row a document: [batch, ...], or
+        ``work(x, lengths)`` gives tensors with one row per document: [batch, ...], or
         [batch, longest, ...] by token, of which padding is cut off.
 
     Returns

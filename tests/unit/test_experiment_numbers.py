@@ -211,6 +211,8 @@ def expected(value: Any, factor: int) -> Number:
 def test_each_key_names_its_own_number(kind):
     measurement = distinct(MEASURED[kind]())
     found = getattr(numbers, kind)(measurement)
+    if kind == "tokenizers":
+        found = {".".join(place): entry for place, entry in found.items()}
     for key, (path, factor) in EXPECTED[kind].items():
         assert found[key] == expected(at(measurement, path), factor), key
 

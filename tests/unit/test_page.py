@@ -32,12 +32,14 @@ from posenc.figures.catalogue import FIGURES
 from posenc.measurements.results import Results
 from posenc.report import page, page_rows
 from posenc.report import quantities as numbers
-from posenc.report.records import NotRun, Number
+from posenc.report.collection import collect
+from posenc.report.records import ALL_DECODERS, NotRun, Number, Place
 from posenc.report.words import HEADLINES
 from posenc.steps import page as step
 
 from . import synthetic
 from .damage import flip
+from .synthetic_positions import readback
 
 PUBLISHED = synthetic.PROJECT / "paper/published.yaml"
 VERSIONS = synthetic.PROJECT / "docs/mask-versions.json"
@@ -156,14 +158,17 @@ def test_every_number_of_the_documents_is_in_the_page_in_the_same_digits(any_stu
     _, written, _, text = any_study
     results = results_of(written)
     shown, count = cells(text), 0
-    for key, entry in numbers.collect(
-        results.study, results.measurements, results.trainings
-    ).items():
-        place = page_rows.place_of(key, results.study)
-        if place is None or not isinstance(entry, Number):
+    found = collect(results.study, results.measurements, results.trainings)
+    for key, entry in found.items():
+        place = found.places[key]
+        if place.measurement == "constant" or not isinstance(entry, Number):
             continue
-        *names, measurement, quantity = place
-        raw, _, value, *ends, source = shown[(*names, f"{measurement}.{quantity}")]
+        names = (place.model, place.dataset, place.condition)
+        quantity = place.quantity
+        if place.measurement == "extrapolation" and names[2] not in results.study["conditions"]:
+            names = (*names[:2], "")
+            quantity = ".".join(filter(None, (place.condition, quantity)))
+        raw, _, value, *ends, source = shown[(*names, f"{place.measurement}.{quantity}")]
         decimals = numbers.decimals_of(entry)
         assert value == page.typographic(numbers.written(entry.value, decimals)), key
         if entry.low is not None:
@@ -171,7 +176,7 @@ def test_every_number_of_the_documents_is_in_the_page_in_the_same_digits(any_stu
                 page.typographic(numbers.written(end, decimals)) for end in (entry.low, entry.high)
             ]
         assert raw.split(" ")[0] == repr(entry.value)
-        assert source.endswith(".json") or names[0] == page_rows.ALL_DECODERS, key
+        assert source.endswith(".json") or place.model == ALL_DECODERS, key
         count += 1
     assert count > 300
 
@@ -248,7 +253,7 @@ def test_a_missing_measurement_fails_with_its_name(default, kind, name):
     gone = next(one for one in results.measurements if one["measurement"] == kind)
     left = [one for one in results.measurements if one is not gone]
     with pytest.raises(page_rows.MissingError, match=f"^{re.escape(name)}: there is no such"):
-        page_rows.rows_of(dataclasses.replace(results, measurements=left), [])
+        page_rows.rows_of(dataclasses.replace(results, measurements=left))
 
 
 def test_a_missing_training_fails_with_its_name(default):
@@ -290,7 +295,7 @@ def test_a_missing_number_fails_with_its_name(default, kind, path, message):
     results = copy.deepcopy(results_of(default[1]))
     drop(next(one for one in results.measurements if one["measurement"] == kind), *path)
     with pytest.raises(page_rows.MissingError, match=message):
-        page_rows.rows_of(results, [])
+        page_rows.rows_of(results)
 
 
 def test_the_step_names_what_is_missing_in_one_line(default):
@@ -406,19 +411,19 @@ def test_a_role_hides_no_model_of_the_same_name():
         "decoder": {**study["models"]["decoder"]},
     }
     assert numbers.model_roles(study)["decoder"] == "first"
-    turned = list(page_rows.views(study))
-    assert len(turned) == 2
-    assert numbers.model_roles(turned[1])["decoder"] == "decoder"
-    assert page_rows.place_of("decoder.readback.margin", turned[0])[0] == "first"
-    assert page_rows.place_of("decoder.readback.margin", turned[1])[0] == "decoder"
+    made = [{**readback(name), "file": f"{name}.json"} for name in ("first", "decoder")]
+    key = "decoder.readback.margin"
+    named, by_role = collect(study, made, [], roles=False), collect(study, made, [])
+    assert (named.places[key].model, named.places[key].files) == ("decoder", ("decoder.json",))
+    assert (by_role.places[key].model, by_role.places[key].files) == ("first", ("first.json",))
+    assert by_role.places[key].key == key
 
 
-def test_a_model_with_the_name_of_another_role_is_refused():
-    study = synthetic.study_file()
-    study["study"]["models"] = ["encoder"]
-    study["models"] = {"encoder": study["models"]["decoder"]}
-    with pytest.raises(page_rows.MissingError, match="'encoder'"):
-        list(page_rows.views(study))
+def test_headlines_are_of_numbers(default):
+    results = results_of(default[1])
+    found = collect(results.study, results.measurements, results.trainings)
+    for headline in HEADLINES:
+        assert found.places[headline.place.key].measurement == headline.place.measurement
 
 
 def test_estimates_of_a_measurement_without_keys_are_shown(default):
@@ -427,15 +432,15 @@ def test_estimates_of_a_measurement_without_keys_are_shown(default):
     results = results_of(written)
     new = {
         "measurement": "new_one", "status": "measured", "reason": None,
-        "run": {"model": "minilm"},
+        "run": {"model": "minilm"}, "file": "measurements/new_one/minilm.json",
         "tasks": [{"task": "sorting", "accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}}],
     }  # fmt: skip
     known = dataclasses.replace(results, measurements=[*results.measurements, new])
-    source = page_rows.Source("measurements/new_one/minilm.json", "new_one", new["run"])
-    (row,) = [r for r in page_rows.rows_of(known, [source]) if r.measurement == "new_one"]
-    assert (row.model, row.quantity) == ("minilm", "tasks.sorting.accuracy")
-    assert row.entry == Number(0.5, 0.4, 0.6)
-    assert row.sources == (source.path,)
+    rows = page_rows.rows_of(known)
+    ((place, entry),) = [(p, e) for p, e in rows.items() if p.measurement == "new_one"]
+    assert (place.model, place.quantity) == ("minilm", "tasks.sorting.accuracy")
+    assert entry == Number(0.5, 0.4, 0.6)
+    assert place.files == (new["file"],)
 
 
 trees = st.recursive(
@@ -480,9 +485,6 @@ def test_pictures_are_embedded_without_loss(mode):
 
 
 def test_a_row_that_was_not_run_has_one_line_a_reason():
-    rows = [
-        page_rows.Row("m", "d", "c", "k", f"q{index}", f"q{index}", NotRun("no head"))
-        for index in range(3)
-    ]
+    rows = {Place("m", "d", "c", "k", f"q{index}"): NotRun("no head") for index in range(3)}
     (line,) = page.table(rows, ".")
     assert (line["label"], line["quantity"], line["reason"]) == ("k, 3 quantities", "*", "no head")

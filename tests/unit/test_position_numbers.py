@@ -9,8 +9,8 @@ import pytest
 
 from posenc.measurements.results import Results, unbundled
 from posenc.report import position_quantities as facts
-from posenc.report import quantities as keys
 from posenc.report import typeset
+from posenc.report.collection import collect
 from posenc.report.records import NotRun, Number
 from posenc.report.tables import positions as position_tables
 from posenc.steps import typeset as step
@@ -101,7 +101,7 @@ def test_a_head_without_a_null_space_says_so():
 
 
 def test_comparisons_are_found_by_their_models(results):
-    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results.study, results.measurements, results.trainings)
     (joined,) = results.of("lags")
     by_models = {
         tuple(c["run"]["models"]): c["heads"]
@@ -114,7 +114,7 @@ def test_comparisons_are_found_by_their_models(results):
 
 
 def test_roles_and_matrices_have_their_keys(results):
-    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results.study, results.measurements, results.trainings)
     assert numbers["matrix.gaussian.positions.mae"] == Number(60.6)
     assert numbers["decoder.positions.mae"] == numbers["encoder.positions.mae"] == Number(9.7)
     assert numbers["decoder.positions.first_4"] == Number(71.7)  # percent

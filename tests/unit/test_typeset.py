@@ -25,6 +25,7 @@ from posenc.conditions.semantics import semantics
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 from posenc.report import quantities as numbers
 from posenc.report import sources, typeset
+from posenc.report.collection import collect
 from posenc.report.quantities import NotRun, Number, decimals_of, written
 from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
@@ -179,7 +180,7 @@ def test_a_changed_value_changes_the_numbers(tmp_path):
 
 
 def test_a_role_is_the_first_of_its_kind(default):
-    found = numbers.collect(default.study, default.measurements, default.trainings)
+    found = collect(default.study, default.measurements, default.trainings)
     key = "zero.similarity.last.cosine"
     assert found[f"encoder.reviews.{key}"] == found[f"minilm.sample_reviews.{key}"]
     assert found[f"decoder.questions.{key}"] == found[f"decoder.sample_questions.{key}"]
@@ -204,7 +205,7 @@ def test_what_was_not_run_is_marked(tmp_path):
 def test_a_condition_that_the_study_lacks_is_marked(default):
     study = {**default.study, "study": {**default.study["study"], "conditions": ["intact"]}}
     intact = [m for m in default.measurements if m["run"].get("condition") == "intact"]
-    found = numbers.collect(study, intact, default.trainings)
+    found = collect(study, intact, default.trainings)
     key = "encoder.reviews.zero.similarity.last.cosine"
     assert found[key] == NotRun("no condition zero in this study")
 
@@ -334,7 +335,7 @@ def entry_of(results, dataset, condition, model="decoder"):
 
 
 def test_numbers_of_evaluated_conditions(default):
-    found = numbers.collect(default.study, default.measurements, default.trainings)
+    found = collect(default.study, default.measurements, default.trainings)
     entry = entry_of(default, "sample_reviews", "zero_log_mask")
     for key in ("perplexity", "delta_nll", "recovered", "bits_per_byte"):
         assert found[f"decoder.reviews.zero_log_mask.conditions.{key}"] == Number(**entry[key])
@@ -355,7 +356,7 @@ def test_numbers_of_evaluated_conditions(default):
 
 
 def test_numbers_that_belong_to_no_condition(default):
-    found = numbers.collect(default.study, default.measurements, default.trainings)
+    found = collect(default.study, default.measurements, default.trainings)
     assert found["decoder.reviews.norms.r2.sum.flexible"] == Number(0.31)
     assert found["decoder.reviews.reference.bigram.perplexity"].value == 72.5
     assert found["encoder.reviews.reference.bigram.perplexity"] == NotRun("no language-model head")
@@ -377,7 +378,7 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
         entry_of(found, "imdb_local", "fitted", model)["recovered"]["value"]
         for model in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2")
     ]
-    made = numbers.collect(found.study, found.measurements, found.trainings)
+    made = collect(found.study, found.measurements, found.trainings)
     key = "decoders.reviews.fitted.conditions.recovered"
     assert made["decoders.count"] == Number(3)
     assert made[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
@@ -391,7 +392,7 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
 def test_what_is_measured_and_absent_has_no_key(default):
     """So that a document that speaks of it fails to build."""
     kept = [m for m in default.measurements if m["measurement"] not in ("conditions", "norms")]
-    found = numbers.collect(default.study, kept, default.trainings)
+    found = collect(default.study, kept, default.trainings)
     for key in (
         "decoder.reviews.mean.conditions.perplexity",
         "decoders.reviews.mean.conditions.recovered.mean",
@@ -406,7 +407,7 @@ def test_conditions_that_the_study_lacks_are_named_together(default):
     kept = {name: spec for name, spec in default.study["conditions"].items() if name != "mean"}
     study = {**default.study, "conditions": kept}
     assert numbers.missing_roles(study) == ["no conditions mean in this study"]
-    found = numbers.collect(study, default.measurements, default.trainings)
+    found = collect(study, default.measurements, default.trainings)
     key = "decoder.reviews.mean.conditions.perplexity"
     assert found[key] == NotRun("no condition mean in this study")
 
@@ -533,32 +534,20 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
     whole = read(files["study"], inputs)
-    found = numbers.collect(whole.study, whole.measurements, whole.trainings)
-    named = {
-        key: sources.source_of(whole.study, key)
-        for key, entry in found.items()
-        if isinstance(entry, Number)
-    }
-    without_source = {key for key, source in named.items() if source is None}
-    assert {key.split(".")[0] for key in without_source} == {"constant", "decoders"}
-    # The masks of a model are in the files of all its data sets.
-    without_source |= {key for key in named if key.split(".")[1] == "masks"}
-    assert len({source.name for source in named.values() if source}) > 30
+    found = collect(whole.study, whole.measurements, whole.trainings)
+    named = {key: found.places[key].files for key, e in found.items() if isinstance(e, Number)}
+    assert {key for key, files in named.items() if not files} == {"constant.zero", "constant.one"}
+    several = {key for key, files in named.items() if len(files) > 1}
+    assert several == {"decoders.count"}
+    files_of_all = sources.sources(whole)
+    assert len({files_of_all[path].name for files in named.values() for path in files}) > 30
     for path in inputs:
         if path.suffix == ".csv":
             continue
-        place = str(path.relative_to(tmp_path / "data"))
         rest = read(files["study"], [one for one in inputs if one != path])
-        less = numbers.collect(rest.study, rest.measurements, rest.trainings)
-        gone = {key for key in named if less.get(key) != found[key] and key not in without_source}
-        expected = {
-            key
-            for key, source in named.items()
-            if source
-            and source.path == f"data/studies/default/{place}"
-            and key not in without_source
-        }
-        assert gone == expected, place
+        less = collect(rest.study, rest.measurements, rest.trainings)
+        gone = {key for key in named if less.get(key) != found[key]} - several
+        assert gone == {key for key in named if str(path) in named[key]} - several, path
 
 
 def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
@@ -570,9 +559,8 @@ def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
     assert {*kinds_of} == {name for name in typeset.TABLES if "published" not in name}
     named = {name: sources.sources_of_table(whole, name) for name in kinds_of}
     text = {name: typeset.table_tex(whole, name) for name in named}
-    places = {f"data/studies/default/{path.relative_to(tmp_path / 'data')}" for path in inputs}
     for name, found in named.items():
-        assert found and {one.path for one in found} <= places, name
+        assert found and {one.path for one in found} <= {*map(str, inputs)}, name
     for kind in (*synthetic.KINDS, "training"):
         rest = read(files["study"], [one for one in inputs if one not in files[kind]])
         changed = set()
@@ -586,6 +574,9 @@ def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
         assert changed == {name for name, kinds in kinds_of.items() if kind in kinds}, kind
 
 
-def test_a_key_that_no_measurement_has_is_refused(any_results):
-    with pytest.raises(ValueError, match="no measurement has the key"):
-        sources.source_of(any_results.study, "encoder.reviews.zero.similarty.last.cosine")
+def test_keys_of_published_values_are_of_numbers(default):
+    """What no number has would be taken for what the study lacks."""
+    found = collect(default.study, default.measurements, default.trainings)
+    ours = {key for value in default.published["values"].values() for key in value["ours"]}
+    assert ours and ours <= found.keys()
+    assert all(found.places[key].key == key for key in found)

@@ -1,7 +1,7 @@
 """Numbers of the experiments that train (A6, B5, D3, D5, E3), of scaling (D4) and of hard attention
 (E1, E2), by key.
 
-Keys are those of :mod:`posenc.report.quantities`: ``MODEL.downstream.sentiment.frozen.gain``,
+Keys are those of :mod:`posenc.report.collection`: ``MODEL.downstream.sentiment.frozen.gain``,
 ``MODEL.embedding_sums.both``, ``MODEL.DATASET.CONDITION.hard_attention.optimal``,
 ``tokenizers.DATASET.none.bpe.bits_per_byte``, ``pretraining.effect.pretrained``,
 ``memory_networks.order.end_to_end.1.words.error`` and so on.
@@ -9,7 +9,7 @@ Keys are those of :mod:`posenc.report.quantities`: ``MODEL.downstream.sentiment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from posenc.report.position_quantities import estimate
@@ -131,26 +131,27 @@ def superposition(one: Mapping[str, Any]) -> Facts:
     return found
 
 
-def tokenizers(one: Mapping[str, Any]) -> Facts:
-    """Bits a byte of the original text, and facts, by data set, normalisation and kind."""
-    found: Facts = {"seeds": Number(len(one["seeds"]))}
+def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
+    """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
+    found: dict[tuple[str, str], Entry] = {("", "seeds"): Number(len(one["seeds"]))}
     for entry in one["tokenizers"]:
-        place = f"{entry['dataset']}.{entry['normalization']}.{entry['kind']}"
-        found[f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
-        found[f"{place}.bits_per_original_byte"] = estimate(
+        dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
+        found[dataset, f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
+        found[dataset, f"{place}.bits_per_original_byte"] = estimate(
             entry["bits_per_original_byte"]["total"]
         )
-        found[f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
-        found[f"{place}.vocabulary"] = Number(entry["vocabulary"])
-        found[f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
-        found[f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
-        found[f"{place}.round_trip"] = Number(entry["round_trip"])
+        found[dataset, f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
+        found[dataset, f"{place}.vocabulary"] = Number(entry["vocabulary"])
+        found[dataset, f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
+        found[dataset, f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
+        found[dataset, f"{place}.round_trip"] = Number(entry["round_trip"])
     for entry in one["differences"]:
-        place = f"{entry['dataset']}.{entry['normalization']}.{entry['kind']}"
-        found[f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
+        dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
+        found[dataset, f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
     for entry in one["normalizations"]:
-        place = f"{entry['dataset']}.NFKC.{entry['kind']}"
-        found[f"{place}.change"] = estimate(entry["bits_per_original_byte"])
+        found[entry["dataset"], f"NFKC.{entry['kind']}.change"] = estimate(
+            entry["bits_per_original_byte"]
+        )
     return found
 
 
@@ -237,43 +238,13 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
 
 OF_RUNS = {"hard_attention": (hard_attention, HARD_ATTENTION)}
 OF_MODELS = {
-    "embedding_sums": ("embedding_sums", embedding_sums, EMBEDDING_SUMS),
-    "downstream": ("downstream", downstream, DOWNSTREAM),
+    "embedding_sums": (embedding_sums, EMBEDDING_SUMS),
+    "downstream": (downstream, DOWNSTREAM),
+}
+OF_STUDIES = {
+    "scaling": (scaling, ()),
+    "memory_networks": (memory_networks, ()),
+    "pretraining": (pretraining, ()),
+    "superposition": (superposition, ()),
 }
 """As in :mod:`posenc.report.position_quantities`."""
-OF_STUDIES: dict[str, Callable[[Mapping[str, Any]], Facts]] = {
-    "superposition": superposition,
-    "tokenizers": tokenizers,
-    "scaling": scaling,
-    "pretraining": pretraining,
-    "memory_networks": memory_networks,
-}
-
-
-def collect(
-    study: Mapping[str, Any], measurements: Sequence[Mapping[str, Any]], reviews: str | None
-) -> Facts:
-    """Numbers of what a study has once, by key.
-
-    Parameters
-    ----------
-    study
-        What data/config/study.json holds.
-    measurements
-        Its measurements.
-    reviews
-        The data set that documents call so; ``japanese`` is the first that experiments alone read.
-    """
-    roles = dict(zip(study["study"]["corpora"][:1], ["japanese"], strict=False))
-    roles |= {} if reviews is None else {reviews: "reviews"}
-    numbers: Facts = {}
-    for one in measurements:
-        kind = one["measurement"]
-        if kind not in OF_STUDIES:
-            continue
-        for key, entry in OF_STUDIES[kind](one).items():
-            numbers[f"{kind}.{key}"] = entry
-            first, _, rest = key.partition(".")
-            if kind == "tokenizers" and first in roles:
-                numbers[f"{kind}.{roles[first]}.{rest}"] = entry
-    return numbers

@@ -7,7 +7,7 @@ import fnmatch
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,12 @@ from PIL import Image
 from posenc.figures import catalogue
 from posenc.measurements.results import Results
 from posenc.report import quantities as keys
-from posenc.report.page_rows import ALL_DECODERS, LONG, MissingError, Row, place_of
+from posenc.report.collection import collect
+from posenc.report.page_rows import MissingError, label_of
 from posenc.report.quantities import decimals_of, written
-from posenc.report.records import Entry, NotRun, Number
-from posenc.report.words import HEADLINES
+from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place
+from posenc.report.sources import weights_of
+from posenc.report.words import HEADLINES, Headline
 from posenc.store.precision import note, precisions
 
 MOST_BYTES = 5_000_000
@@ -89,83 +91,64 @@ def embedded(png: bytes) -> dict[str, Any]:
     }
 
 
-def headlines(results: Results, rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """The numbers that open the page.
+def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
+    """A number that opens the page, or why there is none.
 
     Raises
     ------
     MissingError
-        If a number that a headline names is not there.
+        If the study should have it, or one that its text names, and has not.
     """
-    study = results.study
-    by_name = {row.name: row for row in rows}
     roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
+    measurement = headline.place.measurement
 
-    def find(key: str) -> tuple[Entry, tuple[str, ...]]:
-        place = place_of(key, study)
-        if place is None:
-            lacking = [role for role in key.split(".") if role in roles and roles[role] is None]
-            return NotRun(f"no {lacking[0]} in this study"), ()
-        row = by_name.get(".".join(filter(None, place)))
-        if row is not None:
-            return row.entry, row.sources
-        if place[2] and place[2] not in study["conditions"]:
-            return NotRun(f"no condition {place[2]} in this study"), ()
-        if place[3] not in study["measured"]:
-            return NotRun(f"{display(place[3])} is not part of this study"), ()
+    def find(key: str) -> Entry:
+        if key in numbers:
+            return numbers[key]
+        if measurement not in study["measured"]:
+            return NotRun(f"{display(measurement)} is not part of this study")
         raise MissingError(f"the page has no number {key}")
 
-    def inline(key: str) -> str:
-        entry, _ = find(key)
+    def inline(match: re.Match[str]) -> str:
+        entry = find(match[1])
         if isinstance(entry, NotRun):
             return f"none ({entry.reason})"
         number = shown(entry)
         return number["value"] + (f" [{number['low']}, {number['high']}]" if number["low"] else "")
 
-    made = []
-    for headline in HEADLINES:
-        entry, sources = find(headline.key)
-        text = re.sub(r"\{\[(.+?)\]\}", lambda match: inline(match[1]), headline.text)
-        text = re.sub(
-            r"\{(\w+)\}",
-            lambda match: display(roles[match[1]]) if roles[match[1]] else f"no {match[1]}",
-            text,
-        )
-        made.append(
-            {
-                "title": headline.title, "key": headline.key, "text": text,
-                "number": shown(entry) if isinstance(entry, Number) else None,
-                "reason": entry.reason if isinstance(entry, NotRun) else None,
-                "sources": sources,
-            }
-        )  # fmt: skip
-    return made
+    def named(match: re.Match[str]) -> str:
+        return display(roles[match[1]] or f"no {match[1]}")
+
+    entry = find(headline.place.key)
+    return {
+        "title": headline.title,
+        "text": re.sub(r"\{(\w+)\}", named, re.sub(r"\{\[(.+?)\]\}", inline, headline.text)),
+        "number": shown(entry) if isinstance(entry, Number) else None,
+        "reason": entry.reason if isinstance(entry, NotRun) else None,
+    }
 
 
-def table(rows: Iterable[Row], root: str) -> list[dict[str, Any]]:
+def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
     """Rows as the template has them: what was not run takes one row a run and reason."""
     made: list[dict[str, Any]] = []
     absent: dict[tuple, dict[str, Any]] = {}
-    for row in rows:
-        names = [display(name) for name in (row.model, row.dataset, row.condition)]
-        source = "; ".join(os.path.relpath(path, root) for path in row.sources)
-        shared = {"names": names, "measurement": row.measurement, "source": source}
-        if isinstance(row.entry, Number):
-            raw = (row.entry.value, row.entry.low, row.entry.high)
-            made.append(
-                {
-                    **shared, "quantity": row.quantity, "label": row.label, "reason": None,
-                    "number": shown(row.entry),
-                    "raw": " ".join("" if value is None else repr(value) for value in raw),
-                }
-            )  # fmt: skip
+    for place, entry in rows.items():
+        names = [display(name) for name in (place.model, place.dataset, place.condition)]
+        row = {
+            "names": names, "measurement": place.measurement, "quantity": place.quantity,
+            "label": label_of(place),
+            "source": "; ".join(os.path.relpath(path, root) for path in place.files),
+        }  # fmt: skip
+        if isinstance(entry, Number):
+            raw = (entry.value, entry.low, entry.high)
+            shown_raw = " ".join("" if value is None else repr(value) for value in raw)
+            made.append({**row, "reason": None, "number": shown(entry), "raw": shown_raw})
             continue
-        place = (*names, row.measurement, row.entry.reason)
-        if place not in absent:
-            absent[place] = {**shared, "quantity": row.quantity, "label": row.label, "raw": "",
-                             "reason": row.entry.reason, "count": 0}  # fmt: skip
-            made.append(absent[place])
-        absent[place]["count"] += 1
+        run = (*names, place.measurement, entry.reason)
+        if run not in absent:
+            absent[run] = {**row, "raw": "", "reason": entry.reason, "count": 0}
+            made.append(absent[run])
+        absent[run]["count"] += 1
     for one in absent.values():
         if one["count"] > 1:
             one["label"] = f"{display(one['measurement'])}, {one['count']} quantities"
@@ -173,30 +156,30 @@ def table(rows: Iterable[Row], root: str) -> list[dict[str, Any]]:
     return made
 
 
-def rows_behind(figure: Figure, rows: Iterable[Row]) -> list[Row]:
+def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
     """The numbers of the measurements that a figure is made of, and that it is about."""
     inputs, patterns = set(figure.inputs), figure.entry.quantities
-    return [
-        row
-        for row in rows
-        if inputs.intersection(row.sources)
-        and any(fnmatch.fnmatchcase(f"{row.measurement}.{row.quantity}", p) for p in patterns)
-    ]
+    return {
+        place: entry
+        for place, entry in rows.items()
+        if inputs.intersection(place.files)
+        and any(fnmatch.fnmatchcase(f"{place.measurement}.{place.quantity}", p) for p in patterns)
+    }
 
 
-def not_run(rows: Iterable[Row], results: Results) -> list[dict[str, Any]]:
+def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any]]:
     """What was not run and why: a row for each measurement and reason."""
     counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if isinstance(row.entry, NotRun):
-            place = (display(row.measurement), row.entry.reason)
-            counts[place] = counts.get(place, 0) + 1
+    for place, entry in rows.items():
+        if isinstance(entry, NotRun):
+            what = (display(place.measurement), entry.reason)
+            counts[what] = counts.get(what, 0) + 1
     # One line for all conditions that are not for a model.
     merged: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (what, reason), count in counts.items():
         found = re.fullmatch(r"(\w+) is not for (\w+)", reason)
-        place = (what, f"not for {display(found[2])}") if found else (what, reason)
-        merged.setdefault(place, []).append((display(found[1]) if found else "", count))
+        line = (what, f"not for {display(found[2])}") if found else (what, reason)
+        merged.setdefault(line, []).append((display(found[1]) if found else "", count))
     made = [
         {
             "what": what,
@@ -251,9 +234,8 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     return {"models": models, "datasets": datasets}
 
 
-def published(results: Results, rows: Iterable[Row]) -> dict[str, Any]:
+def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> dict[str, Any]:
     """Published values beside ours, and whether ours are of the same weights."""
-    by_name = {row.name: row for row in rows}
     made = []
     for value in results.published["values"].values():
         theirs = {
@@ -264,47 +246,35 @@ def published(results: Results, rows: Iterable[Row]) -> dict[str, Any]:
         if not value["ours"]:
             made.append({**theirs, "names": "", "number": None, "remark": "no such condition"})
         for key in value["ours"]:
-            place = place_of(key, results.study)
-            row = None if place is None else by_name.get(".".join(filter(None, place)))
-            if row is None or isinstance(row.entry, NotRun):
-                reason = row.entry.reason if row else "not in this study"
-                made.append({**theirs, "names": "", "number": None, "remark": reason})
+            place = numbers.places.get(key, Place())
+            entry = rows.get(place, NotRun("not in this study"))
+            if isinstance(entry, NotRun):
+                made.append({**theirs, "names": "", "number": None, "remark": entry.reason})
                 continue
-            of = (row.model, row.dataset, row.condition)
+            of = (place.model, place.dataset, place.condition)
             names = ", ".join(display(name) for name in of if name)
-            same = _weights(results, row.model) in value["weights"]
+            same = weights_of(results.study, place.model) in value["weights"]
             remark = "same model" if same else "another model"
-            number = shown(row.entry)
-            made.append({**theirs, "names": names, "number": number, "remark": remark})
+            made.append({**theirs, "names": names, "number": shown(entry), "remark": remark})
     sources = results.published["sources"].items()
     return {"rows": made, "sources": [(name, source["title"]) for name, source in sources]}
 
 
-def _weights(results: Results, model: str) -> str:
-    """What published values call the same weights by; nothing where there is no such model."""
-    if model not in results.study["models"] and model not in results.study["matrices"]:
-        return ""
-    if model in results.study["matrices"]:
-        return f"matrix.{model}"
-    source = results.study["models"][model]["source"]
-    return source["id"] if source["kind"] == "hub" else ""
-
-
 def sections(
-    figures: Sequence[Figure], rows: Sequence[Row], root: str
+    figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     categories: dict[str, list[Figure]] = {}
     for figure in figures:
         categories.setdefault(figure.entry.question, []).append(figure)
-    left = {id(row): row for row in rows}
+    left = dict(rows)
     made, number = [], 0
     for category, members in categories.items():
         here = []
         for number, figure in enumerate(members, start=number + 1):  # noqa: B020
             behind = rows_behind(figure, rows)
-            for row in behind:
-                left.pop(id(row), None)
+            for place in behind:
+                left.pop(place, None)
             here.append(
                 {
                     "name": figure.name, "number": number,
@@ -316,14 +286,16 @@ def sections(
                 }
             )  # fmt: skip
         made.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
-    return made, table(left.values(), root)
+    return made, table(left, root)
 
 
 def _anchor(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def page(results: Results, rows: Sequence[Row], figures: Sequence[Figure], root: str) -> str:
+def page(
+    results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
+) -> str:
     """The text of report/index.html.
 
     Parameters
@@ -347,17 +319,18 @@ def page(results: Results, rows: Sequence[Row], figures: Sequence[Figure], root:
     MissingError
         If a headline's number is not there.
     """
+    numbers = collect(results.study, results.measurements, results.trainings)
     shown_sections, further = sections(figures, rows, root)
     shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
     precision = note(one for m in results.measurements for one in precisions(m))
-    found = [row for row in rows if isinstance(row.entry, Number)]
+    found = [entry for entry in rows.values() if isinstance(entry, Number)]
     tables = [further, *(figure["rows"] for one in shown_sections for figure in one["figures"])]
     listed = {
         (*row["names"], row["measurement"], row["quantity"]) for rows_ in tables for row in rows_
     }
 
     def names(kind: str) -> list[str]:
-        return [display(n) for n in dict.fromkeys(getattr(row, kind) for row in rows) if n]
+        return [display(n) for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
 
     env = environment()
     style, script = (env.loader.get_source(env, f"page.{kind}")[0] for kind in ("css", "js"))
@@ -370,11 +343,11 @@ def page(results: Results, rows: Sequence[Row], figures: Sequence[Figure], root:
         root=root,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
-        headlines=headlines(results, rows),
+        headlines=[headline_of(one, results.study, numbers) for one in HEADLINES],
         sections=shown_sections,
         further=further,
         not_run=not_run(rows, results),
-        published=published(results, rows),
+        published=published(results, numbers, rows),
         filters={
             "Models": names("model"),
             "Data sets": names("dataset"),
@@ -384,7 +357,7 @@ def page(results: Results, rows: Sequence[Row], figures: Sequence[Figure], root:
         long=LONG,
         counts={
             "numbers": len(found),
-            "files": len({path for row in rows for path in row.sources}),
+            "files": len({path for place in rows for path in place.files}),
             "rows": len(listed),
         },
     )

@@ -1,6 +1,6 @@
 """Numbers of what position embeddings are (B) and of relative attention (C), by key.
 
-Keys are those of :mod:`posenc.report.quantities`: ``MODEL.positions.mae`` and
+Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``matrix.NAME.positions.mae``,
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posenc.report.records import Entry, NotRun, Number
@@ -242,11 +242,15 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
     "heads": (heads, HEADS),
 }
 """Numbers of runs: how a measurement is read, and the names of what it then has."""
-OF_MODELS: dict[str, tuple[str, Facts, tuple[str, ...]]] = {
-    "position_embeddings": ("positions", positions, POSITIONS),
-    "readback": ("readback", readback, READBACK),
-    "relative_attention": ("relative", relative, RELATIVE),
+OF_CELLS = {"layer_norm": (layer_norm, LAYER_NORM)}
+OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
+OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}
+OF_MODELS = {
+    "position_embeddings": (positions, POSITIONS),
+    "readback": (readback, READBACK),
+    "relative_attention": (relative, RELATIVE),
 }
+"""The same of what else there is."""
 
 
 def facts_of(one: Mapping[str, Any], read: Facts, names: Sequence[str]) -> dict[str, Entry]:
@@ -256,115 +260,10 @@ def facts_of(one: Mapping[str, Any], read: Facts, names: Sequence[str]) -> dict[
     return read(one)
 
 
-def collect(
-    study: Mapping[str, Any],
-    measurements: Sequence[Mapping[str, Any]],
-    cells: Iterator[tuple[str, str | None, str | None, str | None]],
-    models: Iterator[tuple[str, str | None]],
-    datasets: Iterator[tuple[str, str | None]],
-    conditions: Sequence[str],
-    of_runs: Mapping[str, tuple[Facts, tuple[str, ...]]],
-    of_models: Mapping[str, tuple[str, Facts, tuple[str, ...]]],
-) -> dict[str, Entry]:
-    """All these numbers of a study by key.
-
-    Parameters
-    ----------
-    study
-        What data/config/study.json holds.
-    measurements
-        Its measurements.
-    cells, models, datasets
-        Keys, what they stand for and, for cells, why there is nothing; from
-        ``posenc.report.quantities``.
-    conditions
-        Those with activations, and those that documents speak of.
-    of_runs, of_models
-        Measurements as in :data:`OF_RUNS` and :data:`OF_MODELS`.
-    """
-    by_run: dict[tuple, Mapping[str, Any]] = {}
-    for one in measurements:
-        run = one["run"]
-        by_run[(one["measurement"], run.get("model"), run.get("dataset"), run.get("condition"))] = (
-            one
-        )
-        if one["measurement"] in of_models and "model" in run:
-            # It may name the data set that the experiment was on.
-            by_run[(one["measurement"], run["model"], None, None)] = one
-    numbers: dict[str, Entry] = {}
-
-    def put(prefix: str, why: str | None, key: tuple, read: Facts, names: Sequence[str]) -> None:
-        found = by_run.get(key)
-        if why is not None:
-            entries: dict[str, Entry] = dict.fromkeys(names, NotRun(why))
-        else:
-            entries = {} if found is None else facts_of(found, read, names)
-        numbers.update({f"{prefix}.{name}": entry for name, entry in entries.items()})
-
-    joined = by_run.get(("lags", None, None, None))
-    for cell, model, dataset, reason in cells:
-        if (reason is not None and "lags" in study["measured"]) or joined is not None:
-            found = compared(joined, [model], dataset, reason)
-            numbers |= {f"{cell}.lags.{key}": entry for key, entry in found.items()}
-        if "layer_norm" in study["measured"]:
-            key = ("layer_norm", model, dataset, None)
-            put(f"{cell}.layer_norm", reason, key, layer_norm, LAYER_NORM)
-        for condition in conditions:
-            lacking = condition not in study["study"]["conditions"]
-            why = reason or (f"no condition {condition} in this study" if lacking else None)
-            for kind, (read, names) in of_runs.items():
-                key = (kind, model, dataset, condition)
-                put(f"{cell}.{condition}.{kind}", why, key, read, names)
-    for model_key, model in models:
-        why = f"no {model_key} in this study" if model is None else None
-        for kind, (prefix, read, names) in of_models.items():
-            put(f"{model_key}.{prefix}", why, (kind, model, None, None), read, names)
-    tables = {one["run"]["matrix"]: one for one in measurements if "matrix" in one["run"]}
-    spoken = ["sinusoid", "gaussian"] if "position_embeddings" in study["measured"] else []
-    for name in dict.fromkeys([*study["matrices"], *spoken]):
-        why = None if name in study["matrices"] else f"no matrix {name} in this study"
-        entries = {} if name not in tables else facts_of(tables[name], positions, POSITIONS)
-        if why:
-            entries = dict.fromkeys(POSITIONS, NotRun(why))
-        for key, entry in entries.items():
-            numbers[f"matrix.{name}.positions.{key}"] = entry
-    numbers |= _study_wide(study, by_run, datasets)
-    for key in by_run:
-        kind, *run = key
-        if kind == "scheme_probes":
-            put(".".join([*run, kind]), None, key, schemes, SCHEMES)
-    return numbers
-
-
-def _study_wide(
-    study: Mapping[str, Any],
-    by_run: Mapping[tuple, Mapping[str, Any]],
-    datasets: Iterator[tuple[str, str | None]],
-) -> dict[str, Entry]:
-    numbers: dict[str, Entry] = {}
-    law = by_run.get(("random_causal", None, None, None))
-    if law is not None:
-        found = facts_of(law, random_causal, RANDOM_CAUSAL)
-        numbers |= {f"random_causal.{key}": entry for key, entry in found.items()}
-    joined = by_run.get(("lags", None, None, None))
-    for dataset_key, dataset in datasets if joined is not None else ():
-        reason = f"no {dataset_key} in this study" if dataset is None else None
-        found = compared(joined, study["study"]["models"], dataset, reason)
-        numbers |= {f"lags.{dataset_key}.{key}": entry for key, entry in found.items()}
-    return numbers
-
-
-def compared(
-    joined: Mapping[str, Any] | None,
-    models: Sequence[str | None],
-    dataset: str | None,
-    reason: str | None,
-) -> dict[str, Entry]:
+def compared(joined: Mapping[str, Any], models: Sequence[str], dataset: str) -> dict[str, Entry]:
     """Predicted against found offsets, over the heads of some models together."""
-    if reason is None and joined["status"] != "measured":
-        reason = joined["reason"]
-    if reason is not None:
-        return dict.fromkeys(LAGS, NotRun(reason))
+    if joined["status"] != "measured":
+        return dict.fromkeys(LAGS, NotRun(joined["reason"]))
     for comparison in joined["comparisons"]:
         run = comparison["run"]
         if run["dataset"] == dataset and sorted(run["models"]) == sorted(models):

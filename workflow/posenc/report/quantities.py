@@ -1,26 +1,12 @@
-"""Every number that a document may print, by key, and how it is written.
-
-A key is ``MODEL.DATASET.CONDITION.MEASUREMENT.QUANTITY``. The first model of each kind and the
-first data set of each format have a role's name too (``encoder``, ``decoder``; ``reviews``,
-``questions``), so that the text of a document fits every study. A role's name takes precedence
-over a model or data set that happens to be called the same. What does not belong to a condition
-leaves it out (``MODEL.DATASET.reference.bigram.perplexity``), or the data set too
-(``MODEL.masks.MASK.loss``, ``MODEL.long.CONDITION.beyond``); ``decoders`` are all of a study.
-"""
+"""What a study has of numbers, measurement by measurement, and how they are written."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from posenc.report import (
-    experiment_quantities as experiment_numbers,
-)
-from posenc.report import (
-    position_quantities as position_numbers,
-)
 from posenc.report.records import Entry, NotRun, Number
 
 INTACT = "intact"
@@ -47,11 +33,10 @@ SPOKEN_CONDITIONS = (
 """The same, of the conditions that are evaluated."""
 SPOKEN_LONG = ("fitted", "intact", "mean_slope")
 """The same, of those that are evaluated beyond the trained length."""
-SPOKEN_MASKS = (
-    "fitted",
-    "slope_zero",
-)
+SPOKEN_MASKS = ("fitted", "slope_zero")
 """The same, of learned masks."""
+SPOKEN_MATRICES = ("sinusoid", "gaussian")
+"""The same, of tables of position embeddings that are no model's."""
 
 ESTIMATES = {
     "similarity": (
@@ -99,7 +84,8 @@ NORMS = tuple(
 )
 LEVELS = ("uniform", "unigram", "bigram", "trigram")
 REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
-LONG = ("within", "beyond")
+LONG_COUNTS = ("trained", "documents")
+ENDS = ("within", "beyond")
 MASK = ("loss", "start", "intact", "slope", "parameters")
 OVER_DECODERS = ("mean", "sd", "least")
 """What a run has by measurement, whether it was run or not; measured runs have all layers."""
@@ -136,10 +122,8 @@ def written(value: float, decimals: int) -> str:
 
 
 def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of a measurement, by quantity."""
+    """The numbers of a measured similarity or perplexity, by quantity."""
     kind = measurement["measurement"]
-    if measurement["status"] != "measured":
-        return {key: NotRun(measurement["reason"]) for key in QUANTITIES[kind]}
     found: dict[str, Entry] = {key: Number(measurement[key]) for key in COUNTS[kind]}
     if kind == "similarity":
         found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
@@ -159,20 +143,26 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
 
 def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
     """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
+    names = [entry["condition"] for entry in measurement["conditions"]]
+    return {name: evaluated(measurement, name) for name in names}
+
+
+def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+    """Those of one condition; a reason where it is not for the model."""
     model = measurement["run"]["model"]
-    found: dict[str, dict[str, Entry]] = {}
-    for entry in measurement["conditions"]:
-        layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
-        here: dict[str, Entry] = {"embedding.cosine": layers[0], "last.cosine": layers[-1]}
-        for key in ESTIMATES["conditions"]:
-            if not measurement["is_decoder"]:
-                here[key] = NotRun(f"{model} has no language-model head")
-            elif entry[key] is None:
-                here[key] = NotRun("nothing is lost without positions")
-            else:
-                here[key] = Number(**entry[key])
-        found[entry["condition"]] = here
-    return found
+    found = (one for one in measurement["conditions"] if one["condition"] == condition)
+    if (entry := next(found, None)) is None:
+        return dict.fromkeys(QUANTITIES["conditions"], NotRun(f"{condition} is not for {model}"))
+    layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
+    here: dict[str, Entry] = {"embedding.cosine": layers[0], "last.cosine": layers[-1]}
+    for key in ESTIMATES["conditions"]:
+        if not measurement["is_decoder"]:
+            here[key] = NotRun(f"{model} has no language-model head")
+        elif entry[key] is None:
+            here[key] = NotRun("nothing is lost without positions")
+        else:
+            here[key] = Number(**entry[key])
+    return here
 
 
 def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
@@ -194,17 +184,23 @@ def reference_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
-def long_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
-    """Loss of each condition in the last positions within the trained length, and in the last."""
-    trained, found = measurement["trained_tokens"], {}
+def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+    """Loss of a condition in the last positions within the trained length, and in the last."""
     for entry in measurement["conditions"]:
-        buckets = entry["buckets"]
-        within = [bucket for bucket in buckets if bucket["to"] <= trained + 1] or buckets[:1]
-        found[entry["condition"]] = {
-            "within": Number(**within[-1]["nll_per_token"]),
-            "beyond": Number(**buckets[-1]["nll_per_token"]),
-        }
-    return found
+        if entry["condition"] == condition:
+            buckets, trained = entry["buckets"], measurement["trained_tokens"]
+            within = [bucket for bucket in buckets if bucket["to"] <= trained + 1] or buckets[:1]
+            return {
+                "within": Number(**within[-1]["nll_per_token"]),
+                "beyond": Number(**buckets[-1]["nll_per_token"]),
+            }
+    return dict.fromkeys(ENDS, NotRun(f"no condition {condition} on long documents in this study"))
+
+
+def long_counts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """What is long, and how much there is of it."""
+    keys = dict(zip(LONG_COUNTS, ("trained_tokens", "documents"), strict=True))
+    return {name: Number(measurement[key]) for name, key in keys.items()}
 
 
 def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
@@ -217,6 +213,34 @@ def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
             found[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
         else:
             found[key] = Number(mask[key])
+    return found
+
+
+def masks_facts(measurement: Mapping[str, Any], masks: Iterable[str]) -> dict[str, Entry]:
+    """The same of masks by name; those that the model has not learned have a reason."""
+    learned = {mask["mask"]: mask for mask in measurement["masks"]}
+    found: dict[str, Entry] = {}
+    for name in masks:
+        why = NotRun(f"no mask {name} of {measurement['run']['model']}")
+        entries = mask_facts(learned[name]) if name in learned else dict.fromkeys(MASK, why)
+        found |= {f"masks.{name}.{key}": entry for key, entry in entries.items()}
+    return found
+
+
+def training_facts(training: Mapping[str, Any]) -> dict[str, Entry]:
+    """The numbers of a training's summary."""
+    return {key: Number(training[key]) for key in TRAINING}
+
+
+def spread(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """Mean, standard deviation (of n - 1) and least of the numbers among entries."""
+    values = [entry.value for entry in entries if isinstance(entry, Number)]
+    found: dict[str, Entry] = dict.fromkeys(OVER_DECODERS, NotRun("no decoder has this number"))
+    if values:
+        found["mean"], found["least"] = Number(statistics.fmean(values)), Number(min(values))
+        found["sd"] = NotRun("one decoder in this study")
+    if len(values) > 1:
+        found["sd"] = Number(statistics.stdev(values))
     return found
 
 
@@ -251,196 +275,6 @@ def missing_roles(study: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
-def _places(study: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str | None]]:
-    """Names in keys and the model or data set that each stands for; roles come last."""
-    yield from ((name, name) for name in study["study"][kind])
-    yield from (model_roles if kind == "models" else dataset_roles)(study).items()
-
-
-def collect(
-    study: Mapping[str, Any], measurements: Sequence[Mapping], trainings: Sequence[Mapping]
-) -> dict[str, Entry]:
-    """All numbers of a study by key.
-
-    Parameters
-    ----------
-    study : mapping
-        What data/config/study.json holds.
-    measurements : sequence of mapping
-        Its measurements.
-    trainings : sequence of mapping
-        Summaries of the models that it trains.
-
-    Returns
-    -------
-    dict
-        Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
-        that the study should have and that is not there leaves no key.
-    """
-    measured = study["measured"]
-    numbers: dict[str, Entry] = {"constant.zero": Number(0), "constant.one": Number(1)}
-    numbers |= _of_runs(study, measurements)
-    numbers |= _of_conditions(study, measurements)
-    numbers |= _over_decoders(study, numbers)
-    numbers |= _of_datasets(study, measurements)
-    numbers |= _of_models(study, measurements)
-    numbers |= position_numbers.collect(
-        study,
-        measurements,
-        cells=_cells(study),
-        models=_places(study, "models"),
-        datasets=_places(study, "datasets"),
-        conditions=list(dict.fromkeys([*study["study"]["conditions"], *HEADLINE_CONDITIONS])),
-        of_runs=_only(measured, {**position_numbers.OF_RUNS, **experiment_numbers.OF_RUNS}),
-        of_models=_only(measured, {**position_numbers.OF_MODELS, **experiment_numbers.OF_MODELS}),
-    )
-    reviews = dataset_roles(study)["reviews"]
-    numbers |= experiment_numbers.collect(study, measurements, reviews)
-    by_model = {training["model"]: training for training in trainings}
-    for model_key, model in _places(study, "models"):
-        for key in TRAINING:
-            if model in by_model:
-                entry: Entry = Number(by_model[model][key])
-            elif model is None:
-                entry = NotRun(f"no {model_key} in this study")
-            else:
-                entry = NotRun(f"{model} is not trained here")
-            numbers[f"{model_key}.training.{key}"] = entry
-    return numbers
-
-
-def _only(measured: Sequence[str], of: Mapping[str, Any]) -> dict[str, Any]:
-    """What a study measures of all that could be measured."""
-    return {kind: value for kind, value in of.items() if kind in measured}
-
-
-def _cells(study: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None, str | None]]:
-    """``MODEL.DATASET`` of a key, the model, the data set, and why there is none."""
-    for model_key, model in _places(study, "models"):
-        for dataset_key, dataset in _places(study, "datasets"):
-            reason = f"no {dataset_key} in this study" if dataset is None else None
-            if model is None:
-                reason = f"no {model_key} in this study"
-            yield f"{model_key}.{dataset_key}", model, dataset, reason
-
-
-def _of_runs(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
-    """Numbers of the runs whose activations are kept."""
-    by_run: dict[tuple, dict[str, Entry]] = {}
-    for measurement in measurements:
-        kind = measurement["measurement"]
-        if kind in COUNTS:
-            run = tuple(measurement["run"][part] for part in ("model", "dataset", "condition"))
-            for key, entry in facts(measurement).items():
-                by_run.setdefault(run, {})[f"{kind}.{key}"] = entry
-    empty = [f"{kind}.{key}" for kind in COUNTS for key in QUANTITIES[kind]]
-    conditions, numbers = study["study"]["conditions"], {}
-    for cell, model, dataset, reason in _cells(study):
-        for condition in dict.fromkeys([*conditions, *HEADLINE_CONDITIONS]):
-            why = reason
-            if why is None and condition not in conditions:
-                why = f"no condition {condition} in this study"
-            found = by_run.get((model, dataset, condition), {})
-            for key, entry in (dict.fromkeys(empty, NotRun(why)) if why else found).items():
-                numbers[f"{cell}.{condition}.{key}"] = entry
-    return numbers
-
-
-def _of_conditions(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
-    """Numbers of all conditions that are evaluated."""
-    by_cell = {
-        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
-        for one in measurements
-        if one["measurement"] == "conditions"
-    }
-    conditions, numbers = study["conditions"], {}
-    for cell, model, dataset, reason in _cells(study):
-        found = by_cell.get((model, dataset))
-        for condition in dict.fromkeys([*conditions, *SPOKEN_CONDITIONS]):
-            why = reason
-            if why is None and condition not in conditions:
-                why = f"no condition {condition} in this study"
-            elif why is None and found is not None and condition not in found:
-                why = f"{condition} is not for {model}"
-            entries = (found or {}).get(condition, {})
-            if why is not None:
-                entries = dict.fromkeys(QUANTITIES["conditions"], NotRun(why))
-            for key, entry in entries.items():
-                numbers[f"{cell}.{condition}.conditions.{key}"] = entry
-    return numbers
-
-
-def spread(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """Mean, standard deviation (of n - 1) and least of the numbers among entries."""
-    values = [entry.value for entry in entries if isinstance(entry, Number)]
-    found: dict[str, Entry] = dict.fromkeys(OVER_DECODERS, NotRun("no decoder has this number"))
-    if values:
-        found["mean"], found["least"] = Number(statistics.fmean(values)), Number(min(values))
-        found["sd"] = NotRun("one decoder in this study")
-    if len(values) > 1:
-        found["sd"] = Number(statistics.stdev(values))
-    return found
-
-
-def _over_decoders(study: Mapping[str, Any], numbers: Mapping[str, Entry]) -> dict[str, Entry]:
-    """What the decoders of a study, which may be seeds of one training, have in common."""
-    names = [name for name in study["study"]["models"] if study["models"][name]["is_decoder"]]
-    made: dict[str, Entry] = {"decoders.count": Number(len(names))}
-    for dataset, _ in _places(study, "datasets"):
-        for condition in dict.fromkeys([*study["conditions"], *SPOKEN_CONDITIONS]):
-            key = f"{dataset}.{condition}.conditions.recovered"
-            found = [numbers[f"{n}.{key}"] for n in names if f"{n}.{key}" in numbers]
-            if len(found) == len(names):
-                for name, entry in spread(found).items():
-                    made[f"decoders.{key}.{name}"] = entry
-    return made
-
-
-def _of_datasets(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
-    """Numbers that belong to no condition: of norms, and of reference levels."""
-    all_kinds = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
-    kinds = _only(study["measured"], all_kinds)
-    by_cell = {
-        (one["measurement"], one["run"]["model"], one["run"]["dataset"]): one
-        for one in measurements
-        if one["measurement"] in kinds
-    }
-    numbers: dict[str, Entry] = {}
-    for cell, model, dataset, reason in _cells(study):
-        for kind, (read, keys) in kinds.items():
-            one = by_cell.get((kind, model, dataset))
-            found = dict.fromkeys(keys, NotRun(reason)) if reason else read(one) if one else {}
-            numbers |= {f"{cell}.{kind}.{key}": entry for key, entry in found.items()}
-    return numbers
-
-
-def _of_models(study: Mapping[str, Any], measurements: Sequence[Mapping]) -> dict[str, Entry]:
-    """Numbers that belong to a model: beyond its trained length, and of the masks it learned."""
-    longs, masks = {}, {}
-    for one in measurements:
-        if one["measurement"] == "extrapolation":
-            longs[one["run"]["model"]] = one
-        elif one["measurement"] == "conditions":
-            masks[one["run"]["model"]] = {mask["mask"]: mask for mask in one["masks"]}
-    numbers: dict[str, Entry] = {}
-    spoken_long = dict.fromkeys([*study["study"]["extrapolation"]["conditions"], *SPOKEN_LONG])
-    for model_key, model in _places(study, "models"):
-        lacking = f"no {model_key} in this study"
-        one = longs.get(model)
-        if model is None or one is not None:
-            reason = lacking if model is None else one["reason"]
-            found = {} if reason else long_facts(one)
-            for name, key in (("trained", "trained_tokens"), ("documents", "documents")):
-                numbers[f"{model_key}.long.{name}"] = NotRun(reason) if reason else Number(one[key])
-            for condition in spoken_long:
-                why = NotRun(reason or f"no condition {condition} on long documents in this study")
-                for key, entry in found.get(condition, dict.fromkeys(LONG, why)).items():
-                    numbers[f"{model_key}.long.{condition}.{key}"] = entry
-        for mask in dict.fromkeys([*study["masks"], *SPOKEN_MASKS]):
-            if model is None or model in masks:
-                why = NotRun(lacking if model is None else f"no mask {mask} of {model}")
-                learned = masks.get(model, {}).get(mask)
-                entries = mask_facts(learned) if learned else dict.fromkeys(MASK, why)
-                for key, entry in entries.items():
-                    numbers[f"{model_key}.masks.{mask}.{key}"] = entry
-    return numbers
+RUNS = {kind: (facts, QUANTITIES[kind]) for kind in ("perplexity", "similarity")}
+CELLS = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
+"""By measurement: how its numbers are read, and the names of those that it has without a run."""

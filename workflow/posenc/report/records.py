@@ -1,8 +1,14 @@
-"""A number that a document may print, or why there is none."""
+"""A number that a document may print, or why there is none; and what it is of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ALL_DECODERS = "all_decoders"
+"""Stands in the place of a model for what decoders have in common."""
+LONG = "long"
+"""Stands in the place of a data set for documents beyond a model's trained length."""
 
 
 @dataclass(frozen=True)
@@ -26,3 +32,74 @@ class NotRun:
 
 
 Entry = Number | NotRun
+
+SHORTER = {"position_embeddings": "positions", "relative_attention": "relative",
+           "extrapolation": ""}  # fmt: skip
+"""What keys call a measurement, where that is not its name."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a number is of, and the files that it was read from.
+
+    A part that it does not have is empty. What a study lacks is of no file.
+
+    Attributes
+    ----------
+    model, dataset, condition, measurement, quantity
+        Names of the study.
+    files
+        Paths of measurements, or of the summary of a training.
+    called
+        What its key calls the model and the data set, where that is not their names.
+    """
+
+    model: str = ""
+    dataset: str = ""
+    condition: str = ""
+    measurement: str = ""
+    quantity: str = ""
+    files: tuple[str, ...] = ()
+    called: tuple[str, str] = field(default=("", ""), compare=False)
+
+    def __str__(self) -> str:
+        parts = (self.model, self.dataset, self.condition, self.measurement, self.quantity)
+        return ".".join(filter(None, parts))
+
+    @property
+    def key(self) -> str:
+        """What documents name the number by."""
+        model, dataset = self.called[0] or self.model, self.called[1] or self.dataset
+        word = SHORTER.get(self.measurement, self.measurement)
+        if self.measurement == "conditions" and not self.condition:  # masks, and decoders
+            word = ""
+        first = (model, dataset, self.condition, word) if model else (word, dataset)
+        return ".".join(filter(None, (*first, self.quantity)))
+
+
+class Numbers(dict[str, Entry]):
+    """Numbers by key.
+
+    Attributes
+    ----------
+    places
+        What each is of, by key.
+    missing
+        Measurements that the study should have and that are not there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: dict[str, Place] = {}
+        self.missing: list[Place] = []
+
+    def put(self, place: Place, entries: Mapping[str, Entry]) -> None:
+        """Add the quantities of a place."""
+        before = place.key
+        for quantity, entry in entries.items():
+            key = f"{before}.{quantity}"
+            self[key] = entry
+            self.places[key] = Place(  # faster than replace, and there are thousands
+                place.model, place.dataset, place.condition, place.measurement, quantity,
+                place.files, place.called,
+            )  # fmt: skip

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc.figures import catalogue
-from posenc.measurements.declaration import STUDY
 from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import sources
+from posenc.report.collection import collect
 from posenc.report.latex import FALLBACK
-from posenc.report.quantities import Entry, NotRun, Number
+from posenc.report.records import ALL_DECODERS, Entry, NotRun, Number
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -64,12 +64,9 @@ def definition(key: str, entry: Entry) -> str:
 
 def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
     """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles."""
-    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
-    aliases = {role for role, name in roles.items() if role != name}
     found: dict[str, dict[str, Any]] = {}
-    for key, entry in keys.collect(results.study, results.measurements, results.trainings).items():
-        if aliases.intersection(key.split(".")[:2]):
-            continue
+    numbers = collect(results.study, results.measurements, results.trainings, roles=False)
+    for key, entry in numbers.items():
         if isinstance(entry, NotRun):
             found[key] = {"not_run": entry.reason}
             continue
@@ -113,15 +110,17 @@ def studied(results: Results) -> dict[str, str]:
 
 def numbers_tex(results: Results) -> str:
     """The text of paper/generated/numbers.tex."""
-    numbers = keys.collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results.study, results.measurements, results.trainings)
     published = [
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())
     ]
+    files = sources.sources(results)
     origins = [
-        (key, found)
-        for key, entry in sorted(numbers.items())
-        if isinstance(entry, Number) and (found := sources.source_of(results.study, key))
+        (key, files[place.files[0]])
+        for key, place in sorted(numbers.places.items())
+        # What several decoders have in common is of no one file.
+        if isinstance(numbers[key], Number) and place.files and place.model != ALL_DECODERS
     ]
     precision = note(one for m in results.measurements for one in precisions(m))
     return (
@@ -261,8 +260,7 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     table : str
         Which of the published values; those that name no table are in ``results``.
     """
-    numbers = keys.collect(results.study, results.measurements, results.trainings)
-    roles = {**keys.model_roles(results.study), **keys.dataset_roles(results.study)}
+    numbers = collect(results.study, results.measurements, results.trainings)
     rows = []
     for key, value in results.published["values"].items():
         if value.get("table", "results") != table:
@@ -274,46 +272,23 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
             empty = ["--"] * 3
             rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
         for ours in value["ours"]:
-            if sources.measurement_of(results.study, ours) not in results.study["measured"]:
+            if ours not in numbers:
                 remark = r"\word{not part of this study}"
                 rows.append([*theirs, *["--"] * 3, r"\notrunmark", remark])
                 theirs = [""] * 4
                 continue
-            model, *others = _whose(results.study, ours, roles)
-            if isinstance(numbers[ours], NotRun):
-                comparison = escape(numbers[ours].reason)
+            entry, place = numbers[ours], numbers.places[ours]
+            if isinstance(entry, NotRun):
+                comparison = escape(entry.reason)
             else:
-                same = _weights_id(results, model) in value["weights"]
+                same = sources.weights_of(results.study, place.model) in value["weights"]
                 comparison = r"\word{same model}" if same else r"\word{other model}"
                 comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
-            names = [display(name) if name else "--" for name in (model, *others)]
+            of = (place.model, place.dataset, place.condition)
+            names = [display(name) if name else "--" for name in of]
             rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
             theirs = [""] * 4
     return {"template": "published", "rows": rows}
-
-
-def _whose(
-    study: Mapping[str, Any], key: str, roles: Mapping[str, str | None]
-) -> tuple[str | None, ...]:
-    """Model (or matrix), data set and condition of a key; None for what it has not."""
-    first, second, third = key.split(".")[:3]
-    if sources.is_of(study, first, STUDY):
-        return None, None, None
-    if first == "matrix":
-        return second, None, None
-    if second == "positions":  # of weights alone
-        return roles[first], None, None
-    return roles[first], roles[second], third
-
-
-def _weights_id(results: Results, model: str | None) -> str:
-    """What a published value names the same weights by; nothing else is called so."""
-    if model is None:
-        return ""
-    if model in results.study["matrices"]:
-        return f"matrix.{model}"
-    source = results.study["models"][model]["source"]
-    return source["id"] if source["kind"] == "hub" else ""
 
 
 def models_table(results: Results) -> dict[str, Any]:

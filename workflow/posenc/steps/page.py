@@ -12,9 +12,8 @@ import typer
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
 from posenc.figures.catalogue import FIGURES
-from posenc.measurements.results import unbundled
 from posenc.report import page
-from posenc.report.page_rows import MissingError, Source, rows_of
+from posenc.report.page_rows import MissingError, rows_of
 from posenc.steps.typeset import read
 
 
@@ -29,35 +28,21 @@ def main(
     pictures = {path.stem: path for path in inputs if path.suffix == ".png"}
     measured = [path for path in inputs if path.suffix != ".png"]
     results = read(study, published, versions, measured)
-    found = sources(measured)
     drawn = [figure_of(pictures[name]) for name in FIGURES if name in pictures]
     for figure in drawn:
         for path in figure.inputs:
             if Path(path) not in measured:
                 raise ArtifactError(f"the figure {figure.name} shows {path}, which is no input")
-    measurements = [source.path for source in found if source.measurement != "training"]
+    measurements = [one["file"] for one in results.measurements]
     root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
     try:
-        text = page.page(results, rows_of(results, found), drawn, root)
+        text = page.page(results, rows_of(results), drawn, root)
     except MissingError as error:
         raise ArtifactError(f"{output}: {error}") from error
     write_text(output, text)
     size = len(text.encode())
     if size > page.MOST_BYTES:
         print(f"warning: {output} has {size} bytes: browsers open it slowly", file=sys.stderr)
-
-
-def sources(inputs: list[Path]) -> list[Source]:
-    """What each file measures, and of which run."""
-    found = []
-    for path in inputs:
-        if path.suffix == ".csv":
-            continue  # the loss curve, which lies beside its summary
-        value = read_sealed(path)
-        for one in unbundled(value):
-            run_of = one.get("run", {"model": one.get("model")})
-            found.append(Source(str(path), one["measurement"], run_of))
-    return found
 
 
 def figure_of(path: Path) -> page.Figure:

@@ -21,9 +21,7 @@ from posenc.artifacts.files import (
 )
 from posenc.measurements.results import unbundled
 from posenc.report import typeset
-
-LONG = "long"
-"""Stands in the place of a data set for documents beyond a model's trained length."""
+from posenc.report.records import LONG
 
 
 def main(
@@ -71,9 +69,9 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
         value = read_sealed(path)
         kind = value.get("measurement")
         if kind == "training":
-            trainings.append(value)
+            trainings.append({**value, "file": str(path)})
         elif kind in kinds:
-            measurements += unbundled(value)
+            measurements += [{**one, "file": str(path)} for one in unbundled(value)]
         else:
             raise ArtifactError(f"{path} is not a measurement of the study; delete it and rerun")
     order = {

@@ -60,16 +60,12 @@ def tokenizers_table(results: Results) -> dict[str, Any]:
     """Vocabulary, fertility and bits a byte of each tokenizer."""
     runs, others = _measured(results, "tokenizers")
     rows = [one for run in runs for one in run["tokenizers"]]
-    found = [
-        {**one, "entries": facts.tokenizers({**run, "tokenizers": [one]})}
-        for run in runs
-        for one in run["tokenizers"]
-    ]
-    prefixes = [f"{one['dataset']}.{one['normalization']}.{one['kind']}" for one in rows]
+    found = {place: entry for run in runs for place, entry in facts.tokenizers(run).items()}
 
     def entries(key: str) -> list[Entry]:
-        pairs = zip(found, prefixes, strict=True)
-        return [one["entries"][f"{prefix}.{key}"] for one, prefix in pairs]
+        return [
+            found[one["dataset"], f"{one['normalization']}.{one['kind']}.{key}"] for one in rows
+        ]
 
     made = Columns()
     made.words("Data set", [display(one["dataset"]) for one in rows])

@@ -181,9 +181,7 @@ def heads_table(results: Results) -> dict[str, Any]:
         made.numbers(head, [one[key] for one in found], 3)
         made.words("Head", [_head(one, key) for one in found])
     made.group("Largest mean mass on one place", since)
-    compared = [
-        facts.compared(joined, [run["run"]["model"]], run["run"]["dataset"], None) for run in runs
-    ]
+    compared = [facts.compared(joined, [r["run"]["model"]], r["run"]["dataset"]) for r in runs]
     since = len(made.heads)
     made.numbers("Mean", [one["profile_mean"] for one in compared], 2, True)
     made.numbers("Peak", [one["peak"] for one in compared], 2, True)

@@ -1,0 +1,254 @@
+"""Every number that a document may print, by key.
+
+A key is ``MODEL.DATASET.CONDITION.MEASUREMENT.QUANTITY``. The first model of each kind and the
+first data set of each format have a role's name too (``encoder``, ``decoder``; ``reviews``,
+``questions``), so that the text of a document fits every study. A role's name takes precedence
+over a model or data set that happens to be called the same. What does not belong to a condition
+leaves it out (``MODEL.DATASET.reference.bigram.perplexity``), or the data set too
+(``MODEL.masks.MASK.loss``, ``MODEL.long.CONDITION.beyond``); ``decoders`` are all of a study.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from posenc.measurements.declaration import RUN
+from posenc.report import experiment_quantities as experiments
+from posenc.report import position_quantities as positions
+from posenc.report import quantities as keys
+from posenc.report.position_quantities import Facts, facts_of
+from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place
+
+Readers = Mapping[str, tuple[Facts, Sequence[str]]]
+"""By measurement: how its numbers are read, and the names of those that it has without a run."""
+
+
+def collect(
+    study: Mapping[str, Any],
+    measurements: Sequence[Mapping[str, Any]],
+    trainings: Sequence[Mapping[str, Any]],
+    roles: bool = True,
+) -> Numbers:
+    """All numbers of a study by key.
+
+    Parameters
+    ----------
+    study
+        What data/config/study.json holds.
+    measurements
+        Its measurements, each with the ``file`` that it was read from.
+    trainings
+        Summaries of the models that it trains, likewise.
+    roles
+        Whether there are keys of roles too, or of names alone.
+
+    Returns
+    -------
+    Numbers
+        Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
+        that the study should have and that is not there leaves no key.
+    """
+    made = _Collection(study, measurements, trainings, roles)
+    made.numbers.put(Place(measurement="constant"), {"zero": Number(0), "one": Number(1)})
+    for cell, why in made.cells():
+        made.runs(cell, why, keys.RUNS)
+    for cell, why in made.cells():
+        made.conditions(cell, why)
+    made.decoders()
+    for cell, why in made.cells():
+        made.kinds(cell, why, keys.CELLS)
+    for place, why in made.models():
+        made.long(place, why)
+        made.masks(place, why)
+    for cell, why in made.cells():
+        made.lags(cell, why, [cell.model])
+        made.kinds(cell, why, positions.OF_CELLS)
+        made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
+    for place, why in made.models():
+        made.kinds(place, why, {**positions.OF_MODELS, **experiments.OF_MODELS})
+    made.matrices()
+    made.kinds(Place(), None, positions.OF_STUDIES)
+    for place, why in made.with_datasets(Place()):
+        made.lags(place, why, study["study"]["models"])
+    for scheme, dataset in itertools.product(study["schemes"], study["study"]["datasets"]):
+        made.kinds(Place(scheme, dataset, keys.INTACT), None, positions.OF_SCHEMES)
+    made.kinds(Place(), None, experiments.OF_STUDIES)
+    made.tokenizers()
+    for place, why in made.models():
+        made.training(place, why)
+    return made.numbers
+
+
+class _Collection:
+    """Numbers that are being collected."""
+
+    def __init__(
+        self,
+        study: Mapping[str, Any],
+        measurements: Sequence[Mapping[str, Any]],
+        trainings: Sequence[Mapping[str, Any]],
+        roles: bool,
+    ) -> None:
+        self.study, self.active, self.roles = study, study["study"], roles
+        self.numbers = Numbers()
+        self.found = {("training", one["model"], "", ""): one for one in trainings}
+        for one in measurements:
+            run = {"model": one["run"].get("matrix", ""), **one["run"]}
+            of = study["measurements"].get(one["measurement"], {"of": RUN})["of"]
+            # A file of a model may name the data set of its experiment; one of a model and a data
+            # set may hold the runs of all conditions.
+            names = (run.get(part, "") if part in of or "dataset" in of else "" for part in RUN)
+            self.found[one["measurement"], *names] = one
+
+    def find(self, place: Place) -> Mapping[str, Any] | None:
+        return self.found.get((place.measurement, place.model, place.dataset, place.condition))
+
+    def add(
+        self,
+        place: Place,
+        why: str | None,
+        read: Facts,
+        names: Sequence[str],
+        of: Place | None = None,
+    ) -> None:
+        """Numbers of a measurement, which may be ``of`` more than they, or why there are none."""
+        if why is not None:
+            self.numbers.put(place, dict.fromkeys(names, NotRun(why)))
+        elif (one := self.find(of or place)) is None:
+            self.numbers.missing.append(place)
+        else:
+            self.numbers.put(replace(place, files=(one["file"],)), facts_of(one, read, names))
+
+    def names(self, kind: str) -> Iterator[tuple[str, str]]:
+        """Parts of keys, and the model or data set that each stands for; roles come last."""
+        yield from ((name, name) for name in self.active[kind])
+        if self.roles:
+            roles = (keys.model_roles if kind == "models" else keys.dataset_roles)(self.study)
+            yield from ((role, name or "") for role, name in roles.items())
+
+    def models(self) -> Iterator[tuple[Place, str | None]]:
+        """Models, and why there is nothing of a role."""
+        for key, name in self.names("models"):
+            yield Place(name, called=(key, "")), None if name else f"no {key} in this study"
+
+    def with_datasets(self, place: Place) -> Iterator[tuple[Place, str | None]]:
+        """The same of data sets, beside what a place has."""
+        for key, name in self.names("datasets"):
+            lacking = None if name else f"no {key} in this study"
+            yield replace(place, dataset=name, called=(place.called[0], key)), lacking
+
+    def cells(self) -> Iterator[tuple[Place, str | None]]:
+        """The same of models and data sets."""
+        for place, no_model in self.models():
+            for cell, no_dataset in self.with_datasets(place):
+                yield cell, no_model or no_dataset
+
+    def under(
+        self, place: Place, why: str | None, conditions: Iterable[str], spoken: Iterable[str]
+    ) -> Iterator[tuple[Place, str | None]]:
+        """The same of conditions of the study, and of those that documents speak of."""
+        for name in dict.fromkeys([*conditions, *spoken]):
+            lacking = None if name in conditions else f"no condition {name} in this study"
+            yield replace(place, condition=name), why or lacking
+
+    def has(self, kind: str, model: str = "") -> bool:
+        """Whether the study has a measurement, of a model: experiments are of pretrained ones."""
+        is_for = model in ("", *self.active["pretrained"]) or not self.active["experiments"].get(
+            kind
+        )
+        return kind in self.study["measured"] and is_for
+
+    def kinds(self, place: Place, why: str | None, readers: Readers) -> None:
+        for kind, (read, names) in readers.items():
+            if self.has(kind, place.model):
+                self.add(replace(place, measurement=kind), why, read, names)
+
+    def runs(self, cell: Place, why: str | None, readers: Readers) -> None:
+        for place, lacking in self.under(
+            cell, why, self.active["conditions"], keys.HEADLINE_CONDITIONS
+        ):
+            self.kinds(place, lacking, readers)
+
+    def conditions(self, cell: Place, why: str | None) -> None:
+        cell = replace(cell, measurement="conditions")
+        for place, lacking in self.under(
+            cell, why, self.study["conditions"], keys.SPOKEN_CONDITIONS
+        ):
+            read = partial(keys.evaluated, condition=place.condition)
+            self.add(place, lacking, read, keys.QUANTITIES["conditions"], of=cell)
+
+    def decoders(self) -> None:
+        """What the decoders of a study, which may be seeds of one training, have in common."""
+        numbers, models = self.numbers, self.study["models"]
+        names = [name for name in self.active["models"] if models[name]["is_decoder"]]
+        files = tuple(
+            one["file"]
+            for (kind, model, *_), one in self.found.items()
+            if kind == "conditions" and model in names
+        )
+        every = Place(ALL_DECODERS, measurement="conditions", called=("decoders", ""))
+        numbers.put(replace(every, files=files), {"count": Number(len(names))})
+        evaluated = (self.study["conditions"], keys.SPOKEN_CONDITIONS)
+        for cell, _ in self.with_datasets(every):
+            for place, _ in self.under(cell, None, *evaluated):
+                share = replace(place, quantity="recovered")
+                own = [replace(share, called=(name, cell.called[1])).key for name in names]
+                if all(key in numbers for key in own):
+                    files = tuple(file for key in own for file in numbers.places[key].files)
+                    shares = keys.spread([numbers[key] for key in own])
+                    entries = {f"recovered.{name}": entry for name, entry in shares.items()}
+                    numbers.put(replace(place, files=files), entries)
+
+    def long(self, place: Place, why: str | None) -> None:
+        called = (place.called[0], LONG)
+        place = replace(place, dataset=LONG, measurement="extrapolation", called=called)
+        self.add(place, why, keys.long_counts, keys.LONG_COUNTS)
+        for condition in dict.fromkeys(
+            [*self.active["extrapolation"]["conditions"], *keys.SPOKEN_LONG]
+        ):
+            read = partial(keys.long_facts, condition=condition)
+            self.add(replace(place, condition=condition), why, read, keys.ENDS, of=place)
+
+    def masks(self, place: Place, why: str | None) -> None:
+        place = replace(place, measurement="conditions")
+        # They are the same in the files of all data sets.
+        of = replace(place, dataset=self.active["datasets"][-1])
+        masks = list(dict.fromkeys([*self.study["masks"], *keys.SPOKEN_MASKS]))
+        names = [f"masks.{mask}.{key}" for mask in masks for key in keys.MASK]
+        self.add(place, why, partial(keys.masks_facts, masks=masks), names, of=of)
+
+    def lags(self, place: Place, why: str | None, models: Sequence[str]) -> None:
+        if self.has("lags"):
+            read = partial(positions.compared, models=models, dataset=place.dataset)
+            place, of = replace(place, measurement="lags"), Place(measurement="lags")
+            self.add(place, why, read, positions.LAGS, of=of)
+
+    def matrices(self) -> None:
+        kind = "position_embeddings"
+        for name in dict.fromkeys([*self.study["matrices"], *keys.SPOKEN_MATRICES]):
+            lacking = None if name in self.study["matrices"] else f"no matrix {name} in this study"
+            place = Place(name, called=(f"matrix.{name}", ""))
+            self.kinds(place, lacking, {kind: positions.OF_MODELS[kind]})
+
+    def tokenizers(self) -> None:
+        place = Place(measurement="tokenizers")
+        one = self.find(place)
+        if one is None:
+            self.numbers.missing += [place] if self.has("tokenizers") else []
+            return
+        called = {name: "japanese" for name in self.active["corpora"][:1]}
+        if self.roles:
+            called |= {keys.dataset_roles(self.study)["reviews"] or "": "reviews"}
+        for (dataset, quantity), entry in experiments.tokenizers(one).items():
+            for name in dict.fromkeys([dataset, called.get(dataset, dataset)]):
+                own = replace(place, dataset=dataset, files=(one["file"],), called=("", name))
+                self.numbers.put(own, {quantity: entry})
+
+    def training(self, place: Place, why: str | None) -> None:
+        if why is None and place.model not in self.active["trained"]:
+            why = f"{place.model} is not trained here"
+        self.add(replace(place, measurement="training"), why, keys.training_facts, keys.TRAINING)

@@ -129,7 +129,7 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
 
 
 def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
-    """Rows as the template has them: what was not run takes one row a run and reason."""
+    """Rows as the template has them: what was not run takes one row per run and reason."""
     made: list[dict[str, Any]] = []
     absent: dict[tuple, dict[str, Any]] = {}
     for place, entry in rows.items():

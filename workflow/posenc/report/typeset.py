@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -28,14 +27,14 @@ from posenc.report.tables import (
 from posenc.report.tables import (
     positions as position_tables,
 )
+from posenc.report.tables import (
+    study as study_tables,
+)
 from posenc.report.tables.cells import (
-    column,
     display,
     escape,
     interval,
-    intervals,
     number,
-    shared_decimals,
 )
 from posenc.store.precision import note, precisions
 
@@ -77,15 +76,6 @@ def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
     return found
 
 
-def weights(results: Results, model: str) -> str:
-    """Where a model's weights come from."""
-    source = results.study["models"][model]["source"]
-    if source["kind"] == "train":
-        return f"trained here on {display(results.study['study']['trained'][model])}"
-    named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
-    return f"{source['kind']}: {escape(source[named])}"
-
-
 def studied(results: Results) -> dict[str, str]:
     """The names and words of the study, as LaTeX."""
     study = results.study["study"]
@@ -104,7 +94,9 @@ def studied(results: Results) -> dict[str, str]:
             lacking = rf"\notrunreason{{no {role} in this study}}"
             words[role] = lacking if name is None else display(name)
             if role in ("encoder", "decoder"):
-                words[f"{role}.weights"] = lacking if name is None else weights(results, name)
+                words[f"{role}.weights"] = (
+                    lacking if name is None else study_tables.weights(results, name)
+                )
     return words
 
 
@@ -166,174 +158,8 @@ def _folder(kind: str) -> str:
     return kind if kind == "training" else f"measurements/{kind}"
 
 
-def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
-    """Split runs into the measured ones, and one row for each model and reason of the others."""
-    measured = [run for run in runs if run["status"] == "measured"]
-    others = [run for run in runs if run["status"] != "measured"]
-    reasons = dict.fromkeys((run["run"]["model"], run["reason"]) for run in others)
-    return measured, [
-        {"names": [display(model), "--", "--"], "reason": escape(reason), "cells": []}
-        for model, reason in reasons
-    ]
-
-
-def _names(run: Mapping[str, Any]) -> list[str]:
-    return [display(run["run"][part]) for part in ("model", "dataset", "condition")]
-
-
-def similarity_table(results: Results) -> dict[str, Any]:
-    """Rows of the table of token cosines, without the intact model's."""
-    runs = [
-        run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
-    ]  # fmt: skip
-    measured, others = _rows(runs)
-    found = [keys.facts(run) for run in measured]
-    tokens, form = column([one["tokens"] for one in found])
-    names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
-    decimals = shared_decimals([one[name] for one in found for name in names], most=4)
-    columns, forms = [tokens], []
-    for name in names:
-        entries = [one[name] for one in found]
-        cells, form_here = column(entries, decimals)
-        columns.append(cells)
-        forms.append(form_here)
-        if name.endswith("cosine"):
-            columns.append(intervals(entries, decimals))
-    # A sign in one column leaves room for it in all, so that they look alike.
-    formats = {"tokens": form, "cosine": min(forms, default="1.4")}
-    rows = [
-        {"names": _names(run), "reason": None, "cells": cells}
-        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
-    ]
-    return {"rows": rows + others, "formats": formats}
-
-
-def perplexity_table(results: Results) -> dict[str, Any]:
-    """Rows of the table of perplexities; models without a head say so."""
-    measured, others = _rows(results.of("perplexity"))
-    found = [keys.facts(run) for run in measured]
-    # The change against itself is zero by definition.
-    changes = [
-        None if run["run"]["condition"] == keys.INTACT else one["delta_nll"]
-        for run, one in zip(measured, found, strict=True)
-    ]
-    series = {
-        "tokens": ([one["tokens"] for one in found], None),
-        "perplexity": ([one["perplexity"] for one in found], None),
-        "delta": (changes, 3),
-        "bits": ([one["bits_per_byte"] for one in found], 3),
-        "share": ([one["worse_than_uniform"] for one in found], 4),
-        "mean": ([one["sequence.mean"] for one in found], None),
-        "median": ([one["sequence.median"] for one in found], None),
-    }
-    columns, formats = [], {}
-    for name, (entries, most) in series.items():
-        decimals = None if most is None else shared_decimals(entries, most)
-        cells, formats[name] = column(entries, decimals)
-        columns.append(cells)
-        if name in ("perplexity", "delta"):
-            columns.append(intervals(entries, decimals))
-    rows = [
-        {"names": _names(run), "reason": None, "cells": cells}
-        for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
-    ]
-    return {"rows": rows + others, "formats": formats}
-
-
-def published_positions_table(results: Results) -> dict[str, Any]:
-    """Published values of tables of position embeddings beside ours."""
-    return published_table(results, "positions")
-
-
-def published_experiments_table(results: Results) -> dict[str, Any]:
-    """Published values of trained networks beside ours."""
-    return published_table(results, "experiments")
-
-
-def published_table(results: Results, table: str = "results") -> dict[str, Any]:
-    """Published values beside ours; it says where our model is another one.
-
-    Parameters
-    ----------
-    results : Results
-        All that is typeset.
-    table : str
-        Which of the published values; those that name no table are in ``results``.
-    """
-    numbers = collect(results.study, results.measurements, results.trainings)
-    rows = []
-    for key, value in results.published["values"].items():
-        if value.get("table", "results") != table:
-            continue
-        theirs = [rf"\word{{{escape(value['quantity'])}}}"]
-        theirs += [escape(value[part]) for part in ("condition", "model")]
-        theirs.append(rf"\published{{{key}}}")
-        if not value["ours"]:
-            empty = ["--"] * 3
-            rows.append([*theirs, *empty, r"\notrunmark", r"\word{no such condition}"])
-        for ours in value["ours"]:
-            if ours not in numbers:
-                remark = r"\word{not part of this study}"
-                rows.append([*theirs, *["--"] * 3, r"\notrunmark", remark])
-                theirs = [""] * 4
-                continue
-            entry, place = numbers[ours], numbers.places[ours]
-            if isinstance(entry, NotRun):
-                comparison = escape(entry.reason)
-            else:
-                same = sources.weights_of(results.study, place.model) in value["weights"]
-                comparison = r"\word{same model}" if same else r"\word{other model}"
-                comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
-            of = (place.model, place.dataset, place.condition)
-            names = [display(name) if name else "--" for name in of]
-            rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])
-            theirs = [""] * 4
-    return {"template": "published", "rows": rows}
-
-
-def models_table(results: Results) -> dict[str, Any]:
-    """Rows of the table of models."""
-    rows = []
-    for name in results.study["study"]["models"]:
-        model = results.study["models"][name]
-        runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
-        shapes = [run for run in runs if run["status"] == "measured"]
-        width = rf"\num{{{shapes[0]['d_model']}}}" if shapes else "--"
-        layers = rf"\num{{{len(shapes[0]['layers']) - 1}}}" if shapes else "--"
-        kind = "decoder" if model["is_decoder"] else "encoder"
-        tokens = rf"\num{{{model['max_tokens']}}}"
-        family = escape(model["family"])
-        rows.append([display(name), kind, family, width, layers, tokens, weights(results, name)])
-    return {"rows": rows}
-
-
-def datasets_table(results: Results) -> dict[str, Any]:
-    """Rows of the table of data sets, with the documents that were measured on."""
-    rows = []
-    for name in results.study["study"]["datasets"]:
-        dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
-        here = [run for run in results.of("similarity") if run["run"]["dataset"] == name]
-        counts = [run["documents"] for run in here if run["status"] == "measured"]
-        origin = {
-            "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
-            "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
-            "hub": lambda s: f"hub: {s['id']}",
-            "sample": lambda s: f"generated, seed {s['seed']}",
-        }[source["kind"]](source)
-        documents = rf"\num{{{max(counts)}}}" if any(counts) else "--"
-        split = escape(dataset["evaluation"]["split"])
-        rows.append([display(name), escape(dataset["format"]), split, documents, escape(origin)])
-    return {"rows": rows}
-
-
 TABLES = {
-    "models": models_table,
-    "datasets": datasets_table,
-    "similarity": similarity_table,
-    "perplexity": perplexity_table,
-    "published": published_table,
-    "published_positions": published_positions_table,
-    "published_experiments": published_experiments_table,
+    **study_tables.TABLES,
     **evaluation_tables.TABLES,
     **position_tables.TABLES,
     **experiment_tables.TABLES,

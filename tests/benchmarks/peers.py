@@ -37,7 +37,7 @@ def library_model(folder: Path, dtype: torch.dtype):
 
 
 class Plain:
-    """Hidden states by the library's option, queries and keys by hooks, one file a batch."""
+    """Hidden states by the library's option, queries and keys by hooks, one file per batch."""
 
     def __init__(self, folder: Path, dtype: torch.dtype) -> None:
         self.model, self.found = library_model(folder, dtype), {}

@@ -23,7 +23,7 @@ def runs(tmp_path) -> Runs:
 
 @pytest.fixture
 def bundled(monkeypatch) -> None:
-    """A measurement of the steps' own tests, written as one file a data set."""
+    """A measurement of the steps' own tests, written as one file per data set."""
     monkeypatch.setattr(Measurement, "bundled", True)
 
 

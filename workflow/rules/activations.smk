@@ -1,4 +1,4 @@
-# documents -> tokens -> hidden states, queries, keys and losses. One capture a model loops over its
+# documents -> tokens -> hidden states, queries, keys and losses. One capture per model loops over its
 # runs, so that programs and weights are loaded once; a run that is current is kept as it is.
 
 

@@ -1,4 +1,4 @@
-# what is trained to answer a question: trials, a job a seed -> measurements over all seeds
+# what is trained to answer a question: trials, one job per seed -> measurements over all seeds
 STUDY_EXPERIMENTS = [kind for kind in STUDY.experiments.kinds if kind not in plan.OF_MODELS]
 EXPERIMENT_MEASUREMENTS = [
     f"{RUNS}/{path}" for kind in STUDY.experiments.kinds for path in plan.files(PARAMS, kind)

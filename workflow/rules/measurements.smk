@@ -1,4 +1,4 @@
-# activations, tokens and weights -> measurements. One job a model; a run whose measurement is current
+# activations, tokens and weights -> measurements. One job per model; a run whose measurement is current
 # is kept.
 def measured(*names):
     """The files of measurements and experiments, in the order of the study."""

@@ -1,1 +1,1 @@
-"""Weights fetched, converted, trained and read; one module a family."""
+"""Weights fetched, converted, trained and read; one module per family."""

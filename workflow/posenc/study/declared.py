@@ -70,7 +70,7 @@ class _Chosen(Section):
 
 
 Measurements = _section(
-    "One entry a measurement.",
+    "One entry per measurement.",
     "Measurements",
     Section,
     {name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
@@ -94,7 +94,7 @@ Chosen = _section(
 )
 """The ``experiments`` of a study."""
 Figures = _section(
-    "What all figures share, and one entry a figure.",
+    "What all figures share, and one entry per figure.",
     "Figures",
     Section,
     {"style": (Style, ...), **{name: (entry.section, ...) for name, entry in FIGURES.items()}},

@@ -1,4 +1,4 @@
-"""What is wrong with ``params.yaml``, in one line a mistake."""
+"""What is wrong with ``params.yaml``, one line per mistake."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     params
         The parameters.
     say
-        Receives one line a direction.
+        Receives one line for what goes, and one for what comes back.
     """
     place = plan.folder(params)
     wanted = _leaves(params, place)

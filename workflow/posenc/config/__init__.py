@@ -1,1 +1,1 @@
-"""``params.yaml`` as typed sections, one module per section, so that a step imports only its own."""
+"""``params.yaml`` as typed sections, one module per section: a step imports only its own."""

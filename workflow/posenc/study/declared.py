@@ -26,7 +26,13 @@ D = TypeVar("D")
 def _declarations(
     package: ModuleType, kind: type[D], attribute: str, file: str = ""
 ) -> dict[str, D]:
-    """By name, what the modules of a package declare."""
+    """By name, what the modules of a package declare.
+
+    Raises
+    ------
+    ValueError
+        If a measurement is not called as its module is.
+    """
     found = {}
     for entry in pkgutil.iter_modules(package.__path__):
         if entry.ispkg != bool(file):
@@ -34,16 +40,28 @@ def _declarations(
         module = importlib.import_module(f"{package.__name__}.{entry.name}{file}")
         declared = getattr(module, attribute, None)
         if isinstance(declared, kind):
+            if (name := getattr(declared, "name", entry.name)) != entry.name:
+                raise ValueError(
+                    f"{module.__name__} declares the measurement {name!r}: call it "
+                    f"{entry.name!r}, as its module"
+                )
             found[entry.name] = declared
     return found
+
+
+def _kinds(
+    measurements: dict[str, Measurement], experiments: dict[str, Experiment]
+) -> dict[str, Measurement | Experiment]:
+    if both := sorted(measurements.keys() & experiments.keys()):
+        raise ValueError(f"a measurement and an experiment are both called {both[0]!r}")
+    return {**measurements, **experiments}
 
 
 MEASUREMENTS = _declarations(measurements, Measurement, "MEASUREMENT")
 """By name, which is the module's."""
 EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", ".section")
 """By name, which is the package's."""
-
-KINDS: dict[str, Measurement | Experiment] = {**MEASUREMENTS, **EXPERIMENTS}
+KINDS = _kinds(MEASUREMENTS, EXPERIMENTS)
 """Both: what a study can have results of."""
 
 ALWAYS = tuple(name for name, declared in MEASUREMENTS.items() if declared.always)

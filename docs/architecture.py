@@ -18,6 +18,7 @@ from pathlib import Path
 
 import networkx as nx
 
+from posenc.figures.catalogue import DOCUMENTS
 from posenc.study.declared import MEASUREMENTS
 
 ROOT = Path(__file__).parents[1]
@@ -66,8 +67,11 @@ def rules(root: Path = ROOT) -> nx.DiGraph:
 
 def phases(graph: nx.DiGraph, root: Path = ROOT) -> dict[str, str]:
     """The phase of each rule."""
-    # A loop makes the rules of measurements that are alike.
-    found = dict.fromkeys(MEASUREMENTS, "measurements")
+    # Loops make the rules of measurements that are alike, and those of documents.
+    found = {
+        **dict.fromkeys(MEASUREMENTS, "measurements"),
+        **dict.fromkeys(DOCUMENTS, FILES["paper"]),
+    }
     for path in sorted((root / "workflow/rules").glob("*.smk")):
         for rule in re.findall(r"(?m)^(?:rule|use rule \w+ as) (\w+)(?: with)?:", path.read_text()):
             found[rule] = RULES.get(rule) or FILES.get(path.stem)

@@ -93,7 +93,9 @@ def test_what_it_will_take_is_said_before(project, capsys):
     project.capture()
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("156 tokens x 640 bytes = 0.00 GB (")
-    seconds, rate = re.fullmatch(r"about ([\d,]+) s at ([\d,]+) tokens per second", said[1]).groups()
+    seconds, rate = re.fullmatch(
+        r"about ([\d,]+) s at ([\d,]+) tokens per second", said[1]
+    ).groups()
     assert float(seconds) == pytest.approx(156 / float(rate.replace(",", "")), abs=0.6)
 
 

@@ -158,7 +158,7 @@ def test_every_number_of_the_documents_is_in_the_page_in_the_same_digits(any_stu
     _, written, _, text = any_study
     results = results_of(written)
     shown, count = cells(text), 0
-    found = collect(results.study, results.measurements, results.trainings)
+    found = collect(results)
     for key, entry in found.items():
         place = found.places[key]
         if place.measurement == "constant" or not isinstance(entry, Number):
@@ -413,7 +413,8 @@ def test_a_role_hides_no_model_of_the_same_name():
     assert numbers.model_roles(study)["decoder"] == "first"
     made = [{**readback(name), "file": f"{name}.json"} for name in ("first", "decoder")]
     key = "decoder.readback.margin"
-    named, by_role = collect(study, made, [], roles=False), collect(study, made, [])
+    results = Results(study, made, [], {}, {})
+    named, by_role = collect(results, roles=False), collect(results)
     assert (named.places[key].model, named.places[key].files) == ("decoder", ("decoder.json",))
     assert (by_role.places[key].model, by_role.places[key].files) == ("first", ("first.json",))
     assert by_role.places[key].key == key
@@ -421,7 +422,7 @@ def test_a_role_hides_no_model_of_the_same_name():
 
 def test_headlines_are_of_numbers(default):
     results = results_of(default[1])
-    found = collect(results.study, results.measurements, results.trainings)
+    found = collect(results)
     for headline in HEADLINES:
         assert found.places[headline.place.key].measurement == headline.place.measurement
 

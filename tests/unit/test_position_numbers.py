@@ -101,7 +101,7 @@ def test_a_head_without_a_null_space_says_so():
 
 
 def test_comparisons_are_found_by_their_models(results):
-    numbers = collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results)
     (joined,) = results.of("lags")
     by_models = {
         tuple(c["run"]["models"]): c["heads"]
@@ -114,7 +114,7 @@ def test_comparisons_are_found_by_their_models(results):
 
 
 def test_roles_and_matrices_have_their_keys(results):
-    numbers = collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results)
     assert numbers["matrix.gaussian.positions.mae"] == Number(60.6)
     assert numbers["decoder.positions.mae"] == numbers["encoder.positions.mae"] == Number(9.7)
     assert numbers["decoder.positions.first_4"] == Number(71.7)  # percent

@@ -180,7 +180,7 @@ def test_a_changed_value_changes_the_numbers(tmp_path):
 
 
 def test_a_role_is_the_first_of_its_kind(default):
-    found = collect(default.study, default.measurements, default.trainings)
+    found = collect(default)
     key = "zero.similarity.last.cosine"
     assert found[f"encoder.reviews.{key}"] == found[f"minilm.sample_reviews.{key}"]
     assert found[f"decoder.questions.{key}"] == found[f"decoder.sample_questions.{key}"]
@@ -205,7 +205,7 @@ def test_what_was_not_run_is_marked(tmp_path):
 def test_a_condition_that_the_study_lacks_is_marked(default):
     study = {**default.study, "study": {**default.study["study"], "conditions": ["intact"]}}
     intact = [m for m in default.measurements if m["run"].get("condition") == "intact"]
-    found = collect(study, intact, default.trainings)
+    found = collect(dataclasses.replace(default, study=study, measurements=intact))
     key = "encoder.reviews.zero.similarity.last.cosine"
     assert found[key] == NotRun("no condition zero in this study")
 
@@ -335,7 +335,7 @@ def entry_of(results, dataset, condition, model="decoder"):
 
 
 def test_numbers_of_evaluated_conditions(default):
-    found = collect(default.study, default.measurements, default.trainings)
+    found = collect(default)
     entry = entry_of(default, "sample_reviews", "zero_log_mask")
     for key in ("perplexity", "delta_nll", "recovered", "bits_per_byte"):
         assert found[f"decoder.reviews.zero_log_mask.conditions.{key}"] == Number(**entry[key])
@@ -356,7 +356,7 @@ def test_numbers_of_evaluated_conditions(default):
 
 
 def test_numbers_that_belong_to_no_condition(default):
-    found = collect(default.study, default.measurements, default.trainings)
+    found = collect(default)
     assert found["decoder.reviews.norms.r2.sum.flexible"] == Number(0.31)
     assert found["decoder.reviews.reference.bigram.perplexity"].value == 72.5
     assert found["encoder.reviews.reference.bigram.perplexity"] == NotRun("no language-model head")
@@ -378,7 +378,7 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
         entry_of(found, "imdb_local", "fitted", model)["recovered"]["value"]
         for model in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2")
     ]
-    made = collect(found.study, found.measurements, found.trainings)
+    made = collect(found)
     key = "decoders.reviews.fitted.conditions.recovered"
     assert made["decoders.count"] == Number(3)
     assert made[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
@@ -392,7 +392,7 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
 def test_what_is_measured_and_absent_has_no_key(default):
     """So that a document that speaks of it fails to build."""
     kept = [m for m in default.measurements if m["measurement"] not in ("conditions", "norms")]
-    found = collect(default.study, kept, default.trainings)
+    found = collect(dataclasses.replace(default, measurements=kept))
     for key in (
         "decoder.reviews.mean.conditions.perplexity",
         "decoders.reviews.mean.conditions.recovered.mean",
@@ -407,7 +407,7 @@ def test_conditions_that_the_study_lacks_are_named_together(default):
     kept = {name: spec for name, spec in default.study["conditions"].items() if name != "mean"}
     study = {**default.study, "conditions": kept}
     assert numbers.missing_roles(study) == ["no conditions mean in this study"]
-    found = collect(study, default.measurements, default.trainings)
+    found = collect(dataclasses.replace(default, study=study))
     key = "decoder.reviews.mean.conditions.perplexity"
     assert found[key] == NotRun("no condition mean in this study")
 
@@ -534,7 +534,7 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
     whole = read(files["study"], inputs)
-    found = collect(whole.study, whole.measurements, whole.trainings)
+    found = collect(whole)
     named = {key: found.places[key].files for key, e in found.items() if isinstance(e, Number)}
     assert {key for key, files in named.items() if not files} == {"constant.zero", "constant.one"}
     several = {key for key, files in named.items() if len(files) > 1}
@@ -545,7 +545,7 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
         if path.suffix == ".csv":
             continue
         rest = read(files["study"], [one for one in inputs if one != path])
-        less = collect(rest.study, rest.measurements, rest.trainings)
+        less = collect(rest)
         gone = {key for key in named if less.get(key) != found[key]} - several
         assert gone == {key for key in named if str(path) in named[key]} - several, path
 
@@ -576,7 +576,7 @@ def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
 
 def test_keys_of_published_values_are_of_numbers(default):
     """What no number has would be taken for what the study lacks."""
-    found = collect(default.study, default.measurements, default.trainings)
+    found = collect(default)
     ours = {key for value in default.published["values"].values() for key in value["ours"]}
     assert ours and ours <= found.keys()
     assert all(found.places[key].key == key for key in found)

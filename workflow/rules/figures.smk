@@ -20,7 +20,7 @@ config["captions"] = {name: entry.caption for name, entry in FIGURES.items()}
 
 rule figures:
     input:
-        expand("data/figures/{figure}.{form}", figure=DRAWN, form=["pdf", "png", "json"]),
+        expand("data/figures/{figure}.{form}", figure=DRAWN, form=plan.FORMS),
 
 
 rule figure:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-AGAIN = "delete it and run again to fetch it anew"
+AGAIN = "delete it and run again, which fetches it"
 """The way out where a raw file is damaged."""
 
 

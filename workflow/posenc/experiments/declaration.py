@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from posenc.config.base import Section, Seed
+from posenc.config.base import Confidence, Section, Seed
 
 MODEL = ("model",)
 """A measurement for each pretrained model, which the experiment fine-tunes."""
@@ -23,7 +23,7 @@ class Trials(Section):
 
     seeds: Annotated[list[Seed], Field(min_length=2)]
     """Each is a job of its own."""
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
     """Of the intervals over seeds."""
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import typer
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from posenc.artifacts.checkpoints import FILE, Checkpoint
 from posenc.artifacts.command import read_section
@@ -63,9 +63,6 @@ class Files:
 
 class Job(Section, Generic[P]):
     """What trials depend on beside their seed and files."""
-
-    # Pydantic would look for the source of `Job[...]`, which has none.
-    model_config = ConfigDict(use_attribute_docstrings=False)
 
     parameters: P
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.config.base import Section
+from posenc.config.base import Confidence, Section
 from posenc.metrics.seeds import over_seeds
 
 SCHEMA = 1
@@ -27,7 +26,7 @@ class Summary(Section):
     name: str
     """Of the experiment's section in params.yaml."""
     seeds: list[int]
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    confidence: Confidence
 
 
 def by_variant(files: list[dict[str, Any]]) -> list[list[Trial]]:

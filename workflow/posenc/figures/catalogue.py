@@ -128,7 +128,7 @@ FIGURES = {
         "A5 masks in place of positions", ("conditions",), BOTH,
         caption="Loss by position in documents longer than the decoder was trained for, with its "
         "interval. *Windows* cuts them into parts that are run alone; *wrapped* begins "
-        "the table of positions anew after its end; otherwise positions beyond the table get its "
+        "the table of positions again after its end; otherwise positions beyond the table get its "
         "last vector.",
         alt="Line charts: loss against the position in long documents, with an upright line at "
         "the trained length.",

@@ -1,4 +1,4 @@
-"""How much of what positions were worth a mask brings back."""
+"""How much of what positions were worth a mask recovers."""
 
 from __future__ import annotations
 

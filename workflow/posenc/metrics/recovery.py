@@ -53,7 +53,7 @@ class PairedMeans:
 def recovered(
     condition: NDArray[np.float64], without: NDArray[np.float64], intact: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Share of the lost log-perplexity that a condition brings back.
+    """Share of the lost log-perplexity that a condition recovers.
 
     Parameters
     ----------

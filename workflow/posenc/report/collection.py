@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from posenc.measurements.declaration import RUN
+from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as experiments
 from posenc.report import position_quantities as positions
 from posenc.report import quantities as keys
@@ -27,22 +28,13 @@ Readers = Mapping[str, tuple[Facts, Sequence[str]]]
 """By measurement: how its numbers are read, and the names of those that it has without a run."""
 
 
-def collect(
-    study: Mapping[str, Any],
-    measurements: Sequence[Mapping[str, Any]],
-    trainings: Sequence[Mapping[str, Any]],
-    roles: bool = True,
-) -> Numbers:
+def collect(results: Results, roles: bool = True) -> Numbers:
     """All numbers of a study by key.
 
     Parameters
     ----------
-    study
-        What data/config/study.json holds.
-    measurements
-        Its measurements, each with the ``file`` that it was read from.
-    trainings
-        Summaries of the models that it trains, likewise.
+    results
+        The study, its measurements and trainings, each with the ``file`` that it was read from.
     roles
         Whether there are keys of roles too, or of names alone.
 
@@ -52,7 +44,7 @@ def collect(
         Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
         that the study should have and that is not there leaves no key.
     """
-    made = _Collection(study, measurements, trainings, roles)
+    study, made = results.study, _Collection(results, roles)
     made.numbers.put(Place(measurement="constant"), {"zero": Number(0), "one": Number(1)})
     for cell, why in made.cells():
         made.runs(cell, why, keys.RUNS)
@@ -86,19 +78,13 @@ def collect(
 class _Collection:
     """Numbers that are being collected."""
 
-    def __init__(
-        self,
-        study: Mapping[str, Any],
-        measurements: Sequence[Mapping[str, Any]],
-        trainings: Sequence[Mapping[str, Any]],
-        roles: bool,
-    ) -> None:
-        self.study, self.active, self.roles = study, study["study"], roles
+    def __init__(self, results: Results, roles: bool) -> None:
+        self.study, self.active, self.roles = results.study, results.study["study"], roles
         self.numbers = Numbers()
-        self.found = {("training", one["model"], "", ""): one for one in trainings}
-        for one in measurements:
+        self.found = {("training", one["model"], "", ""): one for one in results.trainings}
+        for one in results.measurements:
             run = {"model": one["run"].get("matrix", ""), **one["run"]}
-            of = study["measurements"].get(one["measurement"], {"of": RUN})["of"]
+            of = self.study["measurements"].get(one["measurement"], {"of": RUN})["of"]
             # A file of a model may name the data set of its experiment; one of a model and a data
             # set may hold the runs of all conditions.
             names = (run.get(part, "") if part in of or "dataset" in of else "" for part in RUN)

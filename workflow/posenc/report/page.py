@@ -319,7 +319,7 @@ def page(
     MissingError
         If a headline's number is not there.
     """
-    numbers = collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results)
     shown_sections, further = sections(figures, rows, root)
     shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
     precision = note(one for m in results.measurements for one in precisions(m))

@@ -34,9 +34,7 @@ def collect(results: Results) -> dict[Place, Entry]:
         number lacks an end of its interval.
     """
     try:
-        numbers = collection.collect(
-            results.study, results.measurements, results.trainings, roles=False
-        )
+        numbers = collection.collect(results, roles=False)
     except (KeyError, TypeError, IndexError) as error:
         raise MissingError(_culprit(results, error)) from error
     check(numbers)
@@ -66,14 +64,14 @@ def _is_finite(value: Any) -> bool:
 
 def _culprit(results: Results, error: Exception) -> str:
     """Which measurement lacks what the keys read."""
-    study = results.study
+    bare = replace(results, measurements=[], trainings=[])
     try:
-        collection.collect(study, [], [])
+        collection.collect(bare)
     except (KeyError, TypeError, IndexError) as own:
         return f"the study lacks {own}"
     for one in results.measurements:
         try:
-            collection.collect(study, [one], [])
+            collection.collect(replace(bare, measurements=[one]))
         except (KeyError, TypeError, IndexError) as own:
             run = ".".join(str(part) for part in one["run"].values())
             return f"the measurement {one['measurement']} of {run or 'the study'} lacks {own}"

@@ -64,7 +64,7 @@ def definition(key: str, entry: Entry) -> str:
 def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
     """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles."""
     found: dict[str, dict[str, Any]] = {}
-    numbers = collect(results.study, results.measurements, results.trainings, roles=False)
+    numbers = collect(results, roles=False)
     for key, entry in numbers.items():
         if isinstance(entry, NotRun):
             found[key] = {"not_run": entry.reason}
@@ -102,7 +102,7 @@ def studied(results: Results) -> dict[str, str]:
 
 def numbers_tex(results: Results) -> str:
     """The text of paper/generated/numbers.tex."""
-    numbers = collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results)
     published = [
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())

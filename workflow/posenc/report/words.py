@@ -46,14 +46,14 @@ HEADLINES = (
         "Recovered by one slope",
         Place("decoder", "reviews", "zero_slope", "conditions", "recovered"),
         "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of the distance "
-        "with one slope, chosen on other text, brings back: zero is the model without positions, "
+        "with one slope, chosen on other text, recovers: zero is the model without positions, "
         "one the intact model.",
     ),
     Headline(
         "Recovered by a fitted mask",
         Place("decoder", "reviews", "fitted", "conditions", "recovered"),
         "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of a few "
-        "parameters per head brings back, fitted on other text with the model frozen.",
+        "parameters per head recovers, fitted on other text with the model frozen.",
     ),
     Headline(
         "Position, read by a line",

@@ -12,8 +12,6 @@ from posenc.study.names import TEXTS
 from posenc.study.params import Params
 
 SET_ASIDE = Path("data/set_aside")
-FORMS = ("pdf", "png", "json")
-"""Files of a figure: two pictures, and what they were made of."""
 
 
 def _leaves(params: Params, root: Path) -> set[Path]:
@@ -42,7 +40,7 @@ def _leaves(params: Params, root: Path) -> set[Path]:
 
 
 def tidy(params: Params, say: Callable[[str], None]) -> None:
-    """Set aside results that the study no longer has; bring back those that it has once more.
+    """Set aside results that the study no longer has; restore those that it has again.
 
     The folders of a study, and those of documents and figures, are dependencies or outputs of
     DVC's stages as wholes: what lies in them must follow from params.yaml alone, not from what was
@@ -72,8 +70,10 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     _tidy(plan.DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
     apart = {plan.APART / f"{dataset}.parquet" for dataset in params.study.corpora}
     _tidy(plan.APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
-    figures = {plan.FIGURES / f"{name}.{form}" for name in plan.figures(params) for form in FORMS}
-    _tidy(plan.FIGURES, SET_ASIDE / "_figures", figures, [f"*.{form}" for form in FORMS], say)
+    figures = {
+        plan.FIGURES / f"{name}.{form}" for name in plan.figures(params) for form in plan.FORMS
+    }
+    _tidy(plan.FIGURES, SET_ASIDE / "_figures", figures, [f"*.{form}" for form in plan.FORMS], say)
     plan.make_folders(params)
 
 

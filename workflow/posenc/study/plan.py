@@ -20,6 +20,8 @@ DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
 FIGURES = Path("data/figures")
+FORMS = ("pdf", "png", "json")
+"""Files of a figure: two pictures, and what they were made of."""
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
 """Experiments with one measurement for each pretrained model; the others have one for a study."""
 

@@ -2,7 +2,7 @@
 
 DVC resolves its templates before anything runs and cannot leave out an input, so the stages of
 measurements, figures and documents that a study does not have are taken out of the file. Stages of
-one shape are one template over a list of names, which is written anew.
+one shape are one template over a list of names, which is written again.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     table : str
         Which of the published values; those that name no table are in ``results``.
     """
-    numbers = collect(results.study, results.measurements, results.trainings)
+    numbers = collect(results)
     rows = []
     for key, value in results.published["values"].items():
         if value.get("table", "results") != table:

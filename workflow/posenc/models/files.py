@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+GGUF = ".gguf"
+"""Ending of llama.cpp's files, which hold configuration, weights and tokenizer."""
 BYTE_LEVEL = ("vocab.json", "merges.txt")
 """GPT-2's form of a tokenizer, read where there is no ``tokenizer.json``."""
 OF_ONE_MODEL = "both files must be of one model"
-_LAYER = re.compile(r"(?:encoder\.layer|h)\.(\d+)\.")
+_LAYER = re.compile(r"(?:encoder\.layer|h|layers)\.(\d+)\.")
 _SPELLINGS = {"gamma": "weight", "beta": "bias"}
 """What older files call the parameters of a normalisation."""
 
@@ -90,18 +92,34 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def model_class(family: str) -> tuple[type[nn.Module], dict[str, Any]]:
+LLAMAS = ("llama", "mistral", "qwen2")
+"""Model types of the family ``llama``: rotary positions, RMSNorm, SwiGLU."""
+_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("BertModel", {"add_pooling_layer": False}),
+    "roberta": ("RobertaModel", {"add_pooling_layer": False}),
+    "gpt2": ("GPT2LMHeadModel", {}),
+    "llama": ("LlamaForCausalLM", {}),
+    "mistral": ("MistralForCausalLM", {}),
+    "qwen2": ("Qwen2ForCausalLM", {}),
+}
+
+
+def model_class(family: str, kind: str | None = None) -> tuple[type[nn.Module], dict[str, Any]]:
     """The library's class of a family, and the arguments of its constructor.
 
-    Encoders come without their pooler, GPT-2 with its language-model head.
+    Encoders come without their pooler, decoders with their language-model head.
+
+    Parameters
+    ----------
+    family
+        ``bert``, ``roberta``, ``gpt2`` or ``llama``.
+    kind
+        The ``model_type`` of a configuration, which tells the members of ``llama`` apart.
     """
     import transformers
 
-    return {
-        "bert": (transformers.BertModel, {"add_pooling_layer": False}),
-        "roberta": (transformers.RobertaModel, {"add_pooling_layer": False}),
-        "gpt2": (transformers.GPT2LMHeadModel, {}),
-    }[family]
+    name, options = _CLASSES[kind if family == "llama" and kind in LLAMAS else family]
+    return getattr(transformers, name), options
 
 
 def check_tensors(folder: Path, family: str) -> PretrainedConfig:
@@ -114,7 +132,7 @@ def check_tensors(folder: Path, family: str) -> PretrainedConfig:
     folder
         With ``config.json`` and ``model.safetensors``.
     family
-        ``bert``, ``roberta`` or ``gpt2``.
+        ``bert``, ``roberta``, ``gpt2`` or ``llama``.
 
     Returns
     -------
@@ -163,7 +181,7 @@ def _implied(
     import torch
 
     raw = read_config(folder)
-    made_by, options = model_class(family)
+    made_by, options = model_class(family, raw.get("model_type"))
     try:
         config = made_by.config_class.from_dict(raw)
         heads, width = config.num_attention_heads, config.hidden_size

@@ -5,13 +5,18 @@ Safetensors only, no remote code, no pickles.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.artifacts.files import (
     CHECKSUMS,
+    UNFINISHED,
     ArtifactError,
     atomic_file,
     sha256_file,
@@ -21,6 +26,8 @@ from posenc.artifacts.files import (
 from posenc.models.files import (
     BYTE_LEVEL,
     CONFIG,
+    GGUF,
+    LLAMAS,
     TOKENIZER,
     WEIGHTS,
     ModelError,
@@ -30,14 +37,19 @@ from posenc.models.files import (
     read_config,
     tokenizer_files,
 )
-from posenc.models.section import HubSource, Model, PackageSource, PathSource
+from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
     from torch import nn
+    from transformers import PretrainedConfig
 
 
 def source_folder(model: Model) -> Path:
     """Locate the folder of a pretrained model, downloading it at its revision where needed.
+
+    Returns
+    -------
+    The folder, or the one GGUF file that it holds in place of safetensors weights.
 
     Raises
     ------
@@ -46,21 +58,51 @@ def source_folder(model: Model) -> Path:
     """
     source = model.source
     if isinstance(source, PackageSource):
-        try:
-            return Path(importlib.import_module(source.package).get_model_path())
-        except ModuleNotFoundError:
-            raise ModelError(
-                f"the package {source.package!r} (source.package) is not installed; "
-                f"`make setup` installs the one that the default study uses"
-            ) from None
+        return _weights_in(_package_folder(source.package))
     if isinstance(source, PathSource):
         folder = Path(source.path)
         if not folder.is_dir():
             raise ModelError(f"source.path is {source.path!r}: there is no such folder")
-        return folder
+        return _weights_in(folder)
     if isinstance(source, HubSource):
         return _hub_folder(source)
     raise ModelError("a trained model is not fetched: `rule train` makes it")
+
+
+def _package_folder(package: str) -> Path:
+    """Where a package keeps its weights: beside its code, or where its ``get_model_path()`` says.
+
+    A package with a GGUF file beside its code is not imported: what it imports in turn need not be
+    installed.
+    """
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:  # of the package that this one is a part of
+        found = None
+    if found is None:
+        raise ModelError(
+            f"the package {package!r} (source.package) is not installed; "
+            f"`make setup` installs the one that the default study uses"
+        )
+    for place in found.submodule_search_locations or ():
+        if any(Path(place).glob(f"*{GGUF}")):
+            return Path(place)
+    get_path = getattr(importlib.import_module(package), "get_model_path", None)
+    if get_path is None:
+        raise ModelError(
+            f"the package {package!r} (source.package) has neither a {GGUF} file nor "
+            f"get_model_path(), which says where its weights are"
+        )
+    return Path(get_path())
+
+
+def _weights_in(place: Path) -> Path:
+    """A folder, or the one GGUF file that it holds where it has no safetensors weights."""
+    files = [] if (place / WEIGHTS).is_file() else sorted(place.glob(f"*{GGUF}"))
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise ModelError(f"{place} has {len(files)} {GGUF} files ({names}): leave it one")
+    return files[0] if files else place
 
 
 def _hub_folder(source: HubSource) -> Path:
@@ -105,35 +147,67 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     """
     from safetensors import SafetensorError
 
-    origin = source_folder(model)
-    for file in (CONFIG, WEIGHTS):
-        if not (origin / file).is_file():
-            raise ModelError(
-                f"models.{name}: its folder has no {file}; only safetensors weights are read"
-            )
-    # A model of the hub is pinned by its revision.
-    if isinstance(model.source, PackageSource | PathSource):
-        expected, actual = model.source.sha256, sha256_file(origin / WEIGHTS)
-        if actual != expected:
-            raise ModelError(
-                f"models.{name}.source.sha256 is {expected}, but {WEIGHTS} has {actual}: "
-                f"the weights are other ones than params.yaml means"
-            )
-        read = (CONFIG, *tokenizer_files(origin))
-        check_digests(f"models.{name}.source.files", origin, read, model.source.files)
+    place = source_folder(model)
+    if place.suffix != GGUF:
+        for file in (CONFIG, WEIGHTS):
+            if not (place / file).is_file():
+                raise ModelError(
+                    f"models.{name}: its folder has no {file}; only safetensors weights are read"
+                )
+    _check_source(name, model.source, place)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        check_family(name, model, origin)
+        with _in_hub_format(place, folder.parent) as origin:
+            check_family(name, model, origin)
+            copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
+            # What was converted is moved: it may be large.
+            bring = shutil.copyfile if origin == place else shutil.move
+            for file in (CONFIG, WEIGHTS):
+                with atomic_file(folder / file) as temporary:
+                    bring(origin / file, temporary)
     except ArtifactError as error:
         raise ModelError(f"models.{name}: {error}") from None
     except SafetensorError as error:
         raise ModelError(
-            f"models.{name}: {origin / WEIGHTS} is damaged ({error}); get it again"
+            f"models.{name}: {place / WEIGHTS} is damaged ({error}); get it again"
         ) from None
-    copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
-    for file in (CONFIG, WEIGHTS):
-        with atomic_file(folder / file) as temporary:
-            shutil.copyfile(origin / file, temporary)
     write_checksums(folder / CHECKSUMS, CONFIG, WEIGHTS)
+
+
+def _check_source(name: str, source: Source, place: Path) -> None:
+    """Compare the files that are read with their checksums; the hub's are pinned by a revision."""
+    if not isinstance(source, PackageSource | PathSource):
+        return
+    is_gguf = place.suffix == GGUF
+    weights = place if is_gguf else place / WEIGHTS
+    actual = sha256_file(weights)
+    if actual != source.sha256:
+        raise ModelError(
+            f"models.{name}.source.sha256 is {source.sha256}, but {weights.name} has {actual}: "
+            f"the weights are other ones than params.yaml means"
+        )
+    origin = place.parent if is_gguf else place
+    read = () if is_gguf else (CONFIG, *tokenizer_files(origin))
+    check_digests(f"models.{name}.source.files", origin, read, source.files)
+
+
+@contextlib.contextmanager
+def _in_hub_format(place: Path, beside: Path) -> Iterator[Path]:
+    """A folder in the hub's format: the one that there is, or one made of a GGUF file for a block.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged, or of a kind that is not read.
+    """
+    if place.suffix != GGUF:
+        yield place
+        return
+    from posenc.models.gguf import convert
+
+    with tempfile.TemporaryDirectory(prefix=".", suffix=UNFINISHED, dir=beside) as made:
+        convert(place, Path(made))
+        yield Path(made)
 
 
 def check_family(name: str, model: Model, folder: Path) -> None:
@@ -149,7 +223,7 @@ def check_family(name: str, model: Model, folder: Path) -> None:
         If the weights are damaged.
     """
     raw = read_config(folder)
-    if raw.get("model_type") != model.family:
+    if raw.get("model_type") not in (LLAMAS if model.family == "llama" else (model.family,)):
         raise ModelError(
             f"models.{name}.family is {model.family!r}, but the weights are of model type "
             f"{raw.get('model_type')!r}"
@@ -166,10 +240,34 @@ def check_family(name: str, model: Model, folder: Path) -> None:
                 f"RoBERTa's positions begin"
             )
         available -= config.pad_token_id + 1
+    if model.family == "llama":
+        _check_llama(name, model, config)
     if model.max_tokens > available:
         raise ModelError(
             f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
             f"{available} positions"
+        )
+
+
+def _check_llama(name: str, model: Model, config: PretrainedConfig) -> None:
+    """Refuse what packed documents, or the stores of queries and keys, have no room for."""
+    width, heads = config.hidden_size, config.num_attention_heads
+    d_head = getattr(config, "head_dim", None) or width // heads
+    if d_head * heads != width:
+        raise ModelError(
+            f"models.{name} has {heads} heads of {d_head} features, which are not d_model {width}"
+        )
+    kind = config.rope_parameters["rope_type"]
+    if kind in ("dynamic", "longrope"):
+        raise ModelError(
+            f"models.{name} has {kind!r} rotation, which depends on the length of the text; "
+            f"only rotation that is the same in every text is run"
+        )
+    window = getattr(config, "sliding_window", None)
+    if window is not None and model.max_tokens > window:
+        raise ModelError(
+            f"models.{name}.max_tokens is {model.max_tokens}, but the model attends to the last "
+            f"{window} tokens only: lower max_tokens to {window}"
         )
 
 
@@ -226,7 +324,7 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
     folder
         ``config.json`` and ``model.safetensors``.
     family
-        ``bert``, ``roberta`` (the encoder without its pooler) or ``gpt2`` (with its
+        ``bert``, ``roberta`` (the encoder without its pooler), ``gpt2`` or ``llama`` (with their
         language-model head).
     device
         ``cpu`` or ``cuda``.
@@ -242,11 +340,10 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
 
     from posenc.models import attention, schemes
 
-    made_by, options = model_class(family)
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
-        check_tensors(folder, family)
+        made_by, options = model_class(family, check_tensors(folder, family).model_type)
         model, report = made_by.from_pretrained(
             folder,
             use_safetensors=True,

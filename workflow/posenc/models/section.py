@@ -35,11 +35,13 @@ class PackageSource(Section):
 
     kind: Literal["package"]
     package: Line
-    """Import name of the package; its ``get_model_path()`` gives the folder."""
+    """Import name of the package; its ``get_model_path()`` gives the folder, or a GGUF file lies
+    beside its code."""
     sha256: Sha256
-    """Checksum of ``model.safetensors``."""
-    files: dict[OtherFile, Sha256]
-    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
+    """Checksum of ``model.safetensors``, or of the GGUF file in its place."""
+    files: dict[OtherFile, Sha256] = Field(default_factory=dict)
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's. A GGUF file
+    holds all of them."""
 
 
 class HubSource(Section):
@@ -51,14 +53,15 @@ class HubSource(Section):
 
 
 class PathSource(Section):
-    """A folder on this machine in the hub's format."""
+    """A folder on this machine in the hub's format, or with one GGUF file."""
 
     kind: Literal["path"]
     path: Line
     sha256: Sha256
-    """Checksum of ``model.safetensors``."""
-    files: dict[OtherFile, Sha256]
-    """Checksums of the other files that are read: ``config.json`` and the tokenizer's."""
+    """Checksum of ``model.safetensors``, or of the GGUF file in its place."""
+    files: dict[OtherFile, Sha256] = Field(default_factory=dict)
+    """Checksums of the other files that are read: ``config.json`` and the tokenizer's. A GGUF file
+    holds all of them."""
 
 
 class TrainedTokenizer(Section):
@@ -136,14 +139,15 @@ Source = Annotated[
 class Reading(Section):
     """How a model reads text: what tokens and captures depend on, beside the model's files."""
 
-    family: Literal["bert", "roberta", "gpt2"]
+    family: Literal["bert", "roberta", "gpt2", "llama"]
+    """``llama`` stands for Mistral and Qwen2 too."""
     max_tokens: Annotated[Length, Field(ge=4)]
     """Documents are truncated to this many tokens, special tokens included."""
 
     @property
     def is_decoder(self) -> bool:
         """Whether the model is a causal language model."""
-        return self.family == "gpt2"
+        return self.family in ("gpt2", "llama")
 
 
 class Model(Reading):
@@ -166,7 +170,7 @@ class Model(Reading):
     @model_validator(mode="after")
     def _check_source(self) -> Model:
         if isinstance(self.source, TrainSource):
-            if not self.is_decoder:
+            if self.family != "gpt2":
                 raise ValueError("source.kind 'train' makes a decoder: set family to 'gpt2'")
             if self.max_tokens > self.source.n_positions:
                 raise ValueError(

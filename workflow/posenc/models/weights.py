@@ -21,6 +21,7 @@ _EPS = {
     "bert": ("layer_norm_eps", 1e-12),
     "roberta": ("layer_norm_eps", 1e-12),
     "gpt2": ("layer_norm_epsilon", 1e-5),
+    "llama": ("rms_norm_eps", 1e-6),
 }
 """Where a configuration says what is added to the variance, and what it is where it does not."""
 _SPELLINGS = {"weight": "gamma", "bias": "beta"}
@@ -35,7 +36,7 @@ class Weights:
     folder
         With ``config.json`` and ``model.safetensors``.
     family
-        ``bert``, ``roberta`` or ``gpt2``.
+        ``bert``, ``roberta``, ``gpt2`` or ``llama``.
     """
 
     def __init__(self, folder: Path, family: str) -> None:
@@ -64,8 +65,10 @@ class Weights:
         Raises
         ------
         ArtifactError
-            If the weights have none under a known name.
+            If the model's positions are rotary, or the weights have none under a known name.
         """
+        if self.family == "llama":
+            raise ArtifactError(f"{self.path} has no position embeddings: its positions are rotary")
         tokens, positions = (
             self._only(f"tables of embeddings of {kind}", *names) for kind, names in TABLES.items()
         )
@@ -77,8 +80,9 @@ class Weights:
         return self.tensor(_TOKEN_TYPES)[0] if self._named(_TOKEN_TYPES) else 0.0
 
     def norm(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gain and bias of a normalisation, [d_model] each."""
-        return self.tensor(f"{name}.weight"), self.tensor(f"{name}.bias")
+        """Gain and bias of a normalisation, [d_model] each; an RMSNorm's bias is 0."""
+        gain = self.tensor(f"{name}.weight")
+        return gain, np.zeros_like(gain) if self.family == "llama" else self.tensor(f"{name}.bias")
 
     @property
     def eps(self) -> float:

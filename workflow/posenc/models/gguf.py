@@ -1,0 +1,247 @@
+"""GGUF, llama.cpp's format of one file, read into the hub's folder format.
+
+Weights are dequantised to float32, queries and keys get the library's order of features again, and
+the tokenizer cuts text as the pre-tokenizer that the file names. Format:
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.files import ArtifactError, write_json
+from posenc.models.files import CONFIG, TOKENIZER, WEIGHTS
+
+if TYPE_CHECKING:
+    from gguf import GGUFReader
+    from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import PreTokenizer
+
+ARCHITECTURE = "llama"
+SPECIAL = (3, 4)
+"""Types of token that are found in a text before it is cut: control, and defined by the user."""
+_CONTROL = 3
+_MODULES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_IN_BLOCK = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
+_TOKEN_IDS = {"bos": "bos", "eos": "eos", "padding": "pad"}
+
+
+def convert(path: Path, folder: Path) -> None:
+    """Write a model's ``config.json``, ``model.safetensors`` and ``tokenizer.json``.
+
+    Parameters
+    ----------
+    path
+        The GGUF file.
+    folder
+        Receives the three files; weights are float32.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged or lacks a key, if its architecture is not Llama's, or if a tensor,
+        a kind of scaled rotation or the pre-tokenizer is not known here.
+    """
+    from safetensors.numpy import save_file
+
+    file = _File(path)
+    config = configuration(file)
+    tokenizer = tokenizer_of(file)
+    save_file(tensors_of(file, config), folder / WEIGHTS, metadata={"format": "pt"})
+    write_json(folder / CONFIG, config)
+    tokenizer.save(str(folder / TOKENIZER))
+
+
+class _File:
+    """A GGUF file: values by key, and tensors."""
+
+    def __init__(self, path: Path) -> None:
+        from gguf import GGUFReader
+
+        self.path = path
+        try:
+            self.reader: GGUFReader = GGUFReader(path)
+        # The library raises whatever NumPy raises at the end of the file.
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise ArtifactError(
+                f"{path} is not a whole GGUF file ({type(error).__name__}: {reason}); get it again"
+            ) from None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or what stands for it where the file has none."""
+        field = self.reader.get_field(key)
+        return default if field is None else field.contents()
+
+    def __getitem__(self, key: str) -> Any:
+        value = self.get(key)
+        if value is None:
+            raise ArtifactError(f"{self.path} has no {key}: it is not a model that is read here")
+        return value
+
+
+def configuration(file: _File) -> dict[str, Any]:
+    """The library's configuration of a Llama.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is of another architecture, or its rotation is scaled or partial.
+    """
+    architecture = file["general.architecture"]
+    if architecture != ARCHITECTURE:
+        raise ArtifactError(
+            f"{file.path} has the architecture {architecture!r}; only {ARCHITECTURE!r} is read"
+        )
+    heads, width = (file[f"llama.{key}"] for key in ("attention.head_count", "embedding_length"))
+    scaling = file.get("llama.rope.scaling.type", "none")
+    turned = file.get("llama.rope.dimension_count", width // heads)
+    if scaling != "none" or turned != width // heads:
+        raise ArtifactError(
+            f"{file.path} turns {turned} of {width // heads} features with the scaling "
+            f"{scaling!r}; only rotation of all, without scaling, is read"
+        )
+    names = {tensor.name for tensor in file.reader.tensors}
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "float32",
+        "vocab_size": len(file["tokenizer.ggml.tokens"]),
+        "hidden_size": width,
+        "intermediate_size": file["llama.feed_forward_length"],
+        "num_hidden_layers": file["llama.block_count"],
+        "num_attention_heads": heads,
+        "num_key_value_heads": file.get("llama.attention.head_count_kv", heads),
+        "max_position_embeddings": file["llama.context_length"],
+        "rms_norm_eps": _shortest(file["llama.attention.layer_norm_rms_epsilon"]),
+        "rope_parameters": {
+            "rope_type": "default",
+            # llama.cpp's own default, as the library's.
+            "rope_theta": _shortest(file.get("llama.rope.freq_base", 10000.0)),
+        },
+        "attention_bias": "blk.0.attn_q.bias" in names,
+        "mlp_bias": "blk.0.ffn_gate.bias" in names,
+        "tie_word_embeddings": "output.weight" not in names,
+        **{
+            f"{ours}_token_id": file.get(f"tokenizer.ggml.{theirs}_token_id")
+            for theirs, ours in _TOKEN_IDS.items()
+        },
+    }
+
+
+def _shortest(value: float) -> float:
+    """The shortest decimal that is the same float32: 1e-5, not 9.999999747378752e-06."""
+    return float(str(np.float32(value)))
+
+
+def tensors_of(file: _File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """All tensors by the library's names, dequantised to float32.
+
+    Raises
+    ------
+    ArtifactError
+        If a tensor has a name or a type that is not known.
+    """
+    from gguf.quants import dequantize
+
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    tensors = {}
+    for tensor in file.reader.tensors:
+        match = _NAME.fullmatch(tensor.name)
+        known = _MODULES if match is None or match[1] is None else _IN_BLOCK
+        if match is None or match[2] not in known:
+            raise ArtifactError(f"{file.path}: no Llama has the tensor {tensor.name!r}")
+        layer, module, kind = match.groups()
+        try:
+            values = dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError:
+            raise ArtifactError(
+                f"{file.path}: the tensor {tensor.name!r} is of type {tensor.tensor_type.name}, "
+                f"which the package gguf does not read"
+            ) from None
+        if module in heads:
+            values = unpermuted(values, heads[module])
+        prefix = "" if layer is None else f"model.layers.{layer}."
+        tensors[f"{prefix}{known[module]}.{kind}"] = np.ascontiguousarray(values, np.float32)
+    return tensors
+
+
+def unpermuted(rows: NDArray, n_heads: int) -> NDArray:
+    """Rows of W^Q or W^K as the library has them, where the pairs (c, c + d_head / 2) are turned.
+
+    llama.cpp turns neighbours, and its conversion (``LlamaModel.permute`` of
+    ``convert_hf_to_gguf.py``) brings the two of a pair together: row 2c + i of a head in the file
+    is row c + i d_head / 2.
+
+    Parameters
+    ----------
+    rows
+        [n_heads * d_head, ...].
+    n_heads
+        Of queries, or of keys.
+    """
+    by_pair = rows.reshape(n_heads, -1, 2, *rows.shape[1:])  # [n_heads, d_head / 2, 2, ...]
+    return by_pair.swapaxes(1, 2).reshape(rows.shape)
+
+
+def _gpt2() -> PreTokenizer:
+    from tokenizers import pre_tokenizers
+
+    return pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def _smollm() -> PreTokenizer:
+    from tokenizers import Regex, pre_tokenizers
+
+    digits = pre_tokenizers.Split(Regex(r"\p{N}"), behavior="isolated")
+    return pre_tokenizers.Sequence([digits, _gpt2()])
+
+
+PRE_TOKENIZERS: dict[str, Callable[[], PreTokenizer]] = {"gpt-2": _gpt2, "smollm": _smollm}
+"""By the name in the file: llama.cpp's ``llama-vocab.cpp`` has their regular expressions."""
+
+
+def tokenizer_of(file: _File) -> Tokenizer:
+    """The byte-level byte-pair encoding of a file, with the pre-tokenizer that it names.
+
+    Raises
+    ------
+    ArtifactError
+        If the file has another kind of tokenizer, or a pre-tokenizer that is not known.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models
+
+    kind, name = file["tokenizer.ggml.model"], file.get("tokenizer.ggml.pre")
+    if kind != "gpt2" or name not in PRE_TOKENIZERS:
+        raise ArtifactError(
+            f"{file.path} has a tokenizer {kind!r} with the pre-tokenizer {name!r}; read are "
+            f"byte-level ones ('gpt2') with {' or '.join(map(repr, PRE_TOKENIZERS))}"
+        )
+    tokens = file["tokenizer.ggml.tokens"]
+    types = file.get("tokenizer.ggml.token_type", [])
+    merges = [tuple(merge.split(" ")) for merge in file["tokenizer.ggml.merges"]]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[name]()
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [(token, code) for token, code in zip(tokens, types, strict=False) if code in SPECIAL]
+    for token, code in special:
+        tokenizer.add_tokens([AddedToken(token, special=code == _CONTROL, normalized=False)])
+    return tokenizer

@@ -111,7 +111,7 @@ def test_a_ready_model_computes_affine_maps_with_their_activation(
         assert model.lm_head.weight is model.transformer.wte.weight
 
 
-@pytest.mark.parametrize("activation", ["none", "gelu", "gelu tanh"])
+@pytest.mark.parametrize("activation", ["none", "gelu", "gelu tanh", "silu"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_affine_maps_equal_their_definition_in_double_precision(activation, bias):
     generator = torch.Generator().manual_seed(0)
@@ -123,6 +123,8 @@ def test_affine_maps_equal_their_definition_in_double_precision(activation, bias
         y = y * (1 + torch.erf(y / 2**0.5)) / 2
     elif activation == "gelu tanh":
         y = y / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3)))
+    elif activation == "silu":
+        y = y * y.sigmoid()
     affine = Affine(weight, shift, activation)
     with torch.inference_mode():
         fused = affine(x)

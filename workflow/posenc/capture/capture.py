@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.masked_attention import documents_of, packed
-from posenc.capture.parts import first_row, is_decoder, position_embedding
+from posenc.capture.parts import body, first_position, is_decoder
 from posenc.models import attention
 from posenc.models.affine import affine
 from posenc.store.section import Activations
@@ -134,12 +134,11 @@ def forward(
     """
     input_ids, mask = pad(model, documents)  # [batch, longest] each
     options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
-    body = model.transformer if is_decoder else model
     if is_decoder:
         options["use_cache"] = False
     lengths = [len(ids) for ids in documents]
     with attention.recording() as recording, documents_of(lengths):
-        output = body(input_ids, output_hidden_states=True, **options)
+        output = body(model)(input_ids, output_hidden_states=True, **options)
     return output.hidden_states, recording
 
 
@@ -182,15 +181,17 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     """
     device = next(model.parameters()).device
     lengths = [len(ids) for ids in documents]
-    first = first_row(position_embedding(model))
+    first = first_position(model)
     ids = torch.tensor([token for document in documents for token in document], device=device)
     places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
     if is_decoder(model):
-        body, options = model.transformer, {"use_cache": False}
+        options = {"use_cache": False}
     else:
-        body, options = model, {"token_type_ids": torch.zeros_like(places)}
+        options = {"token_type_ids": torch.zeros_like(places)}
     with packed(model, lengths):
-        output = body(ids[None], position_ids=places + first, output_hidden_states=True, **options)
+        output = body(model)(
+            ids[None], position_ids=places + first, output_hidden_states=True, **options
+        )
     return output.hidden_states
 
 

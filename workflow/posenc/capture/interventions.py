@@ -16,7 +16,13 @@ from torch.nn import functional
 
 from posenc.capture.branches import Branch, branch_of
 from posenc.capture.masked_attention import Batch, attending, embedding_factors
-from posenc.capture.parts import ConditionError, first_row, is_decoder, position_embedding
+from posenc.capture.parts import (
+    ConditionError,
+    first_row,
+    is_decoder,
+    is_rotary,
+    position_embedding,
+)
 from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, LearnedPosition, Scale
@@ -65,6 +71,13 @@ def embedded(
 ) -> Iterator[None]:
     """Exchange position embeddings, and touch the sum of the embeddings, during a block."""
     _check(model, condition, masks or {})
+    if is_rotary(model):
+        if condition.position != "intact" or condition.embeddings != "intact":
+            raise ConditionError(
+                "conditions edit position embeddings; the model's positions are rotary"
+            )
+        yield
+        return
     embedding = position_embedding(model)
     original = embedding.weight.data  # [rows, d_model]
     hooks = []
@@ -140,8 +153,12 @@ def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
         yield
         return
 
-    # A BERT's hidden state 0 is the output of its embeddings, a GPT-2's the input of its block 0.
-    module = model.transformer.drop if is_decoder(model) else model.embeddings
+    # A BERT's hidden state 0 is the output of its embeddings, a GPT-2's the input of its block 0; a
+    # Llama's is both.
+    if is_rotary(model):
+        module = model.get_input_embeddings()
+    else:
+        module = model.transformer.drop if is_decoder(model) else model.embeddings
     hook = module.register_forward_hook(
         lambda module, inputs, output: output * embedding_factors(branch, output)
     )

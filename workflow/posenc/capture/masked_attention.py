@@ -59,11 +59,12 @@ _batch: Batch | None = None
 def _attention(
     module: nn.Module,
     query: Tensor,  # [branches * batch, n_heads, tokens, d_head]
-    key: Tensor,  # [branches * batch, n_heads, tokens, d_head]
-    value: Tensor,  # [branches * batch, n_heads, tokens, d_head]
+    key: Tensor,  # [branches * batch, key_value_heads, tokens, d_head]
+    value: Tensor,  # [branches * batch, key_value_heads, tokens, d_head]
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
+    key, value = (attention.by_query_head(x, query.shape[1]) for x in (key, value))
     # The recorder of the plain implementation: captures go through either.
     if attention._active is not None:
         attention._active.queries[module.layer_idx] = query

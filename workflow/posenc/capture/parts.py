@@ -13,13 +13,26 @@ class ConditionError(RuntimeError):
 
 def is_decoder(model: nn.Module) -> bool:
     """Whether a model is a causal language model."""
-    return hasattr(model, "transformer")
+    return body(model) is not model
+
+
+def body(model: nn.Module) -> nn.Module:
+    """A model without its language-model head; an encoder has none."""
+    return getattr(model, "transformer", getattr(model, "model", model))
 
 
 def blocks(model: nn.Module) -> nn.ModuleList:
     """The model's Transformer blocks in order."""
-    body = getattr(model, "transformer", model)
-    return body.h if hasattr(body, "h") else body.encoder.layer
+    inner = body(model)
+    for name in ("h", "layers"):
+        if hasattr(inner, name):
+            return getattr(inner, name)
+    return inner.encoder.layer
+
+
+def is_rotary(model: nn.Module) -> bool:
+    """Whether a model of the library turns queries and keys in place of adding embeddings."""
+    return hasattr(body(model), "rotary_emb")
 
 
 def position_embedding(model: nn.Module) -> nn.Embedding:
@@ -39,3 +52,8 @@ def position_embedding(model: nn.Module) -> nn.Embedding:
 def first_row(embedding: nn.Embedding) -> int:
     """Row of the first position that a token can have: RoBERTa's come after its padding's."""
     return 0 if embedding.padding_idx is None else embedding.padding_idx + 1
+
+
+def first_position(model: nn.Module) -> int:
+    """The position id of a document's first token."""
+    return 0 if is_rotary(model) else first_row(position_embedding(model))

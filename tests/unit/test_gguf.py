@@ -346,6 +346,9 @@ def test_other_files_beside_it_are_not_named(tmp_path, file):
 def test_packages_that_give_no_weights_say_what_is_missing(tmp_path, file, monkeypatch):
     with pytest.raises(ModelError, match=r"'nowhere\.inside' .* is not installed"):
         fetched(PackageSource(kind="package", package="nowhere.inside", sha256="0" * 64), tmp_path)
+    source = package(tmp_path, monkeypatch, "import not_installed_anywhere", "needy_carrier")
+    with pytest.raises(ModelError, match=r"cannot be imported \(No module named 'not_installed"):
+        fetched(source, tmp_path)
     source = package(tmp_path, monkeypatch, "", "empty_carrier")
     with pytest.raises(ModelError, match=r"neither a \.gguf file nor get_model_path"):
         fetched(source, tmp_path)

@@ -1,6 +1,6 @@
 """Models: fetched into the hub's folder format, and loaded from it by one loader.
 
-Safetensors only, no remote code, no pickles.
+Safetensors and GGUF only, no remote code, no pickles.
 """
 
 from __future__ import annotations
@@ -87,7 +87,13 @@ def _package_folder(package: str) -> Path:
     for place in found.submodule_search_locations or ():
         if any(Path(place).glob(f"*{GGUF}")):
             return Path(place)
-    get_path = getattr(importlib.import_module(package), "get_model_path", None)
+    try:
+        get_path = getattr(importlib.import_module(package), "get_model_path", None)
+    except ImportError as error:
+        raise ModelError(
+            f"the package {package!r} (source.package) cannot be imported ({error}): "
+            f"install what it needs"
+        ) from None
     if get_path is None:
         raise ModelError(
             f"the package {package!r} (source.package) has neither a {GGUF} file nor "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import numpy as np
@@ -25,6 +24,8 @@ from posenc.models.section import Model, PathSource
 from posenc.models.weights import Weights
 from posenc.tokens.tokenize import train_bpe
 from tests.parity.test_capture import EXACT, TOLERANCE, captured, spans
+from tests.unit.gguf_files import SIZES as GGUF
+from tests.unit.gguf_files import random_weights, small_tokenizer, write_gguf
 
 SIZES = {
     "vocab_size": 97,
@@ -107,6 +108,43 @@ def test_a_model_that_is_fetched_and_loaded_is_the_library_s(folder, library_mod
     again = load(tmp_path / "again", "llama")
     for name, tensor in library_model.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor), name
+
+
+def test_weights_of_half_precision_are_computed_with_in_float32(tmp_path, documents):
+    half = reference("qwen2").to(torch.bfloat16)
+    model = load(saved(half, tmp_path / "model"), "llama")
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    whole = reference("qwen2")  # half.float() would keep its frequencies rounded
+    whole.load_state_dict({name: tensor.float() for name, tensor in half.state_dict().items()})
+    expected = library_output(whole, documents[1]).hidden_states[-1]
+    found = forward(model, documents[1:2], True)[0][-1]
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_from_a_gguf_file_is_the_one_that_was_written(tmp_path, tied):
+    vocabulary = small_tokenizer().get_vocab_size()
+    weights = random_weights(vocabulary, tied=tied)
+    weights = {name: values * (1.0 if "norm" in name else 0.2) for name, values in weights.items()}
+    config = transformers.LlamaConfig(
+        vocab_size=vocabulary, hidden_size=GGUF["width"], intermediate_size=GGUF["inner"],
+        num_hidden_layers=GGUF["layers"], num_attention_heads=GGUF["heads"],
+        num_key_value_heads=GGUF["key_value_heads"], max_position_embeddings=128,
+        rms_norm_eps=1e-5, tie_word_embeddings=tied,
+        rope_parameters={"rope_type": "default", "rope_theta": 50_000.0},
+    )  # fmt: skip
+    library_model = transformers.LlamaForCausalLM(config).eval()
+    tensors = {name: torch.from_numpy(values) for name, values in weights.items()}
+    missing, unexpected = library_model.load_state_dict(tensors, strict=False)
+    assert missing == (["lm_head.weight"] if tied else []) and not unexpected
+    path = write_gguf(tmp_path / "model.gguf", weights)
+    source = PathSource(kind="path", path=str(tmp_path), sha256=sha256_file(path))
+    mine = Model(family="llama", source=source, max_tokens=100)
+    fetch("mine", mine, tmp_path / "data" / "model", tmp_path / "data" / "tokenizer")
+    model = load(tmp_path / "data" / "model", "llama")
+    ids = torch.randint(vocabulary, (1, 60), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        torch.testing.assert_close(model(ids).logits, library_model(ids).logits, rtol=0, atol=1e-5)
 
 
 def test_packed_hidden_states_and_losses_equal_the_library(folder, library_model, documents):
@@ -201,8 +239,12 @@ def test_a_ready_model_has_no_activation_of_its_own(folder, library_model):
 
 
 def test_bfloat16_changes_by_its_rounding_alone(folder, library_model, documents):
-    library_half = copy.deepcopy(library_model).to(torch.bfloat16)
+    # As the library itself loads it: frequencies of the rotation stay in float32.
+    library_half = type(library_model).from_pretrained(folder, dtype=torch.bfloat16).eval()
     model = faster(ready(load(folder, "llama")))
+    for ours, theirs in ((model, library_model), (library_half, library_model)):
+        frequencies = [one.model.rotary_emb.inv_freq for one in (ours, theirs)]
+        assert torch.equal(*frequencies) and frequencies[0].dtype == torch.float32
     with torch.inference_mode():
         ours = packed_states(model, documents)[-1][0].float()  # [tokens, d_model]
         nll = document_losses(model, packed_states(model, documents)[-1][0], documents)

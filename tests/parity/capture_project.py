@@ -36,6 +36,8 @@ def killed(*_, **__):
 class CaptureProject:
     """A small GPT-2, its tokens of a data set, and the jobs that capture its runs."""
 
+    family = "gpt2"
+
     def __init__(self, folder: Path, documents: list[list[int]]) -> None:
         self.folder, self.documents = folder, documents
         self.weights, self.tokens = folder / "models/gpt2", folder / "tokens/gpt2"
@@ -62,7 +64,7 @@ class CaptureProject:
         """Options of both steps."""
         config = self.folder / "capture.json"
         job = {
-            "reading": {"family": "gpt2", "max_tokens": 40},
+            "reading": {"family": self.family, "max_tokens": 40},
             "activations": self.parameters,
             "datasets": ["sample"],
             "conditions": self.conditions,

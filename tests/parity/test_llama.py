@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from posenc.artifacts.files import ArtifactError, sha256_file
+from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, write_checksums
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import evaluate
 from posenc.capture.fast import faster
@@ -22,6 +22,7 @@ from posenc.models.files import check_tensors
 from posenc.models.load import ModelError, fetch, load, save
 from posenc.models.section import Model, PathSource
 from posenc.models.weights import Weights
+from posenc.store.activations import ActivationStore
 from posenc.tokens.tokenize import train_bpe
 from tests.parity.test_capture import EXACT, TOLERANCE, captured, spans
 from tests.unit.gguf_files import SIZES as GGUF
@@ -196,6 +197,29 @@ def test_queries_and_keys_before_and_after_rotation(folder, library_model, docum
                 torch.testing.assert_close(found[0][:, span], one, **close)
                 found = getattr(after, name)[layer]
                 torch.testing.assert_close(found[0][:, span], expected, **close)
+
+
+def test_a_store_holds_what_was_recorded(project, documents):
+    reference("grouped").save_pretrained(project.weights)
+    write_checksums(project.weights / CHECKSUMS, "config.json", "model.safetensors")
+    project.family, project.conditions = "llama", {"intact": {"position": "intact"}}
+    project.parameters["dtype"] = "float32"
+    assert project.make() == {"intact"}
+    store, model = ActivationStore(project.run()), load(project.weights, "llama")
+    shard = store.shard(0)
+    count = int((np.cumsum([len(ids) for ids in documents]) <= len(shard["special_mask"])).sum())
+    assert count > 0
+    for document, span in zip(documents[:count], spans(documents[:count]), strict=True):
+        states, recording = forward(model, [document], True)
+        close = {"rtol": 1e-5, "atol": 2e-5}
+        for layer in range(3):
+            for name in ("queries", "keys"):
+                expected = getattr(recording, name)[layer][0].numpy()  # [n_heads, tokens, d_head]
+                np.testing.assert_allclose(shard[name][layer, :, span], expected, **close)
+            expected = states[layer][0].numpy()  # [tokens, d_model]
+            np.testing.assert_allclose(shard["hidden_states"][layer, span], expected, **close)
+    counts = [len(nll) for nll in store.losses()["nll"].to_pylist()]
+    assert counts == [len(document) - 1 for document in documents]
 
 
 def test_patterns_follow_from_the_recorded_queries_and_keys(folder, library_model, documents):

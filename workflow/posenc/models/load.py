@@ -158,7 +158,8 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
         for file in (CONFIG, WEIGHTS):
             if not (place / file).is_file():
                 raise ModelError(
-                    f"models.{name}: its folder has no {file}; only safetensors weights are read"
+                    f"models.{name}: its folder has no {file}; only safetensors weights, or one "
+                    f"GGUF file of a package or a folder, are read"
                 )
     _check_source(name, model.source, place)
     folder.parent.mkdir(parents=True, exist_ok=True)

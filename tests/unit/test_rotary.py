@@ -118,14 +118,14 @@ def test_scores_under_interventions(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_clipped_distances_pair_by_pair(layout):
     queries, keys = vectors(2, TOKENS, WIDTH), vectors(2, TOKENS, WIDTH, seed=1)
-    places = np.arange(TOKENS)
-    clipped = rotary.scores(queries, keys, places, THETA, layout=layout, clip=3)
+    places = 1.5 * np.arange(TOKENS)
+    clipped = rotary.scores(queries, keys, places, THETA, layout=layout, clip=4)
     for i, j in np.ndindex(TOKENS, TOKENS):
-        at = np.array([min(max(j - i, -3), 3)])
+        at = np.array([np.clip(places[j] - places[i], -4, 4)])
         key = rotary.rotate(keys[:, [j]], at, THETA, layout)[:, 0]  # [n_heads, d_head]
         expected = np.sum(queries[:, i] * key, axis=-1) / np.sqrt(WIDTH)
         np.testing.assert_allclose(clipped[:, i, j], expected, atol=1e-13)
-    far = rotary.scores(queries, keys, places, THETA, layout=layout, clip=TOKENS)
+    far = rotary.scores(queries, keys, places, THETA, layout=layout, clip=12)
     np.testing.assert_array_equal(
         far, rotary.scores(queries, keys, places, THETA, layout=layout)
     )  # fmt: skip

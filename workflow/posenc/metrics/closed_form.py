@@ -63,7 +63,7 @@ class Means:
     ----------
     query, key, first_key
         float64 [n_heads, d_head]: of queries, of keys, and of the first keys of documents. No other
-        mean has first tokens in it: their queries see nothing but themselves.
+        mean has first tokens in it: a decoder's first query sees nothing but itself.
     """
 
     query: Floats

@@ -18,6 +18,8 @@ from posenc.conditions.semantics import Change
 
 KEPT = 64
 """For how many lengths of documents the tensors of a mask are kept."""
+KEPT_BYTES = 2**26
+"""Larger biases of all layers are made anew in each pass: a hundred masks are evaluated in one."""
 NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
 
@@ -88,10 +90,28 @@ class Branch:
         """
         is_padded = min(lengths) < longest
         layer = 0 if self.learned is None else layer  # only a learned bias differs between layers
+        factor = self.inverse_temperature(layer, device)
         # A decoder's bias is the same for every document: padding lies in the future.
         if self.mask.semantics == "additive" and (self.causal or not is_padded):
-            return {**NO_CHANGE, "bias": self._bias(layer, longest, device)}
-        sizes = tuple(lengths) if is_padded else (longest,)
+            bias = self._bias(layer, longest, device)
+            return {**NO_CHANGE, "bias": bias, "score_factor": factor}
+        made = self._kept(layer, lengths, longest, device)
+        return made if factor is None else {**made, "score_factor": factor}
+
+    def inverse_temperature(self, layer: int, device) -> Tensor | None:
+        """What the scores are multiplied by, [1, n_heads, 1, 1], where there are temperatures."""
+        if self.learned is None or self.learned.temperature is None:
+            return None
+        factor = 1 / torch.from_numpy(self.learned.temperature[layer])  # [n_heads]
+        if self.mask is not None and self.mask.heads:
+            chosen = torch.zeros(self.n_heads, dtype=torch.bool)
+            chosen[self.mask.heads] = True
+            factor = torch.where(chosen, factor, 1.0)
+        return factor[None, :, None, None].to(device)
+
+    def _kept(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+        """As :meth:`tensors`, from what was made for documents of such lengths before."""
+        sizes = tuple(lengths) if min(lengths) < longest else (longest,)
         key = (layer, longest, sizes)
         if key not in self._made:
             while len(self._made) >= KEPT:
@@ -104,7 +124,8 @@ class Branch:
         whole = self._biases.get(layer)
         if whole is None or whole.shape[-1] < longest:
             whole = self._make(layer, [longest], longest, device)["bias"]
-            self._biases[layer] = whole
+            if whole.nbytes * (1 if self.learned is None else self.n_layers) <= KEPT_BYTES:
+                self._biases[layer] = whole
         return whole[..., :longest, :longest]
 
     def _make(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:

@@ -11,11 +11,32 @@ from torch import Tensor
 
 from posenc.capture.calibration import Calibration, Progress, shape_of, start_of, with_mask
 from posenc.capture.capture import batches_of, forward, pad
+from posenc.capture.closed_form import temperatures
+from posenc.capture.content import with_and_without
 from posenc.capture.evaluation import INTACT
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import DistilledMask
 from posenc.conditions.section import Condition
+
+
+def _both(
+    source: DistilledMask,
+    data: Calibration,
+    documents: list[list[int]],
+    layers: Iterable[int],
+    condition: Condition,
+    so_far: LearnedMask | None,
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """Attention scores of the intact model, and those without positions."""
+    if source.of == "scores":
+        heads = with_and_without(data.model, documents, source.position)
+        return (
+            {layer: heads.scores(layer) for layer in layers},
+            {layer: heads.content(layer) for layer in layers},
+        )
+    intact = scores_of(data, documents, INTACT, layers)
+    return intact, scores_of(data, documents, condition, layers, so_far)
 
 
 @torch.inference_mode()
@@ -113,7 +134,11 @@ def distill(
             learned["relative"][layer] = relative
             if source.first:
                 learned["first"][layer] = averages.first(layer, relative)
-    return LearnedMask(**learned), {}
+    mask = LearnedMask(**learned)
+    if not source.temperature:
+        return mask, {}
+    found = temperatures(data, data.fitting, mask, source.position, progress)
+    return LearnedMask(**learned, temperature=found), {}
 
 
 def _differences(
@@ -125,8 +150,9 @@ def _differences(
     condition = start_of(source.position) if is_first else with_mask(source.position)
     for batch in batches_of(lengths, range(len(lengths)), data.batch_tokens):
         documents = [data.fitting[index] for index in batch]
-        intact = scores_of(data, documents, INTACT, layers)
-        without = scores_of(data, documents, condition, layers, None if is_first else so_far)
+        intact, without = _both(
+            source, data, documents, layers, condition, None if is_first else so_far
+        )
         allowed = _allowed(data, documents)  # [batch, 1, n, n]
         for layer in layers:
             difference = intact[layer] - without[layer]  # [batch, n_heads, n, n]

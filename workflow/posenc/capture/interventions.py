@@ -22,7 +22,9 @@ from posenc.capture.parts import (
     is_decoder,
     is_rotary,
     position_embedding,
+    positions_of,
 )
+from posenc.capture.rotation import turned
 from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, LearnedPosition, Scale
@@ -49,7 +51,9 @@ def embeddings_of(
 
 def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
     config = model.config
-    problem = condition.problem(config.num_hidden_layers, config.num_attention_heads)
+    problem = condition.problem(
+        config.num_hidden_layers, config.num_attention_heads, positions_of(model)
+    )
     missing = [name for name in condition.masks() if name not in masks]
     if missing:
         problem = f"the learned mask {missing[0]!r} is not there"
@@ -69,35 +73,43 @@ def embedded(
     masks: Mapping[str, LearnedMask] | None = None,
     tokens: int = 0,
 ) -> Iterator[None]:
-    """Exchange position embeddings, and touch the sum of the embeddings, during a block."""
+    """Exchange position embeddings or angles, and touch the sum of the embeddings, in a block."""
     _check(model, condition, masks or {})
-    if is_rotary(model):
-        if condition.position != "intact" or condition.embeddings != "intact":
-            raise ConditionError(
-                "conditions edit position embeddings; the model's positions are rotary"
-            )
+    with contextlib.ExitStack() as stack:
+        if is_rotary(model):
+            stack.enter_context(turned(model, condition, tokens))
+            module = model.get_input_embeddings()
+        else:
+            stack.enter_context(_with_table(model, condition, masks or {}, tokens))
+            module = model.transformer.drop if is_decoder(model) else model.embeddings.LayerNorm
+        if condition.embeddings != "intact":
+            # A Llama's embeddings are not summed with anything: what they give is touched.
+            if is_rotary(model):
+                hook = module.register_forward_hook(
+                    lambda module, inputs, output: _resized(output, condition.embeddings)
+                )
+            else:
+                hook = module.register_forward_pre_hook(
+                    lambda module, inputs: (_resized(inputs[0], condition.embeddings),)
+                )
+            stack.callback(hook.remove)
         yield
-        return
+
+
+@contextlib.contextmanager
+def _with_table(
+    model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
+) -> Iterator[None]:
     embedding = position_embedding(model)
     original = embedding.weight.data  # [rows, d_model]
-    hooks = []
     try:
         if condition.position != "intact" or tokens > len(original):
             embedding.weight.data = embeddings_of(
-                original, first_row(embedding), condition, masks or {}, tokens
-            )
-        if condition.embeddings != "intact":
-            module = model.transformer.drop if is_decoder(model) else model.embeddings.LayerNorm
-            hooks.append(
-                module.register_forward_pre_hook(
-                    lambda module, inputs: (_resized(inputs[0], condition.embeddings),)
-                )
+                original, first_row(embedding), condition, masks, tokens
             )
         yield
     finally:
         embedding.weight.data = original
-        for hook in hooks:
-            hook.remove()
 
 
 def _resized(x: Tensor, change: str | Scale) -> Tensor:  # [batch, tokens, d_model]
@@ -139,7 +151,10 @@ def applied(
         raise ConditionError(f"conditions edit position embeddings; the model has {scheme} instead")
     with embedded(model, condition, masks, tokens):
         if condition.mask is None:
-            yield model
+            # Scores of some pairs are computed where masks are put on.
+            route = attending(model, Batch([branch_of(model, None)]))
+            with route if condition.of_pairs else contextlib.nullcontext():
+                yield model
             return
         branch = branch_of(model, condition.mask, masks)
         with attending(model, Batch([branch])), _multiplied(model, branch):

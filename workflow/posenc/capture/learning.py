@@ -1,14 +1,15 @@
 """Learning masks from calibration text with the model frozen (row A5).
 
-Three ways: one slope chosen from a list; the difference that position makes to the scores of the
-intact model, averaged over text; a few parameters per head, fitted by gradient. A decoder is judged
-by its loss on text, an encoder by the cosine of its last hidden states with the intact ones. The
-last part of the calibration documents chooses and is not fitted on; evaluation text is never
-seen.
+Four ways: one slope chosen from a list; a closed form from mean queries and keys; the difference
+that position makes to the scores of the intact model, averaged over text; a few parameters per
+head, fitted by gradient. A decoder is judged by its loss on text, an encoder by the cosine of its
+last hidden states with the intact ones. The last part of the calibration documents chooses and is
+not fitted on; evaluation text is never seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +24,12 @@ from posenc.capture.calibration import (
     start_of,
     with_mask,
 )
+from posenc.capture.closed_form import closed_form, drawn
 from posenc.capture.distilling import distill
 from posenc.capture.evaluation import INTACT
 from posenc.capture.mask_fitting import fit
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.masks import DistilledMask, FittedMask, SlopeMask
+from posenc.conditions.masks import FittedMask, LearnedMaskSource, SlopeMask
 
 
 def relative_slope(slope: float, shape: tuple[int, int, int], offsets: int) -> np.ndarray:
@@ -64,11 +66,17 @@ def choose_slope(
 
 
 def learn(
-    source: SlopeMask | DistilledMask | FittedMask,
+    source: LearnedMaskSource,
     data: Calibration,
     progress: Progress = lambda done: None,
+    others: Mapping[str, LearnedMask] | None = None,
 ) -> tuple[LearnedMask, dict[str, Any]]:
     """Learn a mask as its section says, and judge it on the choosing documents.
+
+    Parameters
+    ----------
+    others
+        Masks that are there, of which ``on`` names one.
 
     Returns
     -------
@@ -78,24 +86,30 @@ def learn(
         ``unit``, and losses on the choosing documents: ``intact``, ``start`` (the model that the
         mask is put on) and ``loss`` (with the mask); what a method adds.
     """
-    mask, facts = {"slope": choose_slope, "distilled": distill, "fitted": fit}[source.method](
-        source, data, progress
-    )
+    if isinstance(source, FittedMask):
+        base = None if source.on is None else (others or {})[source.on]
+        mask, facts = fit(source, data, progress, base)
+    else:
+        methods = {"slope": choose_slope, "closed_form": closed_form, "distilled": distill}
+        mask, facts = methods[source.method](source, data, progress)
     learns = getattr(source, "learn_position", False)
     judged = with_mask(source.position, learns, biased=mask.relative is not None
                        or mask.absolute is not None)  # fmt: skip
     return mask, {
-        "unit": "nats a token" if data.is_decoder else "1 - cosine of the last hidden state",
+        "unit": "nats per token" if data.is_decoder else "1 - cosine of the last hidden state",
         **data.losses({"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask),
         **facts,
     }
 
 
-def work(source: SlopeMask | DistilledMask | FittedMask, data: Calibration) -> int:
+def work(source: LearnedMaskSource, data: Calibration) -> int:
     """How far a mask's progress goes."""
     if source.method == "slope":
         return len(source.slopes) * sum(map(len, data.choosing))
     if source.method == "fitted":
         return source.steps
+    passes = 2 if source.temperature else 1
+    if source.method == "closed_form":
+        return passes * sum(map(len, drawn(source, data)))
     tokens = sum(map(len, data.fitting))
-    return tokens * (data.model.config.num_hidden_layers if source.sequential else 1)
+    return tokens * (data.model.config.num_hidden_layers if source.sequential else passes)

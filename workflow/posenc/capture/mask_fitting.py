@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from posenc.capture.calibration import REACH, Calibration, Progress, shape_of, s
 from posenc.capture.capture import forward, pad
 from posenc.capture.interventions import applied
 from posenc.capture.masked_attention import Batch, attending
-from posenc.capture.parts import first_row, position_embedding
+from posenc.capture.parts import body, first_row, position_embedding
 from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import FittedMask
@@ -24,13 +25,16 @@ from posenc.conditions.masks import FittedMask
 class _Parameters(nn.Module):
     """What is fitted: vectors in place of positions, and a few numbers per head."""
 
-    def __init__(self, source: FittedMask, model: nn.Module, longest: int) -> None:
+    def __init__(
+        self, source: FittedMask, model: nn.Module, longest: int, base: LearnedMask | None = None
+    ) -> None:
         super().__init__()
         self.source, self.shape, self.longest = source, shape_of(model), longest
-        embedding = position_embedding(model)
-        table = embedding.weight.detach()[first_row(embedding) :].cpu().numpy()
-        start = positions.position.call(source.position, table)  # [positions, d_model]
+        self.base = LearnedMask() if base is None else base
         if source.learn_position:
+            embedding = position_embedding(model)
+            table = embedding.weight.detach()[first_row(embedding) :].cpu().numpy()
+            start = positions.position.call(source.position, table)  # [positions, d_model]
             self.initial = nn.Parameter(torch.tensor(start[0]))  # [d_model]
             self.constant = nn.Parameter(torch.tensor(start[1]))  # [d_model]
         for term in source.terms:
@@ -44,6 +48,8 @@ class _Parameters(nn.Module):
         """Bias by distance, [n_layers, n_heads, sides, offsets]."""
         distance = torch.arange(offsets, dtype=torch.float32, device=self.device)  # [offsets]
         bias = torch.zeros(*self.shape, offsets, device=self.device)
+        if self.base.relative is not None:
+            bias = bias + _up_to(self.base.relative, offsets).to(self.device)
         # In units in which a step of the optimiser is a step for every term.
         if "slope" in self.source.terms:
             bias = bias - self.slope[..., None] * distance / self.longest * 10
@@ -59,16 +65,28 @@ class _Parameters(nn.Module):
         """Where the parameters lie."""
         return next(self.parameters()).device
 
-    def biases(self, tokens: int) -> Tensor:
-        """Bias of each layer, [n_layers, n_heads, tokens, tokens]."""
+    def of_first(self, tokens: int) -> Tensor | None:
+        """What the first key has beside, [n_layers, n_heads, 1 or tokens]; None for nothing."""
+        first = self.first[..., None] if "first" in self.source.terms else None
+        if self.base.first is None:
+            return first
+        given = _up_to(self.base.first, tokens).to(self.device)
+        return given if first is None else given + first
+
+    def biases(self, tokens: int) -> Callable[[int], Tensor]:
+        """Bias of a layer, [n_heads, tokens, tokens], by its number."""
         places = torch.arange(tokens, device=self.device)
         offset = places[:, None] - places  # [tokens, tokens]
         side = (offset < 0).long() * (self.shape[2] - 1)  # [tokens, tokens]
-        bias = self.relative(tokens)[:, :, side, offset.abs()]
-        if "first" in self.source.terms:
-            first = functional.pad(self.first[..., None, None], (0, tokens - 1))
-            bias = bias + first  # [n_layers, n_heads, 1, tokens]
-        return bias
+        relative, first = self.relative(tokens), self.of_first(tokens)
+
+        def of(layer: int) -> Tensor:
+            bias = relative[layer][:, side, offset.abs()]
+            if first is not None:
+                bias = bias + functional.pad(first[layer, :, :, None], (0, tokens - 1))
+            return bias
+
+        return of
 
     def mask(self) -> LearnedMask:
         """As arrays, written out beyond the calibration text's length."""
@@ -76,25 +94,33 @@ class _Parameters(nn.Module):
             arrays: dict[str, np.ndarray] = {}
             if self.source.terms:
                 arrays["relative"] = self.relative(REACH * self.longest).cpu().numpy()
-            if "first" in self.source.terms:
-                arrays["first"] = self.first[..., None].cpu().numpy()
+            first = self.of_first(REACH * self.longest)
+            if first is not None:
+                arrays["first"] = first.cpu().numpy()
+            if self.base.temperature is not None:
+                arrays["temperature"] = self.base.temperature
             if self.source.learn_position:
                 arrays["constant"] = self.constant.cpu().numpy().copy()
                 arrays["initial"] = self.initial.cpu().numpy().copy()
         return LearnedMask(**arrays)
 
 
+def _up_to(curves: np.ndarray, offsets: int) -> Tensor:  # [..., n], n or more
+    """Curves by distance at so many distances, [..., offsets]; beyond their last, its value."""
+    return torch.from_numpy(curves[..., np.minimum(np.arange(offsets), curves.shape[-1] - 1)])
+
+
 @dataclass
 class _FittedBranch(Branch):
     """A branch whose bias is a tensor with a gradient."""
 
-    bias: Tensor | None = None  # [n_layers, n_heads, longest, longest]
+    bias: Callable[[int], Tensor] | None = None  # of a layer, [n_heads, longest, longest]
 
     def acts_on(self, layer: int) -> bool:
         return self.bias is not None
 
     def tensors(self, layer: int, lengths, longest: int, device) -> dict:
-        bias = self.bias[layer][None]  # [1, n_heads, longest, longest]
+        bias = self.bias(layer)[None]  # [1, n_heads, longest, longest]
         if self.causal:
             future = torch.ones_like(bias, dtype=torch.bool).triu(1)
             bias = bias.masked_fill(future, -torch.inf)
@@ -102,19 +128,23 @@ class _FittedBranch(Branch):
             bias = unpadded(bias, lengths)
         autocast = torch.is_autocast_enabled(device.type)
         bias = bias.to(torch.get_autocast_dtype(device.type)) if autocast else bias
-        return {**NO_CHANGE, "bias": bias}
+        factor = self.inverse_temperature(layer, device)
+        return {**NO_CHANGE, "bias": bias, "score_factor": factor}
 
 
 def fit(
-    source: FittedMask, data: Calibration, progress: Progress = lambda done: None
+    source: FittedMask,
+    data: Calibration,
+    progress: Progress = lambda done: None,
+    base: LearnedMask | None = None,
 ) -> tuple[LearnedMask, dict[str, Any]]:
     """Fit the mask's parameters by gradient; the model's weights stay as they are.
 
-    ``progress`` is called with 1 after every step.
+    ``progress`` is called with 1 after every step; ``base`` is the mask that the fit begins with.
     """
     model, device = data.model, next(data.model.parameters()).device
     model.requires_grad_(False)
-    parameters = _Parameters(source, model, data.longest).to(device)
+    parameters = _Parameters(source, model, data.longest, base).to(device)
     optimizer = torch.optim.Adam(parameters.parameters(), lr=source.learning_rate)
     generator = np.random.default_rng(source.seed)
     condition = with_mask(source.position, source.learn_position, bool(source.terms))
@@ -154,15 +184,17 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
     ids, real = pad(model, documents)  # [batch, longest] each
     bias = parameters.biases(max(lengths)) if source.terms else None
     n_layers, n_heads, _ = parameters.shape
-    branch = _FittedBranch(None, n_layers, n_heads, data.is_decoder, bias=bias)
-    embedding = position_embedding(model)
+    branch = _FittedBranch(
+        None, n_layers, n_heads, data.is_decoder, learned=parameters.base, bias=bias
+    )
 
     def vectors(module, inputs, output):
         is_first = (inputs[0] == first_row(module))[..., None]  # [1 or batch, longest, 1]
         return torch.where(is_first, parameters.initial, parameters.constant)
 
-    hook = embedding.register_forward_hook(vectors) if source.learn_position else None
-    body = model.transformer if data.is_decoder else model
+    hook = None
+    if source.learn_position:
+        hook = position_embedding(model).register_forward_hook(vectors)
     options = {"use_cache": False} if data.is_decoder else {"attention_mask": real}
     start = "intact" if source.learn_position else source.position
     try:
@@ -171,7 +203,7 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
             attending(model, Batch([branch], lengths)),
             torch.autocast(device.type, torch.bfloat16, enabled=source.precision == "bfloat16"),
         ):
-            last = body(ids, **options).last_hidden_state  # [batch, longest, d_model]
+            last = body(model)(ids, **options).last_hidden_state  # [batch, longest, d_model]
             if data.is_decoder:
                 keep = real[:, 1:].bool()  # [batch, longest - 1]
                 logits = model.lm_head(last[:, :-1][keep])  # [scored, vocabulary]

@@ -122,6 +122,8 @@ def _attend(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
     is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
+    pairs = getattr(module, "pair_scores", None)  # of rotary models: posenc.capture.rotation
+    is_fused = is_fused and pairs is None
     if not branch.acts_on(layer):
         is_padded = not branch.causal and min(lengths) < longest
         mask = real_keys(lengths, longest, query.device) if is_padded else None
@@ -131,8 +133,8 @@ def _attend(
             )
         bias = None if mask is None else torch.where(mask, 0.0, -torch.inf)
         if branch.causal:
-            bias = _future(longest)
-        return _step_by_step(query, key, value, scaling, bias)
+            bias = _future(longest).to(query.device)
+        return _step_by_step(query, key, value, scaling, bias, pairs=pairs)
     made = branch.tensors(layer, lengths, longest, query.device)
     score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
@@ -145,7 +147,9 @@ def _attend(
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=bias, scale=scaling
         )
-    return _step_by_step(query, key, value, scaling, made["bias"], score_factor, pattern_factor)
+    return _step_by_step(
+        query, key, value, scaling, made["bias"], score_factor, pattern_factor, pairs
+    )
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -162,13 +166,15 @@ def _step_by_step(
     bias: Tensor | None,
     score_factor: Tensor | None = None,
     pattern_factor: Tensor | None = None,
+    pairs: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Attention with its scores and its pattern in float32, whatever the model computes in.
 
     Factors and biases are large numbers. All three are [batch or 1, n_heads or 1, tokens or 1,
-    tokens], or fewer axes.
+    tokens], or fewer axes. ``pairs`` gives other products of queries and keys.
     """
-    scores = (query @ key.transpose(-1, -2)).float() * scaling  # [batch, n_heads, tokens, tokens]
+    products = query @ key.transpose(-1, -2) if pairs is None else pairs(query, key)
+    scores = products.float() * scaling  # [batch, n_heads, tokens, tokens]
     if score_factor is not None:
         scores *= score_factor
     if bias is not None:

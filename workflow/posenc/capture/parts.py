@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from posenc.conditions.positions import ROTATION, TABLE
+
 
 class ConditionError(RuntimeError):
     """A condition does not fit the model or the document."""
@@ -33,6 +35,16 @@ def blocks(model: nn.Module) -> nn.ModuleList:
 def is_rotary(model: nn.Module) -> bool:
     """Whether a model of the library turns queries and keys in place of adding embeddings."""
     return hasattr(body(model), "rotary_emb")
+
+
+def rotary(model: nn.Module) -> nn.Module:
+    """The library's module that gives a rotary model's angles."""
+    return body(model).rotary_emb
+
+
+def positions_of(model: nn.Module) -> str:
+    """How positions come into a model: ``table`` or ``rotation``."""
+    return ROTATION if is_rotary(model) else TABLE
 
 
 def position_embedding(model: nn.Module) -> nn.Embedding:

@@ -36,6 +36,8 @@ class LearnedMask:
     absolute
         float32 [n_layers, n_heads, positions, positions]: bias of query i and key j, in place of
         the others. None where there is none.
+    temperature
+        float32 [n_layers, n_heads]: what the scores are divided by, before the bias. None for 1.
     constant, initial
         float32 [d_model]: what stands in place of the position embeddings, and of the first one.
         None where positions are not learned.
@@ -46,6 +48,7 @@ class LearnedMask:
     absolute: NDArray[np.float32] | None = None
     constant: NDArray[np.float32] | None = None
     initial: NDArray[np.float32] | None = None
+    temperature: NDArray[np.float32] | None = None
 
     def bias(self, layer: int, length: int) -> NDArray[np.float32]:
         """Bias of a layer, [n_heads, length, length].
@@ -64,10 +67,15 @@ class LearnedMask:
             return self.absolute[layer, :, :length, :length]
         if self.relative is None:
             raise ArtifactError("the learned mask has no bias: it is not for a mask's profile")
-        offset = np.arange(length)[:, None] - np.arange(length)  # [length, length]
-        last = self.relative.shape[-1] - 1
-        side = np.where(offset < 0, self.relative.shape[2] - 1, 0)  # [length, length]
-        bias = self.relative[layer][:, side, np.minimum(np.abs(offset), last)]
+        distance = np.minimum(np.arange(length), self.relative.shape[-1] - 1)  # [length]
+        past = self.relative[layer][:, 0, distance]  # [n_heads, length]
+        future = self.relative[layer][:, -1, distance[1:]]  # [n_heads, length - 1]
+        # By offset from the last key back to the first; each row of the bias is a part of it.
+        line = np.concatenate([future[:, ::-1], past], axis=1)  # [n_heads, 2 length - 1]
+        step = line.strides[1]
+        bias = np.lib.stride_tricks.as_strided(
+            line[:, length - 1 :], (len(line), length, length), (line.strides[0], step, -step)
+        ).copy()
         if self.first is not None:
             rows = np.minimum(np.arange(length), self.first.shape[-1] - 1)  # [length]
             bias[:, :, 0] += self.first[layer][:, rows]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from posenc.config.base import Batch, Length, Rate, Section, Seed, Slope, Steps
+from posenc.config.base import Batch, Documents, Length, Name, Rate, Section, Seed, Slope, Steps
 
+Placebo = Literal["over_heads", "within_layers", "one_per_layer"]
 Start = Literal["intact", "zero", "mean", "keep_first", "keep_first_mean"]
 
 
@@ -35,10 +37,42 @@ class DistilledMask(Section):
     difference, which softmax does not see, is taken out."""
     sequential: bool
     """Layer by layer, each with the masks of those below it in place."""
+    of: Literal["model", "scores"] = "model"
+    """Less the scores of the model without positions, or (rotary models) those that the same
+    queries and keys have before rotation."""
+    temperature: bool = False
+    """As for the closed form; with ``of: scores``."""
+
+    @model_validator(mode="after")
+    def _check_of(self) -> DistilledMask:
+        if self.of == "scores" and self.sequential:
+            raise ValueError("of 'scores' has no order of layers: set sequential to false")
+        if self.temperature and (self.of != "scores" or self.layout != "relative"):
+            raise ValueError("temperature needs of: scores and layout: relative")
+        return self
+
+
+class ClosedFormMask(Section):
+    """What mean queries and keys say that position adds to the scores (F3): no gradient, no fit."""
+
+    method: Literal["closed_form"]
+    position: Start
+    """What the positions become beside the mask."""
+    documents: Documents | None
+    """Documents of the calibration text that the means are of; null for all that masks are fitted
+    on."""
+    seed: Seed
+    """Of the draw of the documents, and of the placebo."""
+    first: bool
+    """Whether the first key, on which attention rests, has a mean of its own."""
+    temperature: bool
+    """Whether the scores of each head are divided by a number (least squares) before the mask."""
+    placebo: Placebo | None = None
+    """Curves of other heads, or of no head, in place of a head's own."""
 
 
 class FittedMask(Section):
-    """A few parameters a head, fitted by gradient to predict calibration text."""
+    """A few parameters per head, fitted by gradient to predict calibration text."""
 
     method: Literal["fitted"]
     position: Start
@@ -48,6 +82,8 @@ class FittedMask(Section):
     terms: list[Literal["slope", "logarithm", "near", "first"]]
     """Of each head's bias: distance, log of 1 + distance, the nearest distances each by itself,
     and the first key."""
+    on: Name | None = None
+    """The mask that it begins with: what is fitted is added to it."""
     near: Length = 4
     """How many distances, from 0, have a bias of their own under ``near``."""
     steps: Steps
@@ -60,4 +96,26 @@ class FittedMask(Section):
     seed: Seed
 
 
-LearnedMaskSource = Annotated[SlopeMask | DistilledMask | FittedMask, Field(discriminator="method")]
+LearnedMaskSource = Annotated[
+    SlopeMask | ClosedFormMask | DistilledMask | FittedMask, Field(discriminator="method")
+]
+
+
+def beneath(masks: Mapping[str, LearnedMaskSource], name: str) -> list[str]:
+    """The masks that one begins with, one on the other, the nearest first.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not there, or they go in a circle.
+    """
+    found: list[str] = []
+    on = getattr(masks[name], "on", None)
+    while on is not None:
+        if on not in masks:
+            raise ValueError(f"masks.{name} begins with {on!r}, which is not defined in masks")
+        if on == name or on in found:
+            raise ValueError(f"masks.{name}.on leads back to {on!r}: masks begin with each other")
+        found.append(on)
+        on = getattr(masks[on], "on", None)
+    return found

@@ -1,51 +1,76 @@
-"""What the position embeddings become: functions from a matrix to a matrix (row A1).
+"""What positions become: functions from a matrix to a matrix (rows A1 and F1).
 
-To add one, write a function of the embeddings, [positions, d_model], under ``@position``, and name
-it in ``params.yaml``. Rows are positions that tokens can have: a library's padding rows are left
-out before and put back after.
+A row is a position that tokens can have. In a model with position embeddings the matrix is their
+table, [positions, d_model], without a library's padding rows; in a rotary model it is the angles
+that pairs of features are turned by, [positions, d_head / 2], in radians. To add one, write a
+function of the matrix under ``@position``, say with ``@of`` if it is for one of the two, and name
+it in ``params.yaml``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.config.base import MAX_LENGTH, Seed
+from posenc.config.base import MAX_LENGTH, Factor, Seed
 from posenc.config.registry import Registry
 
 Embeddings = NDArray[np.floating]
+Angles = NDArray[np.floating]
+TABLE, ROTATION = "table", "rotation"
+"""How positions come into a model: by a table of embeddings, or by turning queries and keys."""
 
 position = Registry("position")
 
 
+def of(kind: str) -> Callable:
+    """Mark a function as one for tables alone, or for rotations alone."""
+
+    def mark(function: Callable) -> Callable:
+        function.of = kind  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def kinds_for(positions: str) -> list[str]:
+    """Names of the functions for models whose positions come in by a table, or by rotation."""
+    functions = position.functions.items()
+    return [name for name, function in functions if getattr(function, "of", positions) == positions]
+
+
 @position
 def intact(embeddings: Embeddings) -> Embeddings:
-    """The embeddings as they are."""
+    """The embeddings or angles as they are."""
     return embeddings
 
 
 @position
 def zero(embeddings: Embeddings) -> Embeddings:
-    """The zero vector at every position (the source's experiment)."""
+    """The zero vector at every position (the source's experiment); no rotation."""
     return np.zeros_like(embeddings)
 
 
 @position
+@of(TABLE)
 def mean(embeddings: Embeddings) -> Embeddings:
     """The mean vector at every position: no position, but the offset that layers expect."""
     return np.broadcast_to(embeddings.mean(axis=0), embeddings.shape).copy()
 
 
 @position
+@of(TABLE)
 def keep_first(embeddings: Embeddings) -> Embeddings:
     """Position 0 keeps its vector, all others get the zero vector."""
     return np.concatenate([embeddings[:1], np.zeros_like(embeddings[1:])])
 
 
 @position
+@of(TABLE)
 def keep_first_mean(embeddings: Embeddings) -> Embeddings:
     """Position 0 keeps its vector, all others get the mean of theirs."""
     return np.concatenate([embeddings[:1], mean(embeddings[1:])])
@@ -53,7 +78,7 @@ def keep_first_mean(embeddings: Embeddings) -> Embeddings:
 
 @position
 def shuffle(embeddings: Embeddings, *, seed: Seed) -> Embeddings:
-    """The vectors in one fixed random order, the same for every document."""
+    """The rows in one fixed random order, the same for every document."""
     return embeddings[np.random.default_rng(seed).permutation(len(embeddings))]
 
 
@@ -70,8 +95,37 @@ def shift(
         ),
     ],
 ) -> Embeddings:
-    """Position p gets the vector of position p + by, round the end of the table."""
+    """Position p gets the row of position p + by, round the end of the table."""
     return np.roll(embeddings, -by, axis=0)
+
+
+@position
+@of(ROTATION)
+def bands(
+    angles: Angles, *, kept: Literal["highest", "lowest"], count: Annotated[int, Field(ge=0)]
+) -> Angles:
+    """So many of the highest or lowest frequencies alone; the other pairs are not turned."""
+    n = angles.shape[1]
+    index = np.arange(n) if kept == "highest" else np.arange(n)[::-1]  # frequencies fall
+    return np.where(index < count, angles, 0.0)
+
+
+@position
+@of(ROTATION)
+def interpolate(angles: Angles, *, by: Factor) -> Angles:
+    """All positions times a factor: Chen et al. (2023), https://arxiv.org/abs/2306.15595, eq. 4."""
+    return by * angles
+
+
+@position
+@of(ROTATION)
+def base(angles: Angles, *, stretch: Factor) -> Angles:
+    """Another base, so that the lowest frequency is divided by a factor and the highest stays.
+
+    "NTK-aware" stretching: Peng et al. (2023), https://arxiv.org/abs/2309.00071, definition 1.
+    """
+    n = angles.shape[1]
+    return angles * stretch ** (-np.arange(n) / max(n - 1, 1))
 
 
 def extended(embeddings: Embeddings, count: int, beyond: str) -> Embeddings:

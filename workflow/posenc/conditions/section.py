@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from posenc.conditions import positions, profiles
 from posenc.conditions import semantics as rows
+from posenc.conditions.positions import ROTATION, TABLE, kinds_for
 from posenc.config.base import Factor, Index, Length, Name, Section
 
 
@@ -25,12 +26,32 @@ class Scale(Section):
     by: Factor
 
 
+class Unrotated(Section):
+    """No rotation for some pairs of a query and a key; a rotary model's alone (F5)."""
+
+    kind: Literal["unrotated"]
+    layers: Annotated[list[Index], Field(min_length=1)] | None = None
+    """Layers, from 0; null for all."""
+    heads: Annotated[list[Index], Field(min_length=1)] | None = None
+    """Heads of those layers, from 0; null for all."""
+    first_key: bool = False
+    """Only for pairs with the first key of a document."""
+
+
+class Clipped(Section):
+    """Keys further away than a distance are turned as if they stood there (rotary models)."""
+
+    kind: Literal["clip"]
+    distance: Annotated[int, Field(ge=0)]
+    """Tokens."""
+
+
 _plain = tuple(positions.position.plain())
 _shaped = tuple(s for name, s in positions.position.sections.items() if name not in _plain)
 Position = (
     Literal[_plain]
     | Annotated[  # type: ignore[valid-type]
-        Union[(LearnedPosition, *_shaped)], Field(discriminator="kind")
+        Union[(LearnedPosition, Unrotated, Clipped, *_shaped)], Field(discriminator="kind")
     ]
 )
 FACTORS, BIASES = tuple(profiles.factor.functions), tuple(profiles.bias.functions)
@@ -76,7 +97,7 @@ class Condition(Section):
     """One condition. The condition named ``intact`` is the untouched model."""
 
     position: Position = "intact"
-    """What the position embeddings become (``posenc.conditions.positions``)."""
+    """What the position embeddings or rotations become (``posenc.conditions.positions``)."""
     embeddings: Literal["intact", "unit_norm"] | Scale = "intact"
     """What becomes of the sum of a token's embeddings, before a LayerNorm of the embeddings."""
     mask: Mask | None = None
@@ -93,17 +114,36 @@ class Condition(Section):
         sections = [self.position, self.mask.profile if self.mask else None]
         return sorted({s.mask for s in sections if getattr(s, "kind", None) == "learned"})
 
-    def is_for(self, is_decoder: bool) -> bool:
-        """Whether it is for that kind of model."""
-        return self.only is None or (self.only == "decoder") == is_decoder
+    @property
+    def of_pairs(self) -> bool:
+        """Whether rotation is another one for some pairs: no queries and keys give its scores."""
+        return isinstance(self.position, Unrotated | Clipped)
 
-    def problem(self, n_layers: int, n_heads: int) -> str | None:
+    def is_for(self, is_decoder: bool, positions: str = TABLE) -> bool:
+        """Whether it is for that kind of model, whose positions are a table or a rotation."""
+        suits = self.only is None or (self.only == "decoder") == is_decoder
+        return suits and self.misfit(positions) is None
+
+    def misfit(self, positions: str) -> str | None:
+        """Why it is for no model whose positions are such, if it is for none."""
+        kind = getattr(self.position, "kind", self.position)
+        if positions == ROTATION and self.beyond != "clamp":
+            return f"beyond {self.beyond!r} is for tables of position embeddings, not for rotation"
+        pairs = ["unrotated", "clip"] if positions == ROTATION else ["learned"]
+        possible = [*kinds_for(positions), *pairs]
+        if kind in possible:
+            return None
+        what = "positions are a rotation" if positions == ROTATION else "positions are a table"
+        return f"position {kind!r} is not for a model whose {what}: it takes {', '.join(possible)}"
+
+    def problem(self, n_layers: int, n_heads: int, positions: str = TABLE) -> str | None:
         """What of it does not fit a model, if anything."""
-        for name, limit in (("layers", n_layers), ("heads", n_heads)):
-            chosen = getattr(self.mask, name, None) or []
-            if chosen and max(chosen) >= limit:
-                return f"mask.{name} names {max(chosen)}, but the model's are 0 to {limit - 1}"
-        return None
+        for part, key in ((self.mask, "mask"), (self.position, "position")):
+            for name, limit in (("layers", n_layers), ("heads", n_heads)):
+                chosen = getattr(part, name, None) or []
+                if chosen and max(chosen) >= limit:
+                    return f"{key}.{name} names {max(chosen)}, but the model's are 0 to {limit - 1}"
+        return self.misfit(positions)
 
 
 def dumped(condition: Condition) -> dict[str, Any]:

@@ -149,6 +149,11 @@ class Reading(Section):
         """Whether the model is a causal language model."""
         return self.family in ("gpt2", "llama")
 
+    @property
+    def positions(self) -> Literal["table", "rotation"]:
+        """How positions come in: embeddings that are added, or queries and keys that are turned."""
+        return "rotation" if self.family == "llama" else "table"
+
 
 class Model(Reading):
     """One model."""

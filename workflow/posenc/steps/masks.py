@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.conditions.learned import read, write
-from posenc.conditions.masks import LearnedMaskSource
+from posenc.conditions.masks import LearnedMaskSource, beneath
 from posenc.config.base import Name, Section
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
@@ -48,17 +49,19 @@ def main(
     job = read_section(config, Job)
     text = Tokens(tokens)
     inputs = {"tokens": text.digest, **model_digests(weights)}
-    identities = {
-        name: {
+    identities: dict[str, dict] = {}
+    for name in in_order(job.masks):
+        source = job.masks[name]
+        on = getattr(source, "on", None)
+        identities[name] = {
             "source": source.model_dump(),
+            **({"on": identities[on]} if on else {}),
             "inputs": inputs,
             "parameters": job.model_dump(exclude={"masks"}),
             "versions": versions("torch", "transformers", "numpy"),
             "code": code_digest("posenc.steps.masks"),
         }
-        for name, source in job.masks.items()
-    }
-    todo = [name for name in job.masks if not is_current(output / name, identities[name])]
+    todo = [name for name in identities if not is_current(output / name, identities[name])]
     if todo:
         learn(model, job, todo, identities, weights, text, output, threads)
     for path in output.glob("*"):
@@ -66,6 +69,11 @@ def main(
             path.unlink()  # of a mask that no condition names any more
     digests = {name: sha256_file(output / f"{name}.json") for name in job.masks}
     write_sealed(output / "masks.json", {"model": model, "masks": digests})
+
+
+def in_order(masks: Mapping[str, LearnedMaskSource]) -> list[str]:
+    """Names of masks, each after the one that it begins with."""
+    return sorted(masks, key=lambda name: len(beneath(masks, name)))
 
 
 def is_current(path: Path, identity: dict) -> bool:
@@ -105,7 +113,9 @@ def learn(
     for name in todo:
         source = job.masks[name]
         with tqdm(total=masks.work(source, data), desc=f"mask {name}", mininterval=5) as bar:
-            mask, facts = masks.learn(source, data, bar.update)
+            on = getattr(source, "on", None)
+            others = {on: read(output / f"{on}.safetensors")[0]} if on else {}
+            mask, facts = masks.learn(source, data, bar.update, others)
         write(
             output / f"{name}.safetensors",
             mask,

@@ -13,6 +13,7 @@ from typing import Any
 
 from posenc.artifacts import imports
 from posenc.artifacts.files import holds_json, sha256_json, write_json_if_changed
+from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
@@ -191,10 +192,11 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     section, reading = params.measurements.conditions, model.reading.model_dump()
 
     def chosen(names: Iterable[str]) -> list[str]:
-        return [c for c in names if params.conditions[c].is_for(model.is_decoder)]
+        return [c for c in names if params.conditions[c].is_for(model.is_decoder, model.positions)]
 
     def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
-        named.update(condition.masks())
+        for mask in condition.masks():
+            named.update([mask, *beneath(params.masks, mask)])
         # Which kind of model a condition is for is nothing that it does.
         return {"condition": condition.model_copy(update={"only": None}).model_dump(),
                 "tokens": tokens}  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from posenc.conditions.masks import LearnedMaskSource
+from posenc.conditions.masks import LearnedMaskSource, beneath
 from posenc.conditions.section import Condition
 from posenc.conditions.sweeps import Sweep
 from posenc.config.base import Name, Section
@@ -135,6 +135,8 @@ class Params(Section):
                     )
                 if key == "mask" and getattr(source, "terms", True) == []:
                     raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
+        for name in self.masks:
+            beneath(self.masks, name)
         for name, sweep in self.sweeps.items():
             _check_known(f"sweeps.{name}.conditions", sweep.conditions, "conditions",
                          self.conditions)  # fmt: skip
@@ -176,10 +178,19 @@ class Params(Section):
     def _check_study(self, where: str, study: Study) -> None:
         """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""
         for name in study.conditions:
-            if self.conditions[name].masks() or self.conditions[name].segments:
+            condition = self.conditions[name]
+            if condition.masks() or condition.segments or condition.of_pairs:
                 raise ValueError(
-                    f"{where}.conditions names {name!r}, which needs a learned mask or segments: "
-                    f"list it under {where}.evaluated"
+                    f"{where}.conditions names {name!r}, which needs a learned mask, segments, or "
+                    f"other rotation for some pairs: list it under {where}.evaluated"
+                )
+        models = [self.models[name] for name in study.models if name in self.models]
+        for name in study.all_conditions:
+            reasons = [self.conditions[name].misfit(model.positions) for model in models]
+            if models and all(reasons):
+                raise ValueError(
+                    f"{where} names the condition {name!r}, which is for none of its models: "
+                    f"{reasons[0]}"
                 )
         _check_known(f"{where}.extrapolation.conditions", study.extrapolation.conditions,
                      "conditions", self.conditions)  # fmt: skip

@@ -1,0 +1,126 @@
+"""Rotary models under conditions on their rotation (rows F1 and F5), in memory.
+
+What changes all pairs of a query and a key alike changes the angles that the library's module
+gives. What changes some pairs alone is done where scores are computed: queries and keys are turned
+back there, and the scores of those pairs are computed anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.capture.parts import blocks, rotary
+from posenc.conditions import positions
+from posenc.conditions.section import Clipped, Condition, Unrotated
+
+
+def frequencies(model: nn.Module) -> np.ndarray:
+    """Radians per token of each pair of features, float64 [d_head / 2]."""
+    return rotary(model).inv_freq.double().cpu().numpy()
+
+
+@contextlib.contextmanager
+def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[None]:
+    """Let a rotary model turn queries and keys as a condition says, during a block.
+
+    Parameters
+    ----------
+    tokens
+        Length of the longest document, where it may exceed the positions that the model has.
+    """
+    if condition.position == "intact":
+        yield
+        return
+    if isinstance(condition.position, Unrotated | Clipped):
+        with _for_some_pairs(model, condition.position):
+            yield
+        return
+    module = rotary(model)
+    count = max(model.config.max_position_embeddings, tokens)
+    angles = np.arange(count)[:, None] * frequencies(model)  # [positions, d_head / 2]
+    made = torch.from_numpy(positions.position.call(condition.position, angles))
+
+    def hook(module: nn.Module, arguments: tuple, options: dict, output: tuple) -> tuple:
+        # Some of the library's models give them by name.
+        places = options.get("position_ids", arguments[-1])  # [batch, tokens]
+        angle = made.to(places.device)[places]  # [batch, tokens, d_head / 2]
+        angle = torch.cat([angle, angle], dim=-1)
+        parts = (angle.cos(), angle.sin())  # [batch, tokens, d_head] each
+        return tuple((x * module.attention_scaling).to(output[0].dtype) for x in parts)
+
+    handle = module.register_forward_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def _for_some_pairs(model: nn.Module, section: Unrotated | Clipped) -> Iterator[None]:
+    chosen = getattr(section, "layers", None)
+    modules = [
+        block.self_attn
+        for layer, block in enumerate(blocks(model))
+        if chosen is None or layer in chosen
+    ]
+    for module in modules:
+        module.pair_scores = PairScores(rotary(model), section)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.pair_scores
+
+
+class PairScores:
+    """Scores of documents in which some pairs are turned otherwise than the rest.
+
+    Parameters
+    ----------
+    module
+        The library's rotation.
+    section
+        Which pairs, and how.
+    """
+
+    def __init__(self, module: nn.Module, section: Unrotated | Clipped) -> None:
+        self.module, self.section = module, section
+
+    def __call__(
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head], turned
+        key: Tensor,  # [batch, n_heads, tokens, d_head], turned
+    ) -> Tensor:
+        """Products of queries and keys, [batch, n_heads, tokens, tokens]."""
+        places = torch.arange(query.shape[2], device=query.device)  # [tokens]
+        cosine, sine = self.module(query, position_ids=places[None])  # [1, tokens, d_head] each
+        scale = self.module.attention_scaling
+        # The transpose of a rotation is its inverse.
+        query_before, key_before = (
+            (x * cosine - _rotated_half(x) * sine) / scale for x in (query, key)
+        )  # [batch, n_heads, tokens, d_head] each
+        scores = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
+        if isinstance(self.section, Clipped):
+            edge = torch.full_like(places[:1], self.section.distance)  # [1]
+            cosine, sine = (x / scale for x in self.module(query, position_ids=edge[None]))
+            at_edge = query_before * cosine + _rotated_half(query_before) * sine
+            other = at_edge @ key_before.transpose(-1, -2)
+            return torch.where(places[:, None] - places > self.section.distance, other, scores)
+        other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
+        if self.section.first_key:
+            other = torch.where(places == 0, other, scores)
+        if self.section.heads is None:
+            return other
+        chosen = torch.zeros(query.shape[1], 1, 1, dtype=torch.bool, device=query.device)
+        chosen[self.section.heads] = True
+        return torch.where(chosen, other, scores)
+
+
+def _rotated_half(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([-second, first], dim=-1)

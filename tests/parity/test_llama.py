@@ -14,7 +14,7 @@ from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import evaluate
 from posenc.capture.fast import faster
 from posenc.capture.interventions import applied
-from posenc.capture.parts import ConditionError, blocks, first_position, is_decoder, is_rotary
+from posenc.capture.parts import blocks, first_position, is_decoder, is_rotary
 from posenc.conditions.section import Condition
 from posenc.models import attention, schemes
 from posenc.models.affine import Affine, ready
@@ -313,16 +313,6 @@ def test_a_factor_on_the_embeddings_reaches_the_first_block(folder, library_mode
     with torch.inference_mode():
         expected = library_model(inputs_embeds=embedded, output_hidden_states=True).hidden_states
     torch.testing.assert_close(states[-1], expected[-1], rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("section", [{"position": "zero"}, {"embeddings": "unit_norm"}])
-def test_what_edits_position_embeddings_is_refused(tmp_path, section):
-    model = load(saved(reference("llama"), tmp_path / "model"), "llama")
-    with (
-        pytest.raises(ConditionError, match="the model's positions are rotary"),
-        applied(model, Condition.model_validate(section)),
-    ):
-        pass
 
 
 # --- What is refused ----------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def learned(name: str, mask: dict) -> dict:
     """What the measurement says of a learned mask."""
     found = {"slope": {"slope": 0.1}, "fitted": {"parameters": 368, "kept_step": 100}}
     return {
-        "mask": name, "unit": "nats a token", "intact": 3.7, "start": 4.5, "loss": 3.9,
+        "mask": name, "unit": "nats per token", "intact": 3.7, "start": 4.5, "loss": 3.9,
         **found.get(mask["method"], {}),
     }  # fmt: skip
 

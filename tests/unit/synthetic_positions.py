@@ -52,7 +52,7 @@ def position_embeddings(subject: str, kind: str) -> dict:
         "pca": {"shares": [0.2, 0.1], "first_4": 0.717, "first_12": 0.793},
         "median_frequency": 0.0156,
         "spectrum": {
-            "unit": "cycles a token", "frequencies": frequencies.tolist(),
+            "unit": "cycles per token", "frequencies": frequencies.tolist(),
             "mean_amplitude": (1 / (1 + frequencies)).tolist(),
         },
     }  # fmt: skip

@@ -15,8 +15,8 @@ UNIT = {
 
 def test_the_largest_errors_are_said_and_the_fewest_tokens():
     assert note([EXACT, RUN, UNIT]) == (
-        "computed in bfloat16; off float32 by at most 0.003 nats a token, 0.0004 in a mean cosine, "
-        "0.02 of the norm of a hidden state (480 tokens of each run compared)"
+        "computed in bfloat16; off float32 by at most 0.003 nats per token, 0.0004 in a mean "
+        "cosine, 0.02 of the norm of a hidden state (480 tokens of each run compared)"
     )
     assert "nats" not in note([{"mode": "fast", "tokens": 5, "relative_error": [0.1]}])
     # A run without a document, whose error nobody knows.

@@ -199,7 +199,7 @@ def test_the_loss_of_a_text_is_that_of_its_tokens_alone():
         chances = torch.softmax(logits[row].double(), dim=1)  # [tokens, vocabulary]
         by_hand = -sum(math.log(chances[t, ids[row, t + 1]]) for t in range(length - 1))
         assert float(found[row]) == pytest.approx(by_hand, rel=1e-5)
-    # A uniform model needs log V nats a token.
+    # A uniform model needs log V nats per token.
     uniform = text_losses(torch.zeros(3, 12, 50), ids, lengths)
     np.testing.assert_allclose(uniform, (lengths - 1) * math.log(50), rtol=1e-6)
 

@@ -141,7 +141,7 @@ def test_what_was_computed_in_bfloat16_is_said_under_every_table(default, docume
     fast = {"mode": "fast", "tokens": 512, "nll_difference": 0.0021, "nll_sd": 0.01}
     changed = [{**default.measurements[0], "precision": fast}, *default.measurements[1:]]
     text = typeset.numbers_tex(dataclasses.replace(default, measurements=changed))
-    assert "off float32 by at most 0.002 nats a token" in text
+    assert "off float32 by at most 0.002 nats per token" in text
     assert r"\newcommand\precisionmark{}" not in text
     preamble = (PAPER / f"{document}.tex").read_text().split(r"\begin{document}")[0]
     table = preamble.split(r"\newcommand\fittable[1]{%")[1].split("\n\\")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Calibration:
     fitting: list[list[int]]
     choosing: list[list[int]]
     batch_tokens: int
+    _known: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_decoder(self) -> bool:
@@ -54,7 +55,21 @@ class Calibration:
     def losses(
         self, conditions: dict[str, Condition], mask: LearnedMask | None = None, progress=None
     ) -> dict[str, float]:
-        """Of the choosing documents: nats per token, or 1 - cosine of the last hidden state."""
+        """Of the choosing documents: nats per token, or 1 - cosine of the last hidden state.
+
+        Those of conditions without a learned mask are computed once.
+        """
+        known = {name: self._known.get(one.model_dump_json()) for name, one in conditions.items()}
+        due = {name: one for name, one in conditions.items() if known[name] is None}
+        found = self._losses(due, mask, progress) if due else {}
+        for name, one in due.items():
+            if not one.masks():
+                self._known[one.model_dump_json()] = found[name]
+        return {**known, **found}
+
+    def _losses(
+        self, conditions: dict[str, Condition], mask: LearnedMask | None, progress
+    ) -> dict[str, float]:
         outcomes: dict[str, list[Outcome]] = {name: [] for name in conditions}
         counted = [[True] * len(ids) for ids in self.choosing]
         for name, outcome in evaluate(

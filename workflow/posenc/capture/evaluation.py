@@ -26,6 +26,9 @@ from posenc.conditions.section import Condition
 from posenc.tokens.packing import packs_of
 
 INTACT = Condition()
+STATES_BYTES = 2**29
+"""What the hidden states of one forward pass may take: all of its conditions' and layers' are kept
+until it ends."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,7 @@ def evaluate(
     masks
         Learned masks by name.
     batch_tokens
-        Tokens of one forward pass, all conditions of the pass included.
+        Tokens of one forward pass, all conditions of the pass included; a large model takes fewer.
     progress
         Object with ``update(tokens)``: tokens times conditions.
 
@@ -236,7 +239,9 @@ def evaluate(
     Name of a condition, and the outcome of a document under it.
     """
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
-    budget = max(1, batch_tokens // max(map(len, groups), default=1))
+    config = model.config
+    room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
+    budget = max(1, min(batch_tokens, room) // max(map(len, groups), default=1))
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls, and a mask is made once for each length.
     order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))

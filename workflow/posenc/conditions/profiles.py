@@ -20,7 +20,7 @@ from posenc.config.base import Factor, Name
 from posenc.config.base import Slope as BoundedSlope
 from posenc.config.registry import Registry
 
-Slope = Annotated[BoundedSlope, Field(description="Nats a token of distance.")]
+Slope = Annotated[BoundedSlope, Field(description="Nats per token of distance.")]
 Floor = Annotated[float, Field(ge=0, le=1, description="Factor of the first key; the last has 1.")]
 
 

@@ -268,7 +268,7 @@ def _of_table(table: np.ndarray) -> dict[str, Any]:
         },
         "median_frequency": found.median_frequency(),
         "spectrum": {
-            "unit": "cycles a token",
+            "unit": "cycles per token",
             "frequencies": found.frequencies.tolist(),
             "mean_amplitude": found.amplitudes.mean(axis=1).tolist(),
         },

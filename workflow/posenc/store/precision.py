@@ -47,7 +47,7 @@ def note(each: Iterable[Mapping[str, Any]]) -> str | None:
     ----------
     each
         ``mode`` is ``exact`` or ``fast``; a fast one has ``tokens``, and of ``nll_difference``
-        (nats a token), ``nll_sd``, ``cosine_difference`` (by hidden state) and ``relative_error``
+        (nats per token), ``nll_sd``, ``cosine_difference`` (by hidden state) and ``relative_error``
         (by hidden state) those that were measured.
 
     Returns
@@ -64,7 +64,7 @@ def note(each: Iterable[Mapping[str, Any]]) -> str | None:
         return max(map(abs, flat), default=None)
 
     said = {
-        "{:.1g} nats a token": largest("nll_difference"),
+        "{:.1g} nats per token": largest("nll_difference"),
         "{:.1g} in a mean cosine": largest("cosine_difference"),
         "{:.1g} of the norm of a hidden state": largest("relative_error"),
     }

@@ -376,7 +376,7 @@ def test_a_fit_begins_with_the_mask_that_it_is_on(model, documents):
     data = calibration(model, documents)
     base, facts = learn(closed_form(temperature=True), data)
     section = {
-        "method": "fitted", "position": "zero", "learn_position": False, "on": "base",
+        "method": "fitted", "position": "zero", "learn_position": False, "begin": "base",
         "terms": ["slope", "logarithm", "near", "first"], "near": 2, "steps": 6,
         "batch_documents": 2, "learning_rate": 1e-9, "precision": "float32", "validate_steps": 3,
         "seed": 0,

@@ -76,7 +76,7 @@ def learn(
     Parameters
     ----------
     others
-        Masks that are there, of which ``on`` names one.
+        Masks that are there, of which ``begin`` names one.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def learn(
         mask is put on) and ``loss`` (with the mask); what a method adds.
     """
     if isinstance(source, FittedMask):
-        base = None if source.on is None else (others or {})[source.on]
+        base = None if source.begin is None else (others or {})[source.begin]
         mask, facts = fit(source, data, progress, base)
     else:
         methods = {"slope": choose_slope, "closed_form": closed_form, "distilled": distill}

@@ -82,7 +82,7 @@ class FittedMask(Section):
     terms: list[Literal["slope", "logarithm", "near", "first"]]
     """Of each head's bias: distance, log of 1 + distance, the nearest distances each by itself,
     and the first key."""
-    on: Name | None = None
+    begin: Name | None = None
     """The mask that it begins with: what is fitted is added to it."""
     near: Length = 4
     """How many distances, from 0, have a bias of their own under ``near``."""
@@ -110,12 +110,14 @@ def beneath(masks: Mapping[str, LearnedMaskSource], name: str) -> list[str]:
         If one of them is not there, or they go in a circle.
     """
     found: list[str] = []
-    on = getattr(masks[name], "on", None)
+    on = getattr(masks[name], "begin", None)
     while on is not None:
         if on not in masks:
             raise ValueError(f"masks.{name} begins with {on!r}, which is not defined in masks")
         if on == name or on in found:
-            raise ValueError(f"masks.{name}.on leads back to {on!r}: masks begin with each other")
+            raise ValueError(
+                f"masks.{name}.begin leads back to {on!r}: masks begin with each other"
+            )
         found.append(on)
-        on = getattr(masks[on], "on", None)
+        on = getattr(masks[on], "begin", None)
     return found

@@ -102,7 +102,10 @@ def shift(
 @position
 @of(ROTATION)
 def bands(
-    angles: Angles, *, kept: Literal["highest", "lowest"], count: Annotated[int, Field(ge=0)]
+    angles: Angles,
+    *,
+    kept: Literal["highest", "lowest"],
+    count: Annotated[int, Field(ge=0, le=MAX_LENGTH)],
 ) -> Angles:
     """So many of the highest or lowest frequencies alone; the other pairs are not turned."""
     n = angles.shape[1]

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from posenc.conditions import positions, profiles
 from posenc.conditions import semantics as rows
 from posenc.conditions.positions import ROTATION, TABLE, kinds_for
-from posenc.config.base import Factor, Index, Length, Name, Section
+from posenc.config.base import MAX_LENGTH, Factor, Index, Length, Name, Section
 
 
 class LearnedPosition(Section):
@@ -42,7 +42,7 @@ class Clipped(Section):
     """Keys further away than a distance are turned as if they stood there (rotary models)."""
 
     kind: Literal["clip"]
-    distance: Annotated[int, Field(ge=0)]
+    distance: Annotated[int, Field(ge=0, le=MAX_LENGTH)]
     """Tokens."""
 
 

@@ -52,10 +52,10 @@ def main(
     identities: dict[str, dict] = {}
     for name in in_order(job.masks):
         source = job.masks[name]
-        on = getattr(source, "on", None)
+        on = getattr(source, "begin", None)
         identities[name] = {
             "source": source.model_dump(),
-            **({"on": identities[on]} if on else {}),
+            **({"begin": identities[on]} if on else {}),
             "inputs": inputs,
             "parameters": job.model_dump(exclude={"masks"}),
             "versions": versions("torch", "transformers", "numpy"),
@@ -113,7 +113,7 @@ def learn(
     for name in todo:
         source = job.masks[name]
         with tqdm(total=masks.work(source, data), desc=f"mask {name}", mininterval=5) as bar:
-            on = getattr(source, "on", None)
+            on = getattr(source, "begin", None)
             others = {on: read(output / f"{on}.safetensors")[0]} if on else {}
             mask, facts = masks.learn(source, data, bar.update, others)
         write(

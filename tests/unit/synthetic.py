@@ -31,6 +31,8 @@ KINDS = (*MEASUREMENTS, *EXPERIMENTS)
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}
 """What each figure is made of."""
+EVALUATED = "evaluated"
+"""The default study, whose first model is a further decoder that is not captured."""
 
 
 def estimate(value: float, half: float) -> dict:
@@ -41,7 +43,11 @@ def estimate(value: float, half: float) -> dict:
 def study_file(name: str = "default") -> dict:
     """What data/config/study.json holds for a study of the project's params.yaml."""
     params = load(PROJECT / "params.yaml")
-    return configs.facts(params.model_copy(update={"study": params.studies[name]}))
+    study = params.studies["default" if name == EVALUATED else name]
+    if name == EVALUATED:
+        more = {one: ["smollm2", *getattr(study, one)] for one in ("models", "pretrained")}
+        study = study.model_copy(update=more)
+    return configs.facts(params.model_copy(update={"study": study}))
 
 
 def common(measurement: str, model: str, dataset: str, condition: str) -> dict:
@@ -290,7 +296,7 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
     root : Path
         Takes the place of the project's root.
     name : str
-        A study of the project's params.yaml.
+        A study of the project's params.yaml, or :data:`EVALUATED`.
     models : list of str or None
         Only these of the study's models.
 
@@ -328,16 +334,18 @@ def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
-        study["study"]["pretrained"] = [m for m in study["study"]["pretrained"] if m in models]
+        for one in ("captured", "pretrained", "finetuned"):
+            study["study"][one] = [m for m in study["study"][one] if m in models]
         study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
     written: dict = {kind: [] for kind in (*KINDS, "training")}
     written["study"] = root / "data/config/study.json"
     write_json(written["study"], study)
     for model, facts in study["models"].items():
+        is_captured = model in study["study"]["captured"]
         d_model, blocks = (128, 4) if facts["source"]["kind"] == "train" else (384, 6)
         for dataset in study["study"]["datasets"]:
-            for condition in study["study"]["conditions"]:
+            for condition in study["study"]["conditions"] if is_captured else []:
                 run = (model, dataset, condition)
                 values = {
                     "similarity": similarity(*run, d_model, blocks),
@@ -349,7 +357,7 @@ def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
         seed = list(study["models"]).index(model)
         once = {
             "conditions": lambda m, d, s=seed: conditions(study, chosen, m, d, s),
-            "norms": norms,
+            **({"norms": norms} if is_captured else {}),
             "reference": lambda m, d: reference(study, m, d),
         }
         for measurement, make in once.items():
@@ -370,7 +378,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     def add(kind: str, path: str, value: dict) -> None:
         written[kind].append(_write(root / kind / path, value))
 
-    models = {name: facts["is_decoder"] for name, facts in study["models"].items()}
+    models = {name: study["models"][name]["is_decoder"] for name in study["study"]["captured"]}
     datasets, conditions = study["study"]["datasets"], study["study"]["conditions"]
     for model, is_decoder in models.items():
         add("position_embeddings", f"{model}.json", positions.position_embeddings(model, "model"))
@@ -394,7 +402,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         value = positions.position_embeddings(name, matrix["kind"])
         add("position_embeddings", f"{name}.json", value)
     reviews = datasets[0]
-    for model in study["study"]["pretrained"]:
+    for model in study["study"]["finetuned"]:
         add("downstream", f"{model}.json", experiments.downstream(model, reviews))
     for kind, value in (
         ("superposition", experiments.superposition()),

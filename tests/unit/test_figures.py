@@ -316,13 +316,29 @@ def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
     assert "no language-model head" in texts(figure)[0].get_text().replace("\n", " ")
 
 
-@pytest.mark.parametrize("study", ["local", "real"])
+@pytest.mark.parametrize("study", ["local", "real", synthetic.EVALUATED])
 @pytest.mark.parametrize("name", [name for name in FIGURES if "conditions" in INPUT[name]])
 def test_figures_of_other_studies_are_readable(tmp_path, name, study):
     files = synthetic.write_inputs(tmp_path, study)
     read = common.read_measurements(synthetic.inputs_of(name, files))
     draw = importlib.import_module(f"posenc.figures.{name}").draw
     check_texts(draw(read, getattr(SECTIONS, name), STYLE))
+
+
+def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path):
+    files = synthetic.write_inputs(tmp_path, synthetic.EVALUATED)
+    shown = set()
+    for name in FIGURES:
+        if INPUT[name] and INPUT[name] != ("training",):
+            read = common.read_measurements(synthetic.inputs_of(name, files))
+            draw = importlib.import_module(f"posenc.figures.{name}").draw
+            seen = "\n".join(
+                t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
+            )
+            shown |= {name} if "smollm2" in seen else set()
+    # The figure of sweeps names no model.
+    expected = {name for name in FIGURES if "conditions" in INPUT[name]} - {"slope_sweep"}
+    assert shown == expected
 
 
 @pytest.mark.parametrize(

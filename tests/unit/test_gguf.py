@@ -15,12 +15,15 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, verify
-from posenc.models.gguf import convert, unpermuted
-from posenc.models.load import ModelError, fetch
+from posenc.models.gguf import _File, convert, tokenizer_of, unpermuted
+from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
+from posenc.study.params import load
+from posenc.tokens.tokenize import tokenize
 
 from .damage import call
 from .gguf_files import SIZES, file_name, random_weights, small_tokenizer, write_gguf
+from .synthetic import PROJECT
 
 VOCABULARY = small_tokenizer().get_vocab_size()
 
@@ -203,6 +206,22 @@ def test_the_control_token_keeps_its_id_and_is_found_in_a_text(made):
     encoded = tokenizer.encode("a<|endoftext|>b")
     assert encoded.ids[1] == tokenizer.token_to_id("<|endoftext|>") == 0
     assert tokenizer.decode(encoded.ids) == "ab"
+
+
+def test_documents_of_smollm2_begin_with_token_0():
+    """Of the package itself, whose first tokens are <|endoftext|>, <|im_start|> and <|im_end|>."""
+    model = load(PROJECT / "params.yaml").models["smollm2"]
+    path = source_folder(model)
+    assert sha256_file(path) == model.source.sha256
+    text = "The film of 1994 was <|im_end|> good."
+    found = tokenize(tokenizer_of(_File(path)), ["a"], [text], model.max_tokens, model.is_decoder)
+    (row,) = found.to_pylist()
+    assert row["input_ids"].index(0) == 0 and row["input_ids"].count(0) == 1
+    assert row["special"][0] and row["starts"][0] == row["ends"][0] == 0
+    pieces = [text[a:b] for a, b in zip(row["starts"][1:], row["ends"][1:], strict=True)]
+    assert "".join(pieces) == text and pieces.count("<|im_end|>") == 1
+    # Digits stand alone, and a space belongs to the word that it precedes.
+    assert pieces[:8] == ["The", " film", " of", " ", "1", "9", "9", "4"]
 
 
 # --- Errors -------------------------------------------------------------------------------------

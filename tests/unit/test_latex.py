@@ -28,9 +28,9 @@ MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
-def make_project(root, models=None):
+def make_project(root, models=None, study="default"):
     """A project with made-up measurements: figures, numbers, tables and the documents' text."""
-    files = synthetic.write_inputs(root, models=models)
+    files = synthetic.write_inputs(root, study, models)
     for name in FIGURES:
         make_figure(root, name, synthetic.inputs_of(name, files))
     typeset.main(
@@ -108,6 +108,21 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
     assert "not run: no decoder in this study" in text
+
+
+@pytest.mark.slow
+@needs_latex
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, document):
+    root = make_project(tmp_path, study=synthetic.EVALUATED)
+    built = latex.build(root / f"paper/{document}.tex")
+    log = (root / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    assert latex.holes_in(log) == latex.overfull_in(log) == []
+    if shutil.which("pdftotext") is None:
+        pytest.skip("not installed: pdftotext; the document was built, its text not read")
+    text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
+    words = " ".join(text.split())
+    assert "SmolLM2-135M-Instruct (Q4_1)" in words and "smollm2 are not kept" in words
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ STUDIES = {
     "default": ("default", None),
     "no decoder": ("default", ["minilm"]),
     "no encoder": ("default", ["decoder"]),
+    "first decoder not captured": (synthetic.EVALUATED, None),
 }
 DRAWN = [
     name
@@ -197,12 +198,16 @@ def test_headlines_say_what_a_study_lacks(any_study):
     _, written, _, text = any_study
     glance = text.split('id="glance"')[1].split("</section>")[0]
     assert glance.count("<article>") == len(HEADLINES)
-    roles = numbers.model_roles(results_of(written).study)
+    study = results_of(written).study
+    roles = numbers.model_roles(study)
     for role, name in roles.items():
         assert (f"no {role} in this study" in glance) == (name is None)
-    assert glance.count("not run") == {None: 4}.get(roles["decoder"], 0) + (
+    # Two of a decoder's headlines are of activations.
+    of_decoder = 0 if roles["decoder"] in study["study"]["captured"] else 2
+    assert glance.count("not run") == {None: 4}.get(roles["decoder"], of_decoder) + (
         {None: 3}.get(roles["encoder"], 0)
     )
+    assert ("activations of smollm2 are not kept" in glance) == (roles["decoder"] == "smollm2")
 
 
 def test_a_changed_measurement_changes_the_page(default):
@@ -405,7 +410,7 @@ def test_every_table_shows_what_its_figure_is_about(default):
 
 def test_a_role_hides_no_model_of_the_same_name():
     study = synthetic.study_file()
-    study["study"]["models"] = ["first", "decoder"]
+    study["study"]["models"] = study["study"]["captured"] = ["first", "decoder"]
     study["models"] = {
         "first": {**study["models"]["decoder"]},
         "decoder": {**study["models"]["decoder"]},

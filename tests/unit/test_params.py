@@ -82,6 +82,14 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("conditions.zero.position", "null", r"conditions\.zero\.position: is 'null'"),
         ("figures.perplexity.height", "tall", r"figures\.perplexity\.height: is 'tall'"),
         ("studies.real.models", ["bret", "gpt2"], r"models names 'bret'"),
+        ("studies.default.captured", ["decodr"], r"studies\.default: captured names 'decodr', "
+         r"which is not in models: add it there too, or take it out of captured"),
+        ("studies.default.captured", ["decoder", "minilm"], r"captured must have the order of "
+         r"models: write captured: \[minilm, decoder\]$"),
+        ("studies.default.captured", ["minilm", "minilm"], r"captured names 'minilm' twice"),
+        ("studies.default.captured", [], r"studies\.default\.captured: is \[\]: .*at least 1 item"),
+        ("studies.default.finetuned", ["decoder"], r"finetuned names 'decoder', which is not in "
+         r"pretrained: add it there too, or take it out of finetuned"),
         ("studies.default.datasets", ["sample_review"], r"datasets names 'sample_review', which "
          r"is not defined in datasets; did you mean 'sample_reviews'\?"),
         ("studies.default.conditions", ["zero"], r"conditions must begin with 'intact'"),
@@ -124,6 +132,7 @@ def test_an_unknown_model_and_a_missing_key(raw):
         validate(changed(raw, "studies.real.models", ["bert", "gpt3"]))
     unknown = changed(raw, "studies.real.models", ["bert", "gpt3"])
     unknown["studies"]["real"]["pretrained"] = ["bert", "gpt3"]
+    unknown["studies"]["real"] |= {"captured": ["bert"], "finetuned": []}
     with pytest.raises(ParamsError, match=r"studies\.real\.models names 'gpt3', which is not def"):
         validate(unknown)
     del raw["datasets"]["imdb"]["text"]
@@ -342,6 +351,8 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("experiments.superposition.digits.pairs", 99, {"superposition_trials/study.json"}),
         ("experiments.downstream.sample.max_tokens", 9, {"downstream_trials/minilm.json"}),
         ("experiments.downstream.imdb.max_tokens", 9, set()),  # of another study
+        ("models.bert.title", "Another", set()),  # of another study, and no step's
+        ("models.minilm.title", "Another", set()),
         ("studies.default.title", "Another", set()),
         ("studies.real.title", "Another", set()),
     ):  # fmt: skip

@@ -16,7 +16,7 @@ from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES
 from posenc.study import configs, leftovers, plan
-from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import load, validate
 
 from .synthetic import OF_WEIGHTS, PROJECT
@@ -127,7 +127,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
         str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)
     }
     study = params.study
-    for model in study.models:
+    for model in study.captured:
         for job in ("similarity", "perplexity"):
             assert values[f"{job}/{model}.json"]["datasets"] == study.datasets
             assert values[f"{job}/{model}.json"]["conditions"] == study.conditions
@@ -140,6 +140,35 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             assert tokenize["reading"] == capture["reading"]
     assert values["study.json"] == configs.facts(params)
     assert values["study.json"]["study"] == raw["study"]
+
+
+def test_a_model_that_is_not_captured_is_only_evaluated(raw):
+    whole, fewer = validate(raw), validate(edited(raw, captured=["decoder"]))
+    for kind in KINDS:
+        planned = set(plan.files(whole, kind))
+        own = mentions("minilm", planned)
+        stays = kind in ("conditions", "reference", "downstream")
+        assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
+        assert own or not KINDS[kind].of or kind == "scheme_probes"
+    before, after = (
+        {str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)}
+        for params in (whole, fewer)
+    )
+    assert {path.split("/")[0] for path in mentions("minilm", after)} == {
+        "models", "tokenize", "texts", "masks", "evaluate", "conditions", "reference",
+        "downstream_trials",
+    }  # fmt: skip
+    gone = before.keys() - after.keys()
+    assert gone == mentions("minilm", gone) and "capture/minilm.json" in gone
+    assert {path for path in after if after[path] != before[path]} == {"study.json"}
+
+
+def test_classifiers_are_made_of_the_models_that_are_named(raw):
+    fewer = validate(edited(raw, finetuned=[]))
+    assert plan.trials(fewer, "downstream") == plan.files(fewer, "downstream") == []
+    assert plan.trials(fewer, "superposition") == plan.trials(validate(raw), "superposition") != []
+    paths = {str(path.relative_to(configs.CONFIG)) for path, _ in configs.sections(fewer)}
+    assert not any(path.startswith("downstream_trials/") for path in paths)
 
 
 def test_each_command_has_a_file_that_says_what_its_code_is(raw):
@@ -191,6 +220,9 @@ def fill(params, mark: str) -> set[str]:
     for model in study.models:
         for dataset in study.datasets:
             files.add(f"tokens/{model}/{dataset}.parquet")
+            files.add(f"measurements/conditions/{model}/{dataset}.json")
+    for model in study.captured:
+        for dataset in study.datasets:
             for run in (f"{model}/{dataset}/{condition}" for condition in study.conditions):
                 files |= {f"activations/{run}/{file}" for file in ("index", "shard-0", "shard-1")}
                 files |= {
@@ -203,7 +235,7 @@ def fill(params, mark: str) -> set[str]:
             files.add(f"tokens/{scheme}/{dataset}.parquet")
             files.add(f"measurements/scheme_probes/{scheme}/{dataset}.json")
     files |= {f"measurements/position_embeddings/{matrix}.json" for matrix in study.matrices}
-    for model in study.pretrained:
+    for model in study.finetuned:
         files |= {f"trials/downstream/{model}/0.json", f"measurements/downstream/{model}.json"}
     files |= {"trials/superposition/study/1.json", "measurements/superposition.json"}
     files.add("measurements/lags.json")
@@ -234,11 +266,18 @@ def mentions(name: str, files) -> set[str]:
     return {file for file in files if name in [part.split(".")[0] for part in Path(file).parts]}
 
 
+EVALUATED = ("tokens/", "measurements/conditions/")
+"""What a model has that is not captured."""
 FEWER = {
     "condition": ({"conditions": ["intact"]}, "zero"),
     "data set": ({"datasets": ["sample_reviews"]}, "sample_questions"),
-    "model": ({"models": ["decoder"], "pretrained": []}, "minilm"),
-    "trained model": ({"models": ["minilm"], "trained": {}}, "decoder"),
+    "model": (
+        {"models": ["decoder"], "captured": ["decoder"], "pretrained": [], "finetuned": []},
+        "minilm",
+    ),
+    "trained model": ({"models": ["minilm"], "captured": ["minilm"], "trained": {}}, "decoder"),
+    "captured model": ({"captured": ["decoder"]}, "minilm"),
+    "fine-tuned model": ({"finetuned": []}, "minilm"),
     "scheme": ({"schemes": {"scheme_none": "sample_reviews"}}, "scheme_alibi"),
     "matrix": ({"matrices": ["sinusoid"]}, "gaussian"),
 }
@@ -252,6 +291,11 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     gone = mentions(name, files)
     if kind == "scheme":
         gone = {file for file in files if "scheme_" in file and "scheme_none" not in file}
+    of_classifiers = {file for file in gone if "downstream" in file}
+    if kind == "captured model":
+        gone = {file for file in gone - of_classifiers if not file.startswith(EVALUATED)}
+    if kind == "fine-tuned model":
+        gone = of_classifiers
     assert gone and gone != files
     before = files_in(plan.STUDIES)
     place, aside = plan.folder(whole), leftovers.SET_ASIDE / "default"
@@ -314,7 +358,7 @@ def test_other_studies_and_hidden_files_stay(raw):
 def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     """DVC's stages name the folder: it must be there, and empty."""
     whole = validate(raw)
-    fewer = validate(edited(raw, models=["minilm"], trained={}))
+    fewer = validate(edited(raw, models=["minilm"], captured=["minilm"], trained={}))
     fill(whole, "first")
     configs.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)

@@ -29,6 +29,7 @@ from posenc.report.collection import collect
 from posenc.report.quantities import NotRun, Number, decimals_of, written
 from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
+from posenc.report.tables import study as study_tables
 from posenc.steps import typeset as step
 
 from . import synthetic
@@ -42,6 +43,7 @@ STUDIES = {
     "real": ("real", None),
     "no decoder": ("default", ["minilm"]),
     "no encoder": ("default", ["decoder"]),
+    "first decoder not captured": (synthetic.EVALUATED, None),
 }
 
 
@@ -186,6 +188,39 @@ def test_a_role_is_the_first_of_its_kind(default):
     assert found[f"decoder.questions.{key}"] == found[f"decoder.sample_questions.{key}"]
     assert found["decoder.training.parameters"] == Number(943232)
     assert found["minilm.training.parameters"] == NotRun("minilm is not trained here")
+
+
+def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp_path):
+    found = results(tmp_path, synthetic.EVALUATED)
+    every = collect(found)
+    own = {place.measurement for place in every.places.values() if place.called[0] == "smollm2"}
+    assert own == {"conditions", "extrapolation", "reference", "training"}
+    key = "sample_reviews.mean.conditions.delta_nll"
+    assert isinstance(every[f"smollm2.{key}"], Number)
+    # The text of the documents speaks of the first decoder, and of what it would have.
+    assert every["decoder.reviews.mean.conditions.delta_nll"] == every[f"smollm2.{key}"]
+    why = NotRun("activations of smollm2 are not kept")
+    for quantity in ("zero.similarity.last.cosine", "lags.profile_mean", "intact.probes.chance"):
+        assert every[f"decoder.reviews.{quantity}"] == why
+    assert every["decoder.positions.mae"] == why
+    assert isinstance(every["encoder.reviews.zero.similarity.last.cosine"], Number)
+    # Of two decoders, though the role has the name of the second one.
+    shares = [entry_of(found, "sample_reviews", "mean", m) for m in ("smollm2", "decoder")]
+    mean = statistics.fmean(one["recovered"]["value"] for one in shares)
+    assert every["decoders.reviews.mean.conditions.recovered.mean"].value == mean
+    # The heads of several models together are those of captured ones.
+    assert isinstance(every["lags.sample_reviews.profile_mean"], Number)
+    assert "positions" not in typeset.metrics(found)["smollm2"]
+
+
+def test_a_model_has_its_title_where_documents_say_what_it_is(tmp_path):
+    found, title = results(tmp_path, synthetic.EVALUATED), "SmolLM2-135M-Instruct (Q4_1)"
+    escaped = cells.escape(title)
+    (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "smollm2")
+    assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3:5] == ["--", "--"]
+    words = typeset.studied(found)
+    assert words["decoder.weights"] == row[-1] and words["decoder"] == "smollm2"
+    assert words["models"] == f"{escaped}, minilm, decoder"
 
 
 def test_what_was_not_run_is_marked(tmp_path):

@@ -137,7 +137,9 @@ def short_document(figures: list[str], tables: list[str]) -> str:
 
 CORE = {
     "models": ["decoder"],
+    "captured": ["decoder"],
     "pretrained": [],
+    "finetuned": [],
     "schemes": {},
     "matrices": [],
     "corpora": [],

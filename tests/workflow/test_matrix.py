@@ -264,7 +264,9 @@ OTHER_STUDY = """\
     name: other
     title: Other
     models: [decoder]
+    captured: [decoder]
     pretrained: []
+    finetuned: []
     trained: {decoder: sample_reviews}
     schemes: {}
     matrices: []

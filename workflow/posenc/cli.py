@@ -54,9 +54,9 @@ def check(
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
     study = params.study
-    runs = len(study.models) * len(study.datasets) * len(study.conditions)
+    runs = len(study.captured) * len(study.datasets) * len(study.conditions)
     print(f"params.yaml is valid. Study {study.name!r}: {runs} runs")
-    for kind in ("models", "datasets", "conditions"):
+    for kind in ("models", "captured", "datasets", "conditions"):
         print(f"  {kind}: {', '.join(getattr(study, kind))}")
 
 

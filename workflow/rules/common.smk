@@ -115,24 +115,25 @@ def section(path):
     return f"data/config/{path}.json"
 
 
-def runs(pattern):
-    """The pattern for each run of the active study, in the order of params.yaml."""
-    return expand(pattern, model=STUDY.models, dataset=STUDY.datasets, condition=STUDY.conditions)
-
-
 def of_model(pattern):
     """The pattern for each run of one model; the model stays a wildcard."""
     return expand(pattern, dataset=STUDY.datasets, condition=STUDY.conditions)
 
 
+def models_of(rule):
+    """The models that a rule makes files of, all of the study where it is no measurement."""
+    if rule in MEASUREMENTS:
+        return list(getattr(STUDY, MEASUREMENTS[rule].subjects))
+    return STUDY.captured if rule == "store" else [*STUDY.models, *STUDY.schemes]
+
+
 def outputs():
     """Every file that the rules make for the active study, temporary ones left out."""
     values = {
-        "model": [*STUDY.models, *STUDY.schemes],
         "dataset": STUDY.all_datasets,
         "figure": plan.figures(PARAMS),
         "text": list(TEXTS),
-        "subject": [*STUDY.models, *STUDY.matrices],
+        "subject": [*STUDY.captured, *STUDY.matrices],
     }
     raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))
     paths = {*raw, *(f"{path}.json" for path in raw)}
@@ -155,6 +156,7 @@ def outputs():
             if rule.name.startswith("experiment"):
                 paths.update(EXPERIMENT_MEASUREMENTS)
                 continue
+            values["model"] = models_of(rule.name)
             if names - values.keys():
                 raise WorkflowError(f"rule {rule.name}: give outputs() the values of {names}")
             paths.update(expand(plain, **{name: values[name] for name in names}))

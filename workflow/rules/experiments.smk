@@ -67,7 +67,7 @@ rule trials:
         "logs/benchmarks/trials/{experiment}/{subject}/{seed}.tsv"
     wildcard_constraints:
         experiment=plan.alternatives(SMALL),
-        subject=plan.alternatives(["study", *STUDY.pretrained]),
+        subject=plan.alternatives(["study", *STUDY.finetuned]),
     priority: LONG_JOBS
     params:
         options=trials_options,
@@ -82,7 +82,7 @@ rule trials:
 use rule trials as gpu_trials with:
     wildcard_constraints:
         experiment=plan.alternatives(ON_GPU),
-        subject=plan.alternatives(["study", *STUDY.pretrained]),
+        subject=plan.alternatives(["study", *STUDY.finetuned]),
     threads: THREADS
     resources:
         gpu=GPU,
@@ -119,7 +119,7 @@ rule experiment_of_model:
         "logs/benchmarks/experiment/{experiment}/{model}.tsv"
     wildcard_constraints:
         experiment=plan.alternatives(plan.OF_MODELS),
-        model=plan.alternatives(STUDY.pretrained),
+        model=plan.alternatives(STUDY.finetuned),
     shell:
         "python -m posenc.experiments.{wildcards.experiment}.summary --config {input.config}"
         " --output {output} {input.trials} 2>&1 | tee {log}"

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from posenc.config.base import Confidence, Section, Seed
 
 MODEL = ("model",)
-"""A measurement for each pretrained model, which the experiment fine-tunes."""
+"""A measurement for each model that the study fine-tunes."""
 STUDY = ()
 """One measurement."""
 
@@ -47,13 +47,16 @@ class Experiment:
         Documents that it is trained on: ``LABELLED``, ``CORPORA``.
     on_gpu
         Whether it gains by a GPU, and by several threads; the networks of the others are too small.
+    subjects
+        Which of the study's models one of ``MODEL`` covers.
     """
 
     section: type[Trials]
     of: tuple[str, ...]
     reads: tuple[str, ...]
     on_gpu: bool = False
+    subjects: str = "finetuned"
 
     def facts(self) -> dict[str, Any]:
         """What documents say of it."""
-        return {"of": list(self.of)}
+        return {"of": list(self.of), "subjects": self.subjects}

@@ -47,6 +47,7 @@ class Conditions(Section):
 MEASUREMENT = Measurement(
     "conditions", Conditions, of=CELL, reads=("evaluations", "masks"),
     catalogue=("A1", "A3", "A4", "A5", "D1"), always=True, also=("extrapolation",),
+    subjects="models",
 )  # fmt: skip
 
 

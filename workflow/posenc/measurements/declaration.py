@@ -51,7 +51,8 @@ class Measurement:
     also
         Other kinds of results in its files.
     subjects
-        Which of the study's models it covers: ``models``, or ``schemes``.
+        Which of the study's models it covers: ``models``, all of them; ``captured``, those whose
+        activations are kept; or ``schemes``.
     parameters_of
         The measurement whose section of ``params.yaml`` it shares; None if it has its own.
     """
@@ -65,7 +66,7 @@ class Measurement:
     schema: int = 1
     always: bool = False
     also: tuple[str, ...] = ()
-    subjects: str = "models"
+    subjects: str = "captured"
     parameters_of: str | None = None
 
     @property
@@ -80,4 +81,4 @@ class Measurement:
 
     def facts(self) -> dict[str, Any]:
         """What documents say about it."""
-        return {"of": list(self.of), "catalogue": list(self.catalogue)}
+        return {"of": list(self.of), "subjects": self.subjects, "catalogue": list(self.catalogue)}

@@ -34,8 +34,9 @@ class Reference(Section):
 
 
 MEASUREMENT = Measurement(
-    "reference", Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",)
-)
+    "reference", Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",),
+    subjects="models",
+)  # fmt: skip
 
 
 def main(

@@ -159,6 +159,9 @@ class Model(Reading):
     """One model."""
 
     source: Source
+    title: Annotated[Line, Field(max_length=80)] | None = Field(default=None, exclude=True)
+    """What documents call the model where they say what it is; elsewhere its name stands, which is
+    shorter. Steps do not read it."""
 
     @property
     def reading(self) -> Reading:

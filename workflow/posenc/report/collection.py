@@ -24,6 +24,11 @@ from posenc.report import quantities as keys
 from posenc.report.position_quantities import Facts, facts_of
 from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place
 
+LEFT_OUT = {
+    "captured": ("models", "activations of {} are not kept"),
+    "finetuned": ("pretrained", "no classifier is made of {}"),
+}
+"""By a list of models: the one that it is a part of, and why others of it have no measurement."""
 Readers = Mapping[str, tuple[Facts, Sequence[str]]]
 """By measurement: how its numbers are read, and the names of those that it has without a run."""
 
@@ -65,7 +70,7 @@ def collect(results: Results, roles: bool = True) -> Numbers:
     made.matrices()
     made.kinds(Place(), None, positions.OF_STUDIES)
     for place, why in made.with_datasets(Place()):
-        made.lags(place, why, study["study"]["models"])
+        made.lags(place, why, study["study"]["captured"])
     for scheme, dataset in itertools.product(study["schemes"], study["study"]["datasets"]):
         made.kinds(Place(scheme, dataset, keys.INTACT), None, positions.OF_SCHEMES)
     made.kinds(Place(), None, experiments.OF_STUDIES)
@@ -141,17 +146,30 @@ class _Collection:
             lacking = None if name in conditions else f"no condition {name} in this study"
             yield replace(place, condition=name), why or lacking
 
-    def has(self, kind: str, model: str = "") -> bool:
-        """Whether the study has a measurement, of a model: experiments are of pretrained ones."""
-        is_for = model in ("", *self.active["pretrained"]) or not self.active["experiments"].get(
-            kind
-        )
-        return kind in self.study["measured"] and is_for
+    def left_out(self, kind: str, place: Place) -> str | None:
+        """Why a measurement is not of a model of the study; None where it is."""
+        subjects = self.study["measurements"][kind]["subjects"]
+        if place.model not in self.active["models"] or place.model in self.active[subjects]:
+            return None
+        return LEFT_OUT[subjects][1].format(place.model)
+
+    def has(self, kind: str, place: Place) -> bool:
+        """Whether there are keys of a measurement.
+
+        Where a model is left out, only a role has them, because documents may speak of it.
+        """
+        if kind not in self.study["measured"]:
+            return False
+        if self.left_out(kind, place) is None:
+            return True
+        whole, _ = LEFT_OUT[self.study["measurements"][kind]["subjects"]]
+        return place.called[0] != place.model and place.model in self.active[whole]
 
     def kinds(self, place: Place, why: str | None, readers: Readers) -> None:
         for kind, (read, names) in readers.items():
-            if self.has(kind, place.model):
-                self.add(replace(place, measurement=kind), why, read, names)
+            if self.has(kind, place):
+                here = replace(place, measurement=kind)
+                self.add(here, why or self.left_out(kind, place), read, names)
 
     def runs(self, cell: Place, why: str | None, readers: Readers) -> None:
         for place, lacking in self.under(
@@ -181,13 +199,13 @@ class _Collection:
         evaluated = (self.study["conditions"], keys.SPOKEN_CONDITIONS)
         for cell, _ in self.with_datasets(every):
             for place, _ in self.under(cell, None, *evaluated):
-                share = replace(place, quantity="recovered")
-                own = [replace(share, called=(name, cell.called[1])).key for name in names]
-                if all(key in numbers for key in own):
-                    files = tuple(file for key in own for file in numbers.places[key].files)
-                    shares = keys.spread([numbers[key] for key in own])
-                    entries = {f"recovered.{name}": entry for name, entry in shares.items()}
-                    numbers.put(replace(place, files=files), entries)
+                # Not by key: another decoder's role may be called as one of them is.
+                found = [self.find(replace(place, model=name, condition="")) for name in names]
+                own = [one for one in found if one is not None]
+                if len(own) == len(names) or not place.dataset:
+                    shares = [keys.evaluated(one, place.condition)["recovered"] for one in own]
+                    entries = {f"recovered.{key}": one for key, one in keys.spread(shares).items()}
+                    numbers.put(replace(place, files=tuple(one["file"] for one in own)), entries)
 
     def long(self, place: Place, why: str | None) -> None:
         called = (place.called[0], LONG)
@@ -208,7 +226,8 @@ class _Collection:
         self.add(place, why, partial(keys.masks_facts, masks=masks), names, of=of)
 
     def lags(self, place: Place, why: str | None, models: Sequence[str]) -> None:
-        if self.has("lags"):
+        if self.has("lags", place):
+            why = why or self.left_out("lags", place)
             read = partial(positions.compared, models=models, dataset=place.dataset)
             place, of = replace(place, measurement="lags"), Place(measurement="lags")
             self.add(place, why, read, positions.LAGS, of=of)
@@ -224,7 +243,7 @@ class _Collection:
         place = Place(measurement="tokenizers")
         one = self.find(place)
         if one is None:
-            self.numbers.missing += [place] if self.has("tokenizers") else []
+            self.numbers.missing += [place] if self.has("tokenizers", place) else []
             return
         called = {name: "japanese" for name in self.active["corpora"][:1]}
         if self.roles:

@@ -214,7 +214,8 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     models = [
         {
             "name": display(name),
-            "text": f"{'decoder' if one['is_decoder'] else 'encoder'}, {one['family']} family, "
+            "text": f"{one['title'] + ', ' if one['title'] else ''}"
+            f"{'decoder' if one['is_decoder'] else 'encoder'}, {one['family']} family, "
             f"up to {one['max_tokens']} tokens; {source_of(one['source'])}",
         }
         for name, one in study["models"].items()

@@ -86,7 +86,9 @@ def studied(results: Results) -> dict[str, str]:
         "title": escape(study["title"]),
         "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
     }
-    for kind in ("models", "datasets", "conditions", "evaluated"):
+    titles = {name: one["title"] for name, one in results.study["models"].items()}
+    words["models"] = ", ".join(escape(t) if t else display(name) for name, t in titles.items())
+    for kind in ("datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
     words["calibration"] = display(study["calibration"])
     for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):

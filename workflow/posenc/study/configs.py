@@ -74,18 +74,21 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     reading = model.reading.model_dump()
     for job, texts in _texts(params, name).items():
         yield CONFIG / job / f"{name}.json", {"texts": texts}
-    yield (
-        CONFIG / "capture" / f"{name}.json",
-        {
-            "reading": reading,
-            "activations": params.activations.model_dump(),
-            "datasets": study.datasets,
-            "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
-        },
-    )
+    if name in study.captured:
+        yield (
+            CONFIG / "capture" / f"{name}.json",
+            {
+                "reading": reading,
+                "activations": params.activations.model_dump(),
+                "datasets": study.datasets,
+                "conditions": {c: params.conditions[c].model_dump() for c in study.conditions},
+            },
+        )
     for measurement in chosen(params, MEASUREMENTS):
         what = MEASUREMENTS[measurement]
-        if what.of and what.subjects == "models" and "evaluations" not in what.reads:
+        if not what.of or "evaluations" in what.reads:
+            continue
+        if name in getattr(study, what.subjects):
             yield CONFIG / measurement / f"{name}.json", _measurement_job(params, measurement, name)
     yield from _condition_jobs(params, name)
 
@@ -158,7 +161,7 @@ def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if kind not in OF_MODELS:
         yield f"{NO_MODEL}.json", {}
         return
-    for model in params.study.pretrained:
+    for model in params.study.finetuned:
         yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
 
 
@@ -299,6 +302,7 @@ def _facts(params: Params) -> dict[str, Any]:
                 "is_decoder": model.is_decoder,
                 "max_tokens": model.max_tokens,
                 "source": model.source.model_dump(),
+                "title": model.title,
             }
             for name in active.models
             for model in [params.models[name]]

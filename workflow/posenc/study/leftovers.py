@@ -31,11 +31,12 @@ def _leaves(params: Params, root: Path) -> set[Path]:
     for model in study.models:
         paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
         paths |= {root / "masks" / model, root / "evaluations" / model}
-        paths |= {
-            root / "activations" / model / dataset / condition
-            for dataset in study.datasets
-            for condition in study.conditions
-        }
+    paths |= {
+        root / "activations" / model / dataset / condition
+        for model in study.captured
+        for dataset in study.datasets
+        for condition in study.conditions
+    }
     return paths
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from posenc.figures.catalogue import drawable
-from posenc.measurements.declaration import Measurement
 from posenc.models.section import TrainSource
 from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
 from posenc.study.names import NO_MODEL
@@ -23,7 +22,7 @@ FIGURES = Path("data/figures")
 FORMS = ("pdf", "png", "json")
 """Files of a figure: two pictures, and what they were made of."""
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
-"""Experiments with one measurement for each pretrained model; the others have one for a study."""
+"""Experiments with one measurement for each fine-tuned model; the others have one for a study."""
 
 
 def chosen(params: Params, measurements: Iterable[str]) -> list[str]:
@@ -44,10 +43,9 @@ def files_of(params: Params, kind: str, models: Sequence[str] | None = None) -> 
     """The same of one that the study may lack; of some models, or of all that it is of."""
     study = params.study
     what = KINDS[kind]
-    subjects = what.subjects if isinstance(what, Measurement) else "pretrained"
     matrices = study.matrices if "matrices" in what.reads else []
     values = {
-        "model": [*getattr(study, subjects), *matrices] if models is None else models,
+        "model": [*getattr(study, what.subjects), *matrices] if models is None else models,
         "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],
         "condition": study.conditions,
     }
@@ -68,7 +66,7 @@ def experiment(params: Params, kind: str) -> Any:
 def trials(params: Params, kind: str) -> list[str]:
     """Paths of the trials of an experiment, below the study's folder, without ``.json``."""
     seeds = experiment(params, kind).seeds
-    subjects = params.study.pretrained if kind in OF_MODELS else [NO_MODEL]
+    subjects = params.study.finetuned if kind in OF_MODELS else [NO_MODEL]
     return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
 
 

@@ -12,10 +12,10 @@ from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chose
 
 
 class Study(Section):
-    """One study: runs are all of models x data sets x conditions.
+    """One study: all models are evaluated; runs are all of captured x data sets x conditions.
 
-    ``models`` is the union of ``pretrained`` and ``trained``: DVC's stage templates need the three
-    lists, and the validator keeps them in agreement.
+    ``models`` is the union of ``pretrained`` and ``trained``: DVC's stage templates need all lists
+    of models, and the validator keeps them in agreement.
     """
 
     name: Name
@@ -23,15 +23,19 @@ class Study(Section):
     """Shown in the paper, the slides and the report; of any script, in one line."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""
+    captured: Annotated[list[Name], Field(min_length=1)]
+    """Those of ``models`` whose activations are kept, in the order of ``models``."""
     pretrained: list[Name]
     """Those of ``models`` whose weights are fetched."""
+    finetuned: list[Name]
+    """Those of ``pretrained`` that classifiers are made of (A6), in that order."""
     trained: dict[Name, Name]
     """Those of ``models`` that are trained here, and the data set that each learns from."""
     schemes: dict[Name, Name]
     """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
     that each learns from."""
     matrices: list[Name]
-    """Tables of position embeddings that are measured beside those of ``models`` (B1, B3)."""
+    """Tables of position embeddings that are measured beside those of ``captured`` (B1, B3)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
     labelled: Name
@@ -77,8 +81,8 @@ class Study(Section):
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
         named = (
-            "models", "pretrained", "matrices", "datasets", "all_conditions", "sweeps",
-            "measurements", "figures", "documents",
+            "models", "captured", "pretrained", "finetuned", "matrices", "datasets",
+            "all_conditions", "sweeps", "measurements", "figures", "documents",
         )  # fmt: skip
         for key in named:
             values = getattr(self, key) or []
@@ -94,6 +98,8 @@ class Study(Section):
         for name in [*self.pretrained, *self.trained]:
             if name not in self.models:
                 raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
+        self._check_part("captured", "models")
+        self._check_part("finetuned", "pretrained")
         for name in self.schemes:
             if name in self.models:
                 raise ValueError(f"{name!r} is in models and in schemes: one of them is enough")
@@ -107,6 +113,20 @@ class Study(Section):
         if self.conditions[0] != "intact":
             raise ValueError("conditions must begin with 'intact'")
         return self
+
+    def _check_part(self, key: str, whole: str) -> None:
+        """A list names some of another, in its order."""
+        values, known = getattr(self, key), getattr(self, whole)
+        for value in values:
+            if value not in known:
+                raise ValueError(
+                    f"{key} names {value!r}, which is not in {whole}: add it there too, or take it "
+                    f"out of {key}"
+                )
+        if values != (ordered := [name for name in known if name in values]):
+            raise ValueError(
+                f"{key} must have the order of {whole}: write {key}: [{', '.join(ordered)}]"
+            )
 
     def _check_choices(self) -> None:
         """Nothing is listed that only something reads which the study does not have."""

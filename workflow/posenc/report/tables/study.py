@@ -176,12 +176,14 @@ def published_experiments_table(results: Results) -> dict[str, Any]:
 
 
 def weights(results: Results, model: str) -> str:
-    """Where a model's weights come from."""
-    source = results.study["models"][model]["source"]
+    """What a model's weights are, where it has a title, and where they come from."""
+    source, title = (results.study["models"][model][part] for part in ("source", "title"))
     if source["kind"] == "train":
-        return f"trained here on {display(results.study['study']['trained'][model])}"
-    named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
-    return f"{source['kind']}: {escape(source[named])}"
+        found = f"trained here on {display(results.study['study']['trained'][model])}"
+    else:
+        named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
+        found = f"{source['kind']}: {escape(source[named])}"
+    return f"{escape(title)}, {found}" if title else found
 
 
 TABLES = {

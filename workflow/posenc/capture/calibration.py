@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,8 @@ class Calibration:
     fitting: list[list[int]]
     choosing: list[list[int]]
     batch_tokens: int
-    _known: dict[str, float] = field(default_factory=dict)
+    known: dict[Hashable, Any] = field(default_factory=dict)
+    """What several masks need, computed once."""
 
     @property
     def is_decoder(self) -> bool:
@@ -59,12 +60,12 @@ class Calibration:
 
         Those of conditions without a learned mask are computed once.
         """
-        known = {name: self._known.get(one.model_dump_json()) for name, one in conditions.items()}
+        known = {name: self.known.get(one.model_dump_json()) for name, one in conditions.items()}
         due = {name: one for name, one in conditions.items() if known[name] is None}
         found = self._losses(due, mask, progress) if due else {}
         for name, one in due.items():
             if not one.masks():
-                self._known[one.model_dump_json()] = found[name]
+                self.known[one.model_dump_json()] = found[name]
         return {**known, **found}
 
     def _losses(

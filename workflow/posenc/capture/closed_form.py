@@ -96,12 +96,10 @@ def closed_form(
     ``progress`` is called with the number of tokens seen.
     """
     documents = drawn(source, data)
-    sums = Sums(max(map(len, documents)))
-    for batch in batches(data, documents, progress):
-        heads = with_and_without(data.model, batch, source.position)
-        sums.add(heads, [len(ids) for ids in batch])
-    curves = (rotary_curves if is_rotary(data.model) else table_curves)(sums, data)
-    relative, first = (placebo(source, curve) for curve in curves)
+    key = (source.position, source.documents, source.seed if source.documents else None)
+    if key not in data.known:
+        data.known[key] = _curves(data, documents, source.position, progress)
+    relative, first = (placebo(source, curve) for curve in data.known[key])
     learned = {"relative": relative.astype(np.float32)}
     if source.first:
         learned["first"] = (first - relative[:, :, 0]).astype(np.float32)
@@ -111,6 +109,15 @@ def closed_form(
         return mask, facts
     found = temperatures(data, documents, mask, source.position, progress)
     return LearnedMask(**learned, temperature=found), facts
+
+
+def _curves(
+    data: Calibration, documents: list[list[int]], position: str, progress: Progress
+) -> tuple[Floats, Floats]:
+    sums = Sums(max(map(len, documents)))
+    for batch in batches(data, documents, progress):
+        sums.add(with_and_without(data.model, batch, position), [len(ids) for ids in batch])
+    return (rotary_curves if is_rotary(data.model) else table_curves)(sums, data)
 
 
 def rotary_curves(sums: Sums, data: Calibration) -> tuple[Floats, Floats]:

@@ -108,6 +108,16 @@ FIGURES = {
         "log-perplexity, from the model without positions at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
     ),
+    "rotary_masks": Entry(
+        "F masks in place of rotation", ("conditions",), BOTH,
+        caption="A rotary decoder without rotation, and with masks in its place: recovered share "
+        "of the lost log-perplexity with its interval over documents, and the loss in nats per "
+        "token beside it. The mask in closed form is computed from mean queries and keys; its placebos "
+        "give heads the curves of others, or of none. Arrows point to shares below the axis.",
+        alt="Points with intervals, a row for each mask: recovered share of the lost "
+        "log-perplexity, from the model without rotation at zero to the intact one at one.",
+        quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
+    ),
     "slope_sweep": Entry(
         "A4 masks", ("conditions", "reference"),
         caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "

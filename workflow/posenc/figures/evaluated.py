@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 
 from posenc.conditions.groups import GROUPS, grouped
+from posenc.conditions.positions import TABLE
 from posenc.figures import common
 from posenc.figures.section import Style
 
@@ -18,14 +19,19 @@ def of_kind(measurements: Sequence[dict], kind: str) -> list[dict]:
     return [one for one in measurements if one["measurement"] == kind]
 
 
-def decoders(measurements: Sequence[dict]) -> tuple[list[dict], list[str]]:
-    """Measured conditions of decoders, in order, and why those of the other models have no loss."""
+def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list[dict], list[str]]:
+    """Measured conditions of decoders, in order, and why other models are not among them.
+
+    Conditions of a table of positions and those of a rotation are shown apart.
+    """
     found, reasons = [], []
     for one in of_kind(measurements, "conditions"):
         if one["status"] != "measured":
             reasons.append(one["reason"])
-        elif one["is_decoder"]:
+        elif one["is_decoder"] and one["positions"] == positions:
             found.append(one)
+        elif one["is_decoder"]:
+            reasons.append(f"positions of {one['run']['model']} are a {one['positions']}")
         else:
             reasons.append(f"{one['run']['model']} has {NO_HEAD}")
     return found, reasons

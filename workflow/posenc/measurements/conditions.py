@@ -179,6 +179,7 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         "documents": len(tokens),
         "tokens": int(tokens.sum()),
         "is_decoder": is_decoder,
+        "positions": found.metadata["positions"],
         "vocabulary_size": found.metadata["vocabulary_size"],
         "conditions": entries,
         "sweeps": {},
@@ -249,6 +250,8 @@ def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
         reason = "no language-model head"
         if found.metadata["is_decoder"]:
             reason = f"{documents} documents of {job.extrapolation.tokens} tokens"
+            if not units:
+                reason = f"the model reads {job.extrapolation.tokens} tokens or more as it is"
         return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
     losses = {
         unit: np.array(found.units[unit]["nll"].to_pylist(), np.float64) for unit in units

@@ -187,8 +187,7 @@ class _Collection:
 
     def decoders(self) -> None:
         """What the decoders of a study, which may be seeds of one training, have in common."""
-        numbers, models = self.numbers, self.study["models"]
-        names = [name for name in self.active["models"] if models[name]["is_decoder"]]
+        numbers, names = self.numbers, keys.decoders(self.study)
         files = tuple(
             one["file"]
             for (kind, model, *_), one in self.found.items()

@@ -253,6 +253,19 @@ def model_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
     }
 
 
+def decoders(study: Mapping[str, Any]) -> list[str]:
+    """Decoders with a table of positions, which may be seeds of one training.
+
+    What masks recover of a rotation is another question, and has a figure of its own.
+    """
+    models = study["models"]
+    return [
+        name
+        for name in study["study"]["models"]
+        if models[name]["is_decoder"] and models[name]["positions"] == "table"
+    ]
+
+
 def dataset_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
     """The first data set of each format of a study; None where it has none."""
     datasets = [(name, study["datasets"][name]["format"]) for name in study["study"]["datasets"]]

@@ -118,6 +118,7 @@ def main(
                 "model": model,
                 "dataset": source.name,
                 "is_decoder": job.reading.is_decoder,
+                "positions": job.reading.positions,
                 "vocabulary_size": network.vocabulary_size,
                 "bos": source.text.metadata["bos"],
                 "units": source.identities,

@@ -123,6 +123,8 @@ def learn(
                 "measurement": "mask",
                 "model": model,
                 "mask": name,
+                "method": source.method,
+                "placebo": getattr(source, "placebo", None),
                 "documents": {"fitting": fitted, "choosing": len(text.ids) - fitted},
                 **facts,
                 "provenance": identities[name],

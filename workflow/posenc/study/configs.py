@@ -205,11 +205,13 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
                 "tokens": tokens}  # fmt: skip
 
     named: set[str] = set()
-    conditions = {c: unit(params.conditions[c]) for c in chosen(study.all_conditions)}
-    longer_conditions = chosen(study.extrapolation.conditions) if model.is_decoder else []
+    own = study.evaluation_of(name)
+    conditions = {c: unit(params.conditions[c]) for c in chosen(own.evaluated)}
+    goes_beyond = model.is_decoder and model.max_tokens < study.extrapolation.tokens
+    longer_conditions = chosen(study.extrapolation.conditions) if goes_beyond else []
     long = {c: unit(params.conditions[c]) for c in longer_conditions}
     sweeps, units = {}, dict(conditions)
-    for name_of_sweep in study.sweeps if model.is_decoder else []:
+    for name_of_sweep in own.sweeps if model.is_decoder else []:
         sweep = params.sweeps[name_of_sweep]
         varied: dict[str, dict[str, float]] = {c: {} for c in chosen(sweep.conditions)}
         for c, value, condition, tokens in sweep.units(params.conditions):
@@ -232,7 +234,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         {
             **shared,
             "precision": params.activations.precision,
-            "documents": section.documents,
+            "documents": own.documents or section.documents,
             "special_tokens": section.special_tokens,
             "datasets": study.datasets,
             "units": units,
@@ -300,6 +302,7 @@ def _facts(params: Params) -> dict[str, Any]:
             name: {
                 "family": model.family,
                 "is_decoder": model.is_decoder,
+                "positions": model.positions,
                 "max_tokens": model.max_tokens,
                 "source": model.source.model_dump(),
                 "title": model.title,
@@ -316,5 +319,5 @@ def _facts(params: Params) -> dict[str, Any]:
             for model in active.models
             for mask in masks_of(params, model)
         },
-        "sweeps": {name: params.sweeps[name].model_dump() for name in active.sweeps},
+        "sweeps": {name: params.sweeps[name].model_dump() for name in active.all_sweeps},
     }

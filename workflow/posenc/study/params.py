@@ -60,6 +60,10 @@ class Params(Section):
                 _check_known(f"{where}.{kind}", getattr(study, kind), kind, getattr(self, kind))
             _check_known(f"{where}.schemes", study.schemes, "models", self.models)
             _check_known(f"{where}.evaluated", study.evaluated, "conditions", self.conditions)
+            for name, own in study.evaluations.items():
+                at = f"{where}.evaluations.{name}"
+                _check_known(f"{at}.evaluated", own.evaluated, "conditions", self.conditions)
+                _check_known(f"{at}.sweeps", own.sweeps, "sweeps", self.sweeps)
             self._check_study(where, study)
             for kind in ("trained", "schemes"):
                 corpora = getattr(study, kind).values()

@@ -7,8 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from posenc.conditions.sweeps import Extrapolation
-from posenc.config.base import Line, Name, Section
+from posenc.config.base import Documents, Line, Name, Section
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
+
+
+class OfOneModel(Section):
+    """What is evaluated of one model in place of what a study evaluates of the others."""
+
+    evaluated: Annotated[list[Name], Field(default_factory=list)]
+    """Conditions that are measured beside the study's ``conditions``."""
+    sweeps: Annotated[list[Name], Field(default_factory=list)]
+    documents: Documents | None = None
+    """How many documents of each data set; null for ``measurements.conditions.documents``."""
 
 
 class Study(Section):
@@ -56,14 +66,30 @@ class Study(Section):
     evaluated: Annotated[list[Name], Field(default_factory=list)]
     """Conditions that are measured beside those, without keeping activations."""
     sweeps: Annotated[list[Name], Field(default_factory=list)]
+    evaluations: dict[Name, OfOneModel] = Field(default_factory=dict)
+    """What is evaluated of a model in place of ``evaluated`` and ``sweeps``: for large ones."""
     calibration: Name
     """Data set whose calibration documents masks are learned from."""
     extrapolation: Extrapolation
 
     @property
     def all_conditions(self) -> list[str]:
-        """Those with activations, then those without."""
-        return [*self.conditions, *self.evaluated]
+        """Those with activations, then those without, of any model."""
+        further = [name for one in self.evaluations.values() for name in one.evaluated]
+        first = [*self.conditions, *self.evaluated]
+        return [*first, *(name for name in dict.fromkeys(further) if name not in first)]
+
+    @property
+    def all_sweeps(self) -> list[str]:
+        """Those of any model."""
+        further = [name for one in self.evaluations.values() for name in one.sweeps]
+        return list(dict.fromkeys([*self.sweeps, *further]))
+
+    def evaluation_of(self, model: str) -> OfOneModel:
+        """Conditions, sweeps and number of documents that a model is evaluated on."""
+        own = self.evaluations.get(model)
+        found = own or OfOneModel(evaluated=self.evaluated, sweeps=self.sweeps)
+        return found.model_copy(update={"evaluated": [*self.conditions, *found.evaluated]})
 
     @property
     def measured(self) -> list[str]:
@@ -109,6 +135,14 @@ class Study(Section):
         for name in self.matrices:
             if name in self.models:
                 raise ValueError(f"matrices names {name!r}, which is a model: give it another name")
+        for name, own in self.evaluations.items():
+            if name not in self.models:
+                raise ValueError(f"evaluations names {name!r}, which is not one of models")
+            for value in [*self.conditions, *own.evaluated]:
+                if [*self.conditions, *own.evaluated].count(value) > 1:
+                    raise ValueError(
+                        f"conditions and evaluations.{name}.evaluated name {value!r} twice"
+                    )
         self._check_choices()
         if self.conditions[0] != "intact":
             raise ValueError("conditions must begin with 'intact'")

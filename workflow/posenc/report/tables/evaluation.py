@@ -106,7 +106,7 @@ def _learned(results: Results, name: str) -> str:
 def recovery_table(results: Results) -> dict[str, Any]:
     """Share of the lost log-perplexity that masks recover, by data set and decoder."""
     study = results.study["study"]
-    decoders = [name for name in study["models"] if results.study["models"][name]["is_decoder"]]
+    decoders = keys.decoders(results.study)
     found = {
         (one["run"]["model"], one["run"]["dataset"]): keys.condition_facts(one)
         for one in results.of("conditions")

@@ -1,0 +1,136 @@
+"""What masks recover of what a rotation is worth: the ladder, and its placebos."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from posenc.conditions.positions import ROTATION
+from posenc.figures import common, evaluated
+from posenc.figures.section import Figure, Style
+
+LOWEST, HIGHEST = -0.42, 1.12
+HEADINGS = {
+    "rotation": "other rotations",
+    "fixed": "fixed masks",
+    "slope": "one slope, chosen",
+    "closed_form": "closed form, no fit",
+    "placebo": "placebos of it",
+    "distilled": "distilled",
+    "fitted": "fitted",
+}
+"""By what is done, in order of presentation."""
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the recovered share by mask for the first rotary decoder, a panel for each data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of evaluated conditions; those of models with a table are left out.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A point with its interval for each condition, and the loss in nats beside it; an arrow where
+        the share lies beyond the axis.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        measured, reasons = evaluated.decoders(measurements, ROTATION)
+        if not measured:
+            common.not_run(made.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
+            return made
+        panels = {name: runs[0] for name, runs in evaluated.by_dataset(measured).items()}
+        names = _rows(list(panels.values()))
+        first = None
+        for place, run in enumerate(panels.values()):
+            axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+            axes.set_title(evaluated.panel_title(run))
+            _draw_panel(axes, run, names, style)
+            if first is None:
+                evaluated.label_rows(axes, names)
+            else:
+                axes.tick_params(axis="y", labelleft=False, length=0)
+            axes.spines["left"].set_visible(False)
+            first = first or axes
+        made.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
+        return made
+
+
+def _heading(entry: dict, masks: dict[str, dict]) -> str | None:
+    """Where a condition stands; None for the two that all others are compared with."""
+    mask, position = entry["spec"].get("mask"), entry["spec"].get("position", common.INTACT)
+    if mask is None:
+        return None if position in (common.INTACT, "zero") else HEADINGS["rotation"]
+    name = mask["profile"].get("mask")
+    if name is None:
+        return HEADINGS["fixed"]
+    return HEADINGS["placebo" if masks[name]["placebo"] else masks[name]["method"]]
+
+
+def _rows(runs: list[dict]) -> list[tuple[str, bool]]:
+    """Headings and conditions, and whether a row is a heading."""
+    by_heading: dict[str, list[str]] = {heading: [] for heading in HEADINGS.values()}
+    for run in runs:
+        masks = {mask["mask"]: mask for mask in run["masks"]}
+        for entry in run["conditions"]:
+            heading, name = _heading(entry, masks), entry["condition"]
+            if heading is not None and name not in by_heading[heading]:
+                by_heading[heading].append(name)
+    found = []
+    for heading, names in by_heading.items():
+        found += [(heading, True), *((name, False) for name in names)] if names else []
+    return found
+
+
+def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Style) -> None:
+    for level in (0.0, 1.0):
+        axes.axvline(level, color=common.GREY, lw=0.7)
+    entries, heading = evaluated.entries(run), ""
+    colours = {
+        name: style.palette[place % len(style.palette)]
+        for place, name in enumerate(HEADINGS.values())
+    } | {HEADINGS["placebo"]: common.GREY}
+    for row, (name, is_heading) in enumerate(names):
+        if is_heading:
+            heading = name
+            continue
+        share = entries.get(name, {}).get("recovered")
+        if share is not None:
+            _draw_share(axes, share, row, colours[heading])
+            loss = entries[name]["nll_per_token"]["value"]
+            axes.text(
+                1.02, row, f"{loss:.2f}", transform=axes.get_yaxis_transform(), va="center",
+                fontsize=common.SMALLEST_POINTS,
+            )  # fmt: skip
+    axes.text(
+        1.02, -0.6, "nats", transform=axes.get_yaxis_transform(), va="center",
+        fontsize=common.SMALLEST_POINTS,
+    )  # fmt: skip
+    axes.set_xlim(LOWEST, HIGHEST)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
+
+
+def _draw_share(axes: Axes, share: dict, row: int, colour: str) -> None:
+    if share["value"] < LOWEST:
+        axes.plot([LOWEST + 0.03], [row], marker="<", color=colour, ms=3)
+        axes.text(
+            LOWEST + 0.08, row, f"{share['value']:.2f}".replace("-", "−"), va="center",
+            color=colour, fontsize=common.SMALLEST_POINTS,
+        )  # fmt: skip
+        return
+    ends = [max(share["low"], LOWEST), min(share["high"], HIGHEST)]
+    axes.plot(ends, [row, row], color=colour, lw=1.2)
+    axes.plot([min(share["value"], HIGHEST)], [row], marker="o", color=colour, ms=3.4)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

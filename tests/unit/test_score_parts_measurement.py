@@ -226,8 +226,7 @@ def test_without_rotation_there_is_no_mask(text):
 def test_positions_beyond_calibration_have_the_last_ones_means(tmp_path, text):
     model = network("gpt2", tmp_path / "model")
     short, long = [ids[:5] for ids in text.ids if len(ids) > 4], [max(text.ids, key=len)]
-    seen = step.visible([12], True)
-    masks = step.Masks(model, 5, seen.sum(axis=0))
+    masks = step.Masks(model, 5, step.visible([12], True))
     for heads in step.recorded(model, short, "calibration"):
         masks.add(heads)
     curves = masks.curves()

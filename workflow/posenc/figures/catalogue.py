@@ -241,10 +241,10 @@ FIGURES = {
     "head_curves": Entry(
         "F3 the mask in closed form", ("score_parts",),
         caption="What position adds to the scores by distance, the mean over the pairs of text "
-        "(grey), and the mask in closed form, from mean queries and keys of other text (colour): "
-        "a curve for each head, a panel for each layer, on its own scale. Left of 0 lies the "
-        "future, which encoders see. In each panel, the median R² over its heads; the first key "
-        "is left out.",
+        "(wide), and the mask in closed form, from mean queries and keys of other text (thin): "
+        "a curve for each head, a panel for each layer, on its own scale. Negative distances are "
+        "the future, which encoders see. Over each panel, the median R² of its heads; the first "
+        "key is left out.",
         alt="Small line charts, one for each layer of each model: mean difference of scores "
         "against distance, measured and in closed form, a pair of lines for each head.",
         quantities=("*.r2", "*.shuffled", "*.first_key", "*.high_share", "*.one_document"),
@@ -253,8 +253,8 @@ FIGURES = {
         "F2 how much of position is a mask?", ("score_parts",),
         caption="Share of the variance of attention scores, over all pairs, of the content alone, "
         "of the mask in closed form, and of what position does beyond it; mean over the heads of "
-        "a layer, with its interval. The shares sum to 1 with those of covariances, which are "
-        "drawn as one.",
+        "a layer, with its interval. With what covariances of two of them add, which is drawn as "
+        "one line, they make up the whole.",
         alt="Line charts, one for each model: share of the variance of scores against layer, for "
         "content, mask, interaction and covariances.",
         quantities=("*.pairs.*", "*.attention.*"),

@@ -87,8 +87,8 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
 
     calibration, documents = drawn(parameters, text)
     causal = is_decoder(network)
-    seen = visible([len(ids) for ids in documents], causal)  # [documents, n, n]
-    masks = Masks(network, max(map(len, calibration)), seen.sum(axis=0))
+    seen = visible([len(ids) for ids in documents], causal)  # [n, n]
+    masks = Masks(network, max(map(len, calibration)), seen)
     learning = []
     for count, heads in enumerate(recorded(network, calibration, "calibration"), start=1):
         masks.add(heads)
@@ -96,7 +96,7 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
             tokens = sum(map(len, calibration[:count]))
             learning.append(({"documents": count, "tokens": tokens}, masks.curves()))
     mask = learning[-1][1]
-    sums = Sums(seen, mask, causal)
+    sums = Sums(len(documents), seen, mask, causal)
     for document, heads in enumerate(recorded(network, documents, "scores")):
         sums.add(document, heads)
     n_layers, n_heads = mask.first.shape[:2]
@@ -143,11 +143,11 @@ def recorded(network: Any, documents: list[list[int]], what: str) -> Iterator[He
 
 
 def visible(lengths: list[int], causal: bool) -> Floats:
-    """1 for the pairs of each document that see each other, float64 [documents, n, n]."""
-    seen = np.zeros((len(lengths), max(lengths), max(lengths)))
-    for one, tokens in zip(seen, lengths, strict=True):
-        one[:tokens, :tokens] = np.tri(tokens) if causal else 1
-    return seen
+    """How many documents have each pair that sees each other, float64 [n, n]: query, key."""
+    place = np.arange(max(lengths))  # [n]
+    reached = np.greater.outer(lengths, place).sum(axis=0)  # [n]
+    seen = reached[np.maximum.outer(place, place)].astype(np.float64)  # [n, n]
+    return np.tril(seen) if causal else seen
 
 
 class Masks:
@@ -194,12 +194,14 @@ def stacked(layers: dict[int, Any]) -> NDArray[np.float32]:
 
 
 class Sums:
-    """Sums over the pairs of each measured document.
+    """Sums over the pairs of the measured documents.
 
     Parameters
     ----------
+    documents
+        How many there are.
     seen
-        float64 [documents, n, n]: 1 for the pairs that there are.
+        float64 [n, n]: how many documents have each pair.
     mask
         In closed form.
     causal
@@ -208,23 +210,19 @@ class Sums:
     Attributes
     ----------
     pairs, queries
-        float64 [documents, sides, n] and [documents, n]: how many there are at a distance without
-        the first key, and of the first key. Distance 0 counts on the side of the past only.
-    relative, first
-        float64 [documents, n_layers, n_heads, sides, n] and [documents, n_layers, n_heads, n]:
-        their scores with position minus those without.
+        float64 [sides, n] and [n]: how many pairs there are at a distance without the first key,
+        and with the first key. Distance 0 counts on the side of the past only.
     moments
         By ``WEIGHTINGS``, float64 [documents, n_layers, n_heads, 4, 4]: of the parts of the scores.
     """
 
-    def __init__(self, seen: Floats, mask: Curves, causal: bool) -> None:
-        self._seen, self.mask, self._causal = seen, mask, causal
-        self.pairs, self.queries = distance_sums(seen, causal=causal), seen[:, :, 0]
-        self.pairs[:, 1:, 0] = 0
-        documents, heads = len(seen), mask.first.shape[:2]
-        self.relative = np.zeros((documents, *mask.relative.shape))
-        self.first = np.zeros((documents, *mask.first.shape))
-        self.moments = {key: np.zeros((documents, *heads, 4, 4)) for key in WEIGHTINGS}
+    def __init__(self, documents: int, seen: Floats, mask: Curves, causal: bool) -> None:
+        self.mask, self._causal = mask, causal
+        self.pairs, self.queries = distance_sums(seen, causal=causal), seen[:, 0]
+        self.pairs[1:, 0] = 0
+        self._relative, self._first = np.zeros_like(mask.relative), np.zeros_like(mask.first)
+        shape = (documents, *mask.first.shape[:2], 4, 4)
+        self.moments = {key: np.zeros(shape) for key in WEIGHTINGS}
 
     def add(self, document: int, heads: Heads) -> None:
         """Add a document by its number."""
@@ -233,11 +231,11 @@ class Sums:
                 one[0].double().numpy() for one in (heads.scores(layer), heads.content(layer))
             )  # [n_heads, tokens, tokens] each
             tokens = scores.shape[-1]
-            seen = self._seen[document, :tokens, :tokens]
+            seen = visible([tokens], self._causal)  # [tokens, tokens]
             added = (scores - content) * seen
             sums = distance_sums(added, causal=self._causal)  # [n_heads, sides, tokens]
-            self.relative[document, layer, ..., :tokens] = sums
-            self.first[document, layer, :, :tokens] = added[..., 0]
+            self._relative[layer, ..., :tokens] += sums
+            self._first[layer, :, :tokens] += added[..., 0]
             b = by_pair(*curves, tokens)  # [n_heads, tokens, tokens]
             parts = np.stack([content, b, scores - content - b])
             pattern = softmax(scores, causal=self._causal)  # takes the scores over
@@ -246,9 +244,8 @@ class Sums:
                 found[document, layer] = moments(parts, weights, within_query=within_query)
 
     def measured(self) -> Curves:
-        """Mean differences of all documents; NaN where there is no pair."""
-        pairs, queries = self.pairs.sum(axis=0), self.queries.sum(axis=0)
-        return Curves(mean(self.relative.sum(axis=0), pairs), mean(self.first.sum(axis=0), queries))
+        """Mean scores with position minus those without; NaN where there is no pair."""
+        return Curves(mean(self._relative, self.pairs), mean(self._first, self.queries))
 
 
 def mean(sums: Floats, counts: Floats) -> Floats:
@@ -261,10 +258,9 @@ def head_r2(mask: Floats, sums: Sums) -> Floats:
 
     Both sides are one curve, and a distance counts as often as there are pairs.
     """
-    pairs = sums.pairs.sum(axis=0).ravel()  # [sides * n]
-    measured = sums.measured().relative
-    flat, found = (one.reshape(*one.shape[:2], -1) for one in (mask, measured))
-    return r_squared(flat, found, pairs)
+    curves = (mask, sums.measured().relative)
+    flat, found = (one.reshape(*one.shape[:2], -1) for one in curves)  # [..., sides * n] each
+    return r_squared(flat, found, sums.pairs.ravel())
 
 
 def curve_results(
@@ -278,7 +274,7 @@ def curve_results(
         return median_bootstrap(r2, **options).as_json() if np.isfinite(r2).any() else None
 
     r2 = head_r2(sums.mask.relative, sums)  # [n_layers, n_heads]
-    first = r_squared(sums.mask.first, sums.measured().first, sums.queries.sum(axis=0))
+    first = r_squared(sums.mask.first, sums.measured().first, sums.queries)
     shuffled = np.full_like(r2, np.nan)
     if r2.size > 1:
         shuffled = head_r2(shuffled_over_heads(sums.mask.relative, parameters.seed), sums)

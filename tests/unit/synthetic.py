@@ -390,6 +390,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             run = {"model": model, "dataset": dataset}
             place = f"{model}/{dataset}.json"
             add("layer_norm", place, positions.layer_norm(model, dataset, is_decoder))
+            add("score_parts", place, positions.score_parts(model, dataset, is_decoder))
             for kind in BUNDLED:
                 make = getattr(experiments if kind == "hard_attention" else positions, kind)
                 runs = [make({**run, "condition": one}, is_decoder) for one in conditions]

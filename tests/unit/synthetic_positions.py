@@ -285,6 +285,51 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
     }  # fmt: skip
 
 
+def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
+    """Curves that fall with distance, which the closed form follows."""
+    n_layers, n_heads = SIZES[is_decoder]
+    terms = {
+        "content": 0.5, "mask": 0.3, "interaction": 0.35, "content_mask": 0.01,
+        "content_interaction": -0.14, "mask_interaction": -0.02,
+    }  # fmt: skip
+    distance = np.arange(64)
+
+    def curves(scale: float) -> dict:
+        past = [*(-scale * distance[:-1] / 16).round(4).tolist(), None]
+        future = {} if is_decoder else {"future": [None, *(-scale * distance[1:] / 20).tolist()]}
+        return {"past": past, **future, "first_key": [0.5] * 64}
+
+    def row(layer: int) -> dict:
+        """The shares sum to 1."""
+        moved = {"content": 0.01 * layer, "content_interaction": -0.01 * layer}
+        return {name: estimate(value - moved.get(name, 0)) for name, value in terms.items()}
+
+    return {
+        **shared("score_parts", model=model, dataset=dataset),
+        "is_causal": is_decoder, "is_rotary": False, "n_layers": n_layers, "n_heads": n_heads,
+        "documents": 12, "tokens": 1500, "confidence": 0.95,
+        "r2": {
+            "median": estimate(0.97), "shuffled": estimate(-0.9), "first_key": estimate(0.6),
+            "high": 0.95, "high_share": estimate(0.8),
+            "layers": [estimate(0.97 - 0.01 * layer) for layer in range(n_layers)],
+            "learning": [
+                {"documents": count, "tokens": 120 * count, "median": estimate(0.97 - 0.1 / count)}
+                for count in (1, 2, 4, 8, 12)
+            ],
+        },
+        "shares": [
+            {"weights": weights, "within_query": within, "correlation": estimate(0.8),
+             "all": row(0), "layers": [{"layer": layer, **row(layer)} for layer in range(n_layers)]}
+            for weights in ("pairs", "attention") for within in (False, True)
+        ],
+        "heads": [
+            {"layer": layer, "head": head, "r2": 0.97 - 0.01 * layer, "correlation": 0.8,
+             "shares": terms, "measured": curves(1 + head), "closed_form": curves(1.1 + head)}
+            for layer in range(n_layers) for head in range(n_heads)
+        ],
+    }  # fmt: skip
+
+
 def random_causal() -> dict:
     """The law in the first layer, and less of it in later ones."""
     place = np.arange(1, 129)

@@ -241,6 +241,7 @@ def test_a_changed_measurement_changes_the_page(default):
         ("norms", "minilm.sample_reviews.norms"),
         ("reference", "minilm.sample_reviews.reference"),
         ("layer_norm", "minilm.sample_reviews.layer_norm"),
+        ("score_parts", "minilm.sample_reviews.score_parts"),
         ("probes", "minilm.sample_reviews.intact.probes"),
         ("spectra", "minilm.sample_reviews.intact.spectra"),
         ("components", "minilm.sample_reviews.intact.components"),

@@ -31,6 +31,8 @@ CASES = {
     "heads": (made.heads(RUN, True), facts.heads, facts.HEADS),
     "layer_norm": (made.layer_norm("decoder", "sample_reviews", True), facts.layer_norm,
                    facts.LAYER_NORM),
+    "score_parts": (made.score_parts("decoder", "sample_reviews", True), facts.score_parts,
+                    facts.SCORE_PARTS),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

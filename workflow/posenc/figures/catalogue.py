@@ -112,8 +112,8 @@ FIGURES = {
         "F masks in place of rotation", ("conditions",), BOTH,
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
-        "token beside it. The mask in closed form is computed from mean queries and keys; its placebos "
-        "give heads the curves of others, or of none. Arrows point to shares below the axis.",
+        "token beside it. The mask in closed form is computed from mean queries and keys; its "
+        "placebos give heads the curves of others, or of none. Arrows point to shares below the axis.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
@@ -247,6 +247,27 @@ FIGURES = {
         "where its attention is on real text.",
         alt="Scatter plots: offset found on text against the offset that weights predict, a "
         "point for each head.",
+    ),
+    "head_curves": Entry(
+        "F3 the mask in closed form", ("score_parts",),
+        caption="What position adds to the scores by distance, the mean over the pairs of text "
+        "(wide), and the mask in closed form, from mean queries and keys of other text (thin): "
+        "a curve for each head, a panel for each layer, on its own scale. Negative distances are "
+        "the future, which encoders see. Over each panel, the median R² of its heads; the first "
+        "key is left out.",
+        alt="Small line charts, one for each layer of each model: mean difference of scores "
+        "against distance, measured and in closed form, a pair of lines for each head.",
+        quantities=("*.r2", "*.shuffled", "*.first_key", "*.high_share", "*.one_document"),
+    ),
+    "score_parts": Entry(
+        "F2 how much of position is a mask?", ("score_parts",),
+        caption="Share of the variance of attention scores, over all pairs, of the content alone, "
+        "of the mask in closed form, and of what position does beyond it; mean over the heads of "
+        "a layer, with its interval. With what covariances of two of them add, which is drawn as "
+        "one line, they make up the whole.",
+        alt="Line charts, one for each model: share of the variance of scores against layer, for "
+        "content, mask, interaction and covariances.",
+        quantities=("*.pairs.*", "*.attention.*"),
     ),
     "downstream": Entry(
         "A6 downstream", ("downstream",), BOTH,

@@ -8,7 +8,7 @@ cluster bootstrap). Efron and Tibshirani (1993), *An Introduction to the Bootstr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -257,6 +257,65 @@ def paired_ratio_bootstrap(
     if condition.shape != intact.shape:
         raise ValueError(f"paired sums have shapes {condition.shape} and {intact.shape}")
     return ratio_bootstrap(condition - intact, denominators, samples, confidence, seed, transform)
+
+
+def median_bootstrap(values: ArrayLike, samples: int, confidence: float, seed: Seed) -> Estimate:
+    """Estimate the median of values, which are themselves resampled with replacement.
+
+    Parameters
+    ----------
+    values
+        Of any shape, such as one for each head; those that are NaN are left out, but not all.
+    samples, confidence, seed
+        As :func:`ratio_bootstrap`.
+
+    Returns
+    -------
+    Estimate
+        Floats.
+    """
+    found = np.asarray(values, np.float64)
+    found = found[np.isfinite(found)]  # [n]
+    drawn = np.random.default_rng(seed).integers(len(found), size=(samples, len(found)))
+    return percentile_interval(np.median(found), np.median(found[drawn], axis=1), confidence)
+
+
+def sums_bootstrap(
+    sums: Sequence[NDArray[np.float64]],
+    statistic: Callable[..., NDArray[np.float64]],
+    samples: int,
+    confidence: float,
+    seed: Seed,
+) -> Estimate:
+    """Estimate any function of sums over documents, with documents resampled with replacement.
+
+    Parameters
+    ----------
+    sums
+        Arrays [documents, ...]: what is summed of each document.
+    statistic
+        Of arrays [resamples, ...], one for each of ``sums``: [resamples] or [resamples, k].
+    samples, confidence, seed
+        As :func:`ratio_bootstrap`.
+
+    Returns
+    -------
+    Estimate
+        Floats, or arrays [k].
+    """
+    documents = len(sums[0])
+    flat = [one.reshape(documents, -1) for one in sums]  # [documents, m] each
+
+    def of(counts: NDArray) -> NDArray[np.float64]:  # [resamples, documents]
+        totals = (counts.astype(np.float64) @ one for one in flat)  # [resamples, m] each
+        return statistic(
+            *(t.reshape(-1, *one.shape[1:]) for t, one in zip(totals, sums, strict=True))
+        )
+
+    rows = max(1, _BLOCK_COUNTS // max(one.shape[1] for one in flat))
+    blocks = resampling_counts(documents, samples, seed, rows * documents)
+    replicates = np.concatenate([of(counts) for counts in blocks])  # [samples] or [samples, k]
+    return percentile_interval(of(np.ones((1, documents)))[0], replicates, confidence)
 
 
 def _checked(

@@ -144,6 +144,38 @@ def rotary_curve(
     return w.real @ (np.cos(angles) - 1).T + w.imag @ np.sin(angles).T
 
 
+def rotary_curves(
+    means: Means, frequencies: ArrayLike, n: int, *, causal: bool, layout: Layout = "halves"
+) -> tuple[Floats, Floats]:
+    """:func:`rotary_curve` at the distances below n, in the form of :func:`by_distance`.
+
+    Parameters
+    ----------
+    means
+        Of heads, [..., d_head] each.
+    frequencies, layout
+        As there.
+    n
+        Number of distances.
+    causal
+        Whether there is one side, the past, or the future too.
+
+    Returns
+    -------
+    relative
+        float64 [..., sides, n]: nats.
+    first
+        float64 [..., n]: nats.
+    """
+    distances = np.arange(n)
+    sides = [
+        rotary_curve(means.query, means.key, frequencies, sign * distances, layout)
+        for sign in ((1,) if causal else (1, -1))
+    ]
+    first = rotary_curve(means.query, means.first_key, frequencies, distances, layout)
+    return np.stack(sides, axis=-2), first
+
+
 def absolute_bias(
     query: ArrayLike,
     key: ArrayLike,
@@ -176,6 +208,33 @@ def absolute_bias(
     return bias / math.sqrt(u.shape[-1])
 
 
+def distance_sums(values: ArrayLike, *, causal: bool, first: bool = True) -> Floats:
+    """Sums over the pairs at each distance; those of documents may be added.
+
+    Parameters
+    ----------
+    values
+        [..., n, n]: query, key; 0 for pairs that do not see each other.
+    causal
+        Whether there is one side, the past, or the future too.
+    first
+        Whether the first key is left out.
+
+    Returns
+    -------
+    float64 [..., sides, n]: past, and future, by distance. Distance 0 is on both sides.
+    """
+    values = np.asarray(values, np.float64)  # [..., n, n]
+    n = values.shape[-1]
+    totals = np.zeros((*values.shape[:-2], 1 if causal else 2, n))  # [..., sides, n]
+    for side, distance in np.ndindex(totals.shape[-2:]):
+        offset = distance if side else -distance  # key minus query
+        diagonal = np.diagonal(values, offset, -2, -1)  # [..., pairs]
+        # On the diagonal and left of it, the pair with the first key comes first.
+        totals[..., side, distance] = diagonal[..., first and offset <= 0 :].sum(axis=-1)
+    return totals
+
+
 def by_distance(
     sums: ArrayLike, weights: ArrayLike, *, causal: bool, first: bool = True
 ) -> tuple[Floats, Floats]:
@@ -201,15 +260,35 @@ def by_distance(
     """
     sums = np.asarray(sums, np.float64)  # [n_heads, n, n]
     weights = np.broadcast_to(np.asarray(weights, np.float64), sums.shape)
-    n = sums.shape[-1]
-    totals = np.zeros((2, len(sums), 1 if causal else 2, n))  # sums, weights
-    for side, distance in np.ndindex(totals.shape[2:]):
-        offset = distance if side else -distance  # key minus query
-        for total, values in zip(totals, (sums, weights), strict=True):
-            diagonal = np.diagonal(values, offset, 1, 2)  # [n_heads, pairs]
-            # On the diagonal and left of it, the pair with the first key comes first.
-            total[:, side, distance] = diagonal[:, first and offset <= 0 :].sum(axis=-1)
+    totals = (distance_sums(one, causal=causal, first=first) for one in (sums, weights))
     return _means(*totals), _means(sums[:, :, 0], weights[:, :, 0])
+
+
+def by_pair(relative: ArrayLike, first: ArrayLike, tokens: int) -> Floats:
+    """The mask that curves by distance make, as :func:`by_distance` gives them.
+
+    Parameters
+    ----------
+    relative
+        [..., sides, n]: past, and future, by distance.
+    first
+        [..., n]: of the first key, by the query's position.
+    tokens
+        Of a document, n at most.
+
+    Returns
+    -------
+    float64 [..., tokens, tokens]: query, key. Where there is no future, it is 0 there.
+    """
+    relative, first = np.asarray(relative, np.float64), np.asarray(first, np.float64)
+    places = np.arange(tokens)
+    distance = places[:, None] - places  # [tokens, tokens]
+    past = relative[..., 0, :][..., np.maximum(distance, 0)]  # [..., tokens, tokens]
+    sides = relative.shape[-2]
+    future = relative[..., 1, :][..., np.maximum(-distance, 0)] if sides > 1 else 0.0
+    mask = np.where(distance >= 0, past, future)
+    mask[..., 0] = first[..., :tokens]
+    return mask
 
 
 def r_squared(

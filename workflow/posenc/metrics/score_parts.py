@@ -102,6 +102,21 @@ def shares(moments: ArrayLike) -> Floats:
     return np.divide(covariance, total, out=np.full_like(covariance, np.nan), where=total > 0)
 
 
+def correlation(moments: ArrayLike) -> Floats:
+    """Correlation of the scores with content + mask, without the interaction.
+
+    Returns
+    -------
+    float64 [n_heads]: Pearson's. NaN where either does not vary.
+    """
+    covariance = covariances(moments)  # [..., 3, 3]
+    both = covariance[..., :2, :2].sum(axis=(-2, -1))  # [...]
+    product = both * covariance.sum(axis=(-2, -1))
+    across = covariance[..., :2, :].sum(axis=(-2, -1))
+    root = np.sqrt(np.maximum(product, 0))
+    return np.divide(across, root, out=np.full_like(across, np.nan), where=root > 0)
+
+
 def temperature(moments: ArrayLike) -> Floats:
     """Temperature T of each head: c / T + b is nearest to the scores, up to a constant.
 

@@ -4,7 +4,8 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``matrix.NAME.positions.mae``,
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
-``MODEL.DATASET.layer_norm.variation``, ``lags.DATASET.peak`` and so on.
+``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``, ``lags.DATASET.peak``
+and so on.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ LAYER_NORM = (
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
+SCORES = ("correlation", "content", "mask", "interaction")
+SCORE_PARTS = (
+    "r2", "shuffled", "first_key", "high_share", "one_document",
+    *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in SCORES),
+)  # fmt: skip
 LAGS = ("peak", "profile_mean", "agreement", "agreement_chance", "heads")
 RANDOM_CAUSAL = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
@@ -225,6 +231,23 @@ def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
     }
 
 
+def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """How well the closed form predicts, and parts of the scores' variance by kind of weights."""
+    r2, same = one["r2"], "position adds nothing to the scores"
+    found = {
+        "r2": estimate(r2["median"], same),
+        "shuffled": estimate(r2["shuffled"], "no other head to take a curve from"),
+        "first_key": estimate(r2["first_key"], same),
+        "high_share": estimate(r2["high_share"]),
+        "one_document": estimate(r2["learning"][0]["median"], same),
+    }
+    for shares in one["shares"]:
+        if not shares["within_query"]:
+            parts = {"correlation": shares["correlation"], **shares["all"]}
+            found |= {f"{shares['weights']}.{name}": estimate(parts[name]) for name in SCORES}
+    return found
+
+
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -242,7 +265,10 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
     "heads": (heads, HEADS),
 }
 """Numbers of runs: how a measurement is read, and the names of what it then has."""
-OF_CELLS = {"layer_norm": (layer_norm, LAYER_NORM)}
+OF_CELLS = {
+    "layer_norm": (layer_norm, LAYER_NORM),
+    "score_parts": (score_parts, SCORE_PARTS),
+}
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}
 OF_MODELS = {

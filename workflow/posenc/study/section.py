@@ -33,7 +33,7 @@ class Study(Section):
     """Shown in the paper, the slides and the report; of any script, in one line."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""
-    captured: Annotated[list[Name], Field(min_length=1)]
+    captured: list[Name]
     """Those of ``models`` whose activations are kept, in the order of ``models``."""
     pretrained: list[Name]
     """Those of ``models`` whose weights are fetched."""

@@ -1,0 +1,92 @@
+"""Figures of the mask in closed form: each line is a measured curve or share, readably."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc.figures import common, head_curves, score_parts
+
+from . import synthetic
+from .test_figures import SECTIONS, STYLE, check_texts, lines
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> list[dict]:
+    written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
+    return common.read_measurements(written["score_parts"])
+
+
+def deep(one: dict, layers: int) -> dict:
+    """A measurement of so many layers, each like the first."""
+    first = [head for head in one["heads"] if head["layer"] == 0]
+    heads = [{**head, "layer": layer} for layer in range(layers) for head in first]
+    r2 = {**one["r2"], "layers": [one["r2"]["layers"][0]] * layers}
+    return {**one, "n_layers": layers, "heads": heads, "r2": r2}
+
+
+def test_lines_are_the_curves_of_all_heads(measured):
+    figure = head_curves.draw(measured, SECTIONS.head_curves, STYLE)
+    of_models = {one["run"]["model"]: one for one in reversed(measured)}
+    heads = [head for model in ("minilm", "decoder") for head in of_models[model]["heads"]]
+    for label, key in ((head_curves.MEASURED, "measured"), (head_curves.CLOSED, "closed_form")):
+        drawn = lines(figure, label)
+        assert len(drawn) == len(heads) == 6 * 12 + 4 * 4
+        for one, head in zip(drawn, heads, strict=True):
+            curve = dict(zip(one.get_xdata().tolist(), one.get_ydata().tolist(), strict=True))
+            for distance, value in enumerate(head[key]["past"][:-1]):
+                assert curve[distance] == value
+            for distance, value in enumerate(head[key].get("future", [])[1:], start=1):
+                assert curve[-distance] == value
+            assert np.isnan(curve[63])  # the first key alone is so far away
+
+
+def test_medians_stand_over_the_panels(measured):
+    figure = head_curves.draw(measured, SECTIONS.head_curves, STYLE)
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titles[:2] == ["layer 0, 0.97", "layer 1, 0.96"] and len(titles) == 6 + 4
+
+
+@pytest.mark.parametrize("depths", [(4,), (6, 4, 4, 4, 30), (6, 12, 12, 30)])
+def test_deep_models_are_readable(measured, depths):
+    models = []
+    for place, layers in enumerate(depths):
+        one = deep(measured[-1], layers)
+        models.append({**one, "run": {"model": f"model_{place}", "dataset": "sample_reviews"}})
+    figure = head_curves.draw(models, SECTIONS.head_curves, STYLE)
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert len(panels) == sum(depths)
+    assert figure.get_figheight() <= SECTIONS.head_curves.height
+    check_texts(figure)
+
+
+def test_heads_to_which_position_adds_nothing_have_no_r2(measured):
+    one = deep(measured[-1], 2)
+    one["r2"] = {**one["r2"], "median": None, "layers": [None, None]}
+    figure = head_curves.draw([one], SECTIONS.head_curves, STYLE)
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["layer 0", "layer 1"]
+
+
+def test_points_are_the_shares_over_all_pairs(measured):
+    for one in measured:
+        for entry in one["shares"]:  # which of the four is drawn
+            if (entry["weights"], entry["within_query"]) != ("pairs", False):
+                entry["layers"] = []
+    figure = score_parts.draw(measured, SECTIONS.score_parts, STYLE)
+    shown = [one for one in measured if one["run"]["dataset"] == "sample_reviews"]
+    assert [axes.get_title() for axes in figure.axes] == ["minilm", "decoder"]
+    for name, label in score_parts.SERIES.items():
+        for one, line in zip(shown, lines(figure, label), strict=True):
+            expected = [row[name]["value"] for row in score_parts.of_layers(one)]
+            assert list(line.get_ydata()) == expected
+    for one, line in zip(shown, lines(figure, score_parts.COVARIANCES), strict=True):
+        pairs = [name for name in score_parts.of_layers(one)[0] if "_" in name]
+        sums = [sum(row[name]["value"] for name in pairs) for row in score_parts.of_layers(one)]
+        assert line.get_ydata() == pytest.approx(sums)
+
+
+@pytest.mark.parametrize("module", [head_curves, score_parts])
+def test_without_a_measurement_figures_say_so(module):
+    section = getattr(SECTIONS, module.__name__.rpartition(".")[2])
+    figure = module.draw([], section, STYLE)
+    assert "no scores were measured" in figure.axes[0].texts[0].get_text()

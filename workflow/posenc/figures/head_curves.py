@@ -1,0 +1,118 @@
+"""What position adds to the scores of each head by distance: measured, and in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from posenc.figures import common
+from posenc.figures.evaluated import of_kind
+from posenc.figures.section import Figure, Style
+
+COLUMNS, MORE, ROWS = 6, 8, 9
+"""Layers side by side; more of them where there would be more rows than that."""
+INCHES = 1.1
+"""Height of a row of panels, at most: a figure of few rows is lower than its section says."""
+MEASURED, CLOSED = "measured", "closed form"
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw the curves of all heads, a panel per layer, with the median R² over its heads.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of score_parts; of each model the first data set is shown.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A wide, pale line for the mean difference of a head's scores, and a thin one for the mask
+        in closed form. Panels have scales of their own.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        found = of_kind(measurements, "score_parts")
+        shown = {one["run"]["model"]: one for one in reversed(found)}
+        models = common.unique(one["run"]["model"] for one in found)
+        measured = [shown[model] for model in models if shown[model]["status"] == "measured"]
+        if not measured:
+            reasons = [one["reason"] for one in found]
+            common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
+            return made
+        columns = COLUMNS if sum(rows_of(one, COLUMNS) for one in measured) <= ROWS else MORE
+        rows = [rows_of(one, columns) for one in measured]
+        made.set_figheight(min(figure.height, INCHES * (sum(rows) + len(rows) / 3 + 1)))
+        # The title of a model takes as much room as a third of a row.
+        parts = made.subfigures(
+            len(rows), 1, squeeze=False, height_ratios=[n + 1 / 3 for n in rows]
+        )
+        for part, one, count in zip(parts[:, 0], measured, rows, strict=True):
+            _model(part, one, count, columns, style)
+        made.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
+        made.supylabel("scores with position minus without (nats)", fontsize=style.font_size)
+        common.legend_above(made, made.axes[:1], columns=2)
+        return made
+
+
+def rows_of(one: dict, columns: int) -> int:
+    """Rows of panels that a model takes."""
+    return math.ceil(one["n_layers"] / columns)
+
+
+def _model(part: Canvas, one: dict, rows: int, columns: int, style: Style) -> None:
+    run, r2, heads = one["run"], one["r2"], len(one["heads"])
+    title = f"{common.display(run['model'])}, {common.display(run['dataset'])}"
+    if r2["median"] is not None:
+        title += f": median R² {r2['median']['value']:.3f} over {heads} heads"
+    part.suptitle(title, fontsize=style.font_size, fontweight="bold")
+    for layer in range(one["n_layers"]):
+        axes = part.add_subplot(rows, columns, layer + 1)
+        own = r2["layers"][layer]
+        axes.set_title(
+            f"layer {layer}" + (f", {own['value']:.2f}" if own else ""),
+            fontsize=common.SMALLEST_POINTS, pad=1.5,
+        )  # fmt: skip
+        for head in one["heads"]:
+            if head["layer"] == layer:
+                _curves(axes, head, style.palette[head["head"] % len(style.palette)])
+        axes.axhline(0, color="0.75", lw=0.4, zorder=0)
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+        axes.xaxis.set_major_locator(MaxNLocator(2, integer=True))
+        axes.tick_params(labelsize=common.SMALLEST_POINTS, length=1.5, pad=1)
+        if layer + columns < one["n_layers"]:
+            axes.set_xticklabels([])
+    if rows == 1:
+        # Panels are as wide as those of the other models.
+        for place in range(one["n_layers"], columns):
+            part.add_subplot(rows, columns, place + 1).set_axis_off()
+
+
+def _curves(axes: Axes, head: dict, colour: str) -> None:
+    for key, label, look in (
+        ("measured", MEASURED, {"lw": 2.2, "alpha": 0.35}),
+        ("closed_form", CLOSED, {"lw": 0.6}),
+    ):
+        axes.plot(*line(head[key]), color=colour, label=label, **look)
+
+
+def line(curves: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Distances and values of a head: the future, if it is seen, has negative distances."""
+    past = np.array(curves["past"], float)  # [n]
+    future = np.array(curves.get("future", [])[1:], float)  # [n - 1] or []
+    distances = np.arange(-len(future), len(past))
+    return distances, np.concatenate([future[::-1], past])
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

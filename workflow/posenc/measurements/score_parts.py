@@ -1,0 +1,363 @@
+"""How much of position is a mask: the closed form by head, and the parts of scores (F2, F3).
+
+Scores with position minus scores without are averaged over the pairs at each distance, and stand
+beside the mask in closed form (:mod:`posenc.metrics.closed_form`), whose means are of other
+documents. With it for the mask, scores are content, mask and interaction
+(:mod:`posenc.metrics.score_parts`). Of a model with a learned table, those without position are of
+the model whose table is zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from tqdm import tqdm
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError
+from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
+from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, bootstrap, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
+from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
+from posenc.metrics.closed_form import by_pair, distance_sums, r_squared
+from posenc.metrics.mask_placebos import shuffled_over_heads
+from posenc.metrics.patterns import softmax
+from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans
+from posenc.metrics.score_parts import PARTS, correlation, moments, shares
+from posenc.models.devices import use_threads
+from posenc.models.files import model_digests
+from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
+
+if TYPE_CHECKING:
+    from posenc.capture.content import Heads
+
+Floats = NDArray[np.float64]
+SHORTEST = 4
+"""Tokens of the shortest documents that are drawn: a few distances beside the first key."""
+HIGH = 0.95
+"""R² from which on a mask counts as explaining a head."""
+TERMS = (*PARTS, *(f"{one}_{other}" for one, other in itertools.combinations(PARTS, 2)))
+"""Of the scores' variance: of each part alone, and by the covariance of two."""
+WEIGHTINGS = tuple(itertools.product(("pairs", "attention"), (False, True)))
+"""Whether all pairs count alike or by the attention pattern; whether within queries."""
+
+
+class ScoreParts(Section):
+    """How much of position is a mask: the closed form by head, and parts of scores (F2, F3)."""
+
+    documents: Annotated[Documents, Field(ge=2)]
+    """Random documents whose scores are measured; as many others give the means."""
+    tokens: Annotated[Length, Field(ge=SHORTEST)]
+    """Documents are cut to this many tokens."""
+    bootstrap_samples: Samples
+    confidence: Confidence
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"),
+    uses=("torch", "transformers"), subjects="models",
+)  # fmt: skip
+
+
+def main(
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    # Sums by several threads would be in another order.
+    use_threads(1)
+    job = read_section(config, CellsJob[ScoreParts])
+    digests = model_digests(weights)
+    network = load(weights, job.reading.family)
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job.parameters, network, text)
+        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
+
+
+def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any]:
+    """Calibrate on one half of the documents and measure on the other."""
+    from posenc.capture.parts import is_decoder
+
+    calibration, documents = drawn(parameters, text)
+    causal = is_decoder(network)
+    seen = visible([len(ids) for ids in documents], causal)  # [n, n]
+    masks = Masks(network, max(map(len, calibration)), seen)
+    learning = []
+    for count, heads in enumerate(recorded(network, calibration, "calibration"), start=1):
+        masks.add(heads)
+        if count.bit_count() == 1 or count == len(calibration):
+            tokens = sum(map(len, calibration[:count]))
+            learning.append(({"documents": count, "tokens": tokens}, masks.curves()))
+    mask = learning[-1][1]
+    sums = Sums(len(documents), seen, mask, causal)
+    for document, heads in enumerate(recorded(network, documents, "scores")):
+        sums.add(document, heads)
+    n_layers, n_heads = mask.first.shape[:2]
+    return {
+        "is_causal": causal,
+        "is_rotary": masks.rotary,
+        "n_layers": n_layers,
+        "n_heads": n_heads,
+        "documents": len(documents),
+        "tokens": sum(map(len, documents)),
+        "confidence": parameters.confidence,
+        "r2": curve_results(parameters, sums, learning),
+        "shares": [share_results(parameters, sums, *key) for key in WEIGHTINGS],
+        "heads": head_results(sums),
+    }
+
+
+def drawn(parameters: ScoreParts, text: Tokens) -> tuple[list[list[int]], list[list[int]]]:
+    """Documents for the means, and as many others that are measured.
+
+    Raises
+    ------
+    ArtifactError
+        If there are too few.
+    """
+    count = parameters.documents
+    enough = np.flatnonzero(text.lengths >= SHORTEST)
+    if len(enough) < 2 * count:
+        raise ArtifactError(
+            f"{text.path} has {len(enough)} documents of {SHORTEST} tokens or more, but "
+            f"measurements.score_parts.documents {count} takes {2 * count}: lower it in params.yaml"
+        )
+    chosen = np.random.default_rng(parameters.seed).permutation(enough)[: 2 * count]
+    found = [text.ids[document][: parameters.tokens] for document in chosen]
+    return found[:count], found[count:]
+
+
+def recorded(network: Any, documents: list[list[int]], what: str) -> Iterator[Heads]:
+    """Queries and keys of documents, one after the other, so that those of one alone are held."""
+    from posenc.capture.content import with_and_without
+
+    for ids in tqdm(documents, unit="document", desc=what, mininterval=5):
+        yield with_and_without(network, [ids])
+
+
+def visible(lengths: list[int], causal: bool) -> Floats:
+    """How many documents have each pair that sees each other, float64 [n, n]: query, key."""
+    place = np.arange(max(lengths))  # [n]
+    reached = np.greater.outer(lengths, place).sum(axis=0)  # [n]
+    seen = reached[np.maximum.outer(place, place)].astype(np.float64)  # [n, n]
+    return np.tril(seen) if causal else seen
+
+
+class Masks:
+    """The mask in closed form of a model, document after document.
+
+    Parameters
+    ----------
+    network
+        From :func:`posenc.models.load.load`.
+    longest
+        Tokens of the longest calibration document.
+    seen
+        float64 [n, n]: how many measured documents have each pair. With a table, the mask at a
+        distance is the mean over the same pairs of positions.
+    """
+
+    def __init__(self, network: Any, longest: int, seen: Floats) -> None:
+        from posenc.capture.parts import body, is_decoder, is_rotary
+
+        self.rotary, self._causal, self._seen = is_rotary(network), is_decoder(network), seen
+        self._rotation = body(network).rotary_emb if self.rotary else None
+        self._means = PositionMeans(2 if self.rotary else longest)
+
+    def add(self, heads: Heads) -> None:
+        """Add a calibration document."""
+        names = CONTENT if self.rotary else (*CONTENT, *INTACT)
+        self._means.add({name: stacked(getattr(heads, name)) for name in names})
+
+    def curves(self) -> Curves:
+        """The mask of the documents so far, by distance."""
+        if self._rotation is None:
+            return self._means.absolute(self._seen, causal=self._causal)
+        return self._means.rotary(
+            self._rotation.inv_freq.double().numpy(),
+            len(self._seen),
+            causal=self._causal,
+            scale=self._rotation.attention_scaling,
+        )
+
+
+def stacked(layers: dict[int, Any]) -> NDArray[np.float32]:
+    """Queries or keys of the only document of a batch, [n_layers, n_heads, tokens, d_head]."""
+    return np.stack([layers[layer][0].numpy() for layer in range(len(layers))])
+
+
+class Sums:
+    """Sums over the pairs of the measured documents.
+
+    Parameters
+    ----------
+    documents
+        How many there are.
+    seen
+        float64 [n, n]: how many documents have each pair.
+    mask
+        In closed form.
+    causal
+        Whether a query sees the keys up to its own only.
+
+    Attributes
+    ----------
+    pairs, queries
+        float64 [sides, n] and [n]: how many pairs there are at a distance without the first key,
+        and with the first key. Distance 0 counts on the side of the past only.
+    moments
+        By ``WEIGHTINGS``, float64 [documents, n_layers, n_heads, 4, 4]: of the parts of the scores.
+    """
+
+    def __init__(self, documents: int, seen: Floats, mask: Curves, causal: bool) -> None:
+        self.mask, self._causal = mask, causal
+        self.pairs, self.queries = distance_sums(seen, causal=causal), seen[:, 0]
+        self.pairs[1:, 0] = 0
+        self._relative, self._first = np.zeros_like(mask.relative), np.zeros_like(mask.first)
+        shape = (documents, *mask.first.shape[:2], 4, 4)
+        self.moments = {key: np.zeros(shape) for key in WEIGHTINGS}
+
+    def add(self, document: int, heads: Heads) -> None:
+        """Add a document by its number."""
+        for layer, curves in enumerate(zip(*self.mask, strict=True)):
+            scores, content = (
+                one[0].double().numpy() for one in (heads.scores(layer), heads.content(layer))
+            )  # [n_heads, tokens, tokens] each
+            tokens = scores.shape[-1]
+            seen = visible([tokens], self._causal)  # [tokens, tokens]
+            added = (scores - content) * seen
+            sums = distance_sums(added, causal=self._causal)  # [n_heads, sides, tokens]
+            self._relative[layer, ..., :tokens] += sums
+            self._first[layer, :, :tokens] += added[..., 0]
+            b = by_pair(*curves, tokens)  # [n_heads, tokens, tokens]
+            parts = np.stack([content, b, scores - content - b])
+            pattern = softmax(scores, causal=self._causal)  # takes the scores over
+            for (weighting, within_query), found in self.moments.items():
+                weights = pattern if weighting == "attention" else seen
+                found[document, layer] = moments(parts, weights, within_query=within_query)
+
+    def measured(self) -> Curves:
+        """Mean scores with position minus those without; NaN where there is no pair."""
+        return Curves(mean(self._relative, self.pairs), mean(self._first, self.queries))
+
+
+def mean(sums: Floats, counts: Floats) -> Floats:
+    """Sums over counts that heads share; NaN where there is none."""
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def head_r2(mask: Floats, sums: Sums) -> Floats:
+    """R² of a mask, [n_layers, n_heads, sides, n], for the measured curves: [n_layers, n_heads].
+
+    Both sides are one curve, and a distance counts as often as there are pairs.
+    """
+    curves = (mask, sums.measured().relative)
+    flat, found = (one.reshape(*one.shape[:2], -1) for one in curves)  # [..., sides * n] each
+    return r_squared(flat, found, sums.pairs.ravel())
+
+
+def curve_results(
+    parameters: ScoreParts, sums: Sums, learning: list[tuple[dict[str, int], Curves]]
+) -> dict[str, Any]:
+    """Medians of R² over heads, with intervals over heads: documents are those drawn."""
+    options = bootstrap(parameters)
+
+    def median(r2: Floats) -> Any:
+        # It is NaN for a head to whose scores position adds nothing.
+        return median_bootstrap(r2, **options).as_json() if np.isfinite(r2).any() else None
+
+    r2 = head_r2(sums.mask.relative, sums)  # [n_layers, n_heads]
+    first = r_squared(sums.mask.first, sums.measured().first, sums.queries)
+    shuffled = np.full_like(r2, np.nan)
+    if r2.size > 1:
+        shuffled = head_r2(shuffled_over_heads(sums.mask.relative, parameters.seed), sums)
+    return {
+        "median": median(r2),
+        "shuffled": median(shuffled),
+        "first_key": median(first),
+        "high": HIGH,
+        "high_share": ratio_bootstrap(r2.ravel() >= HIGH, np.ones(r2.size), **options).as_json(),
+        "layers": [median(layer) for layer in r2],
+        "learning": [
+            {**size, "median": median(head_r2(mask.relative, sums))} for size, mask in learning
+        ],
+    }
+
+
+def share_results(
+    parameters: ScoreParts, sums: Sums, weighting: str, within_query: bool
+) -> dict[str, Any]:
+    """Means of shares over heads, of all and by layer, with intervals over documents."""
+    found = sums.moments[weighting, within_query]  # [documents, n_layers, n_heads, 4, 4]
+    n_layers = found.shape[1]
+
+    def statistic(totals: Floats) -> Floats:  # [resamples, n_layers, n_heads, 4, 4]
+        terms = np.nanmean(share_terms(totals), axis=2)  # [resamples, n_layers, 6]
+        together = np.nanmedian(correlation(totals), axis=(1, 2))  # [resamples]
+        layers = terms.reshape(len(terms), -1)  # [resamples, n_layers * 6]
+        return np.column_stack([together, terms.mean(axis=1), layers])
+
+    together, *terms = sums_bootstrap([found], statistic, **bootstrap(parameters)).as_json()
+    rows = [
+        dict(zip(TERMS, terms[start : start + len(TERMS)], strict=True))
+        for start in range(0, len(terms), len(TERMS))
+    ]
+    return {
+        "weights": weighting,
+        "within_query": within_query,
+        "correlation": together,
+        "all": rows[0],
+        "layers": [{"layer": layer, **rows[layer + 1]} for layer in range(n_layers)],
+    }
+
+
+def share_terms(totals: Floats) -> Floats:
+    """Shares of ``TERMS``, which sum to 1: float64 [..., 6], of moments [..., 4, 4]."""
+    found = shares(totals)  # [..., 3, 3]
+    upper = np.triu_indices(len(PARTS), 1)
+    alone = np.diagonal(found, axis1=-2, axis2=-1)  # [..., 3]
+    return np.concatenate([alone, 2 * found[..., upper[0], upper[1]]], axis=-1)
+
+
+def head_results(sums: Sums) -> list[dict[str, Any]]:
+    """Of each head its R², shares and correlation over all pairs, and curves."""
+    measured, r2 = sums.measured(), head_r2(sums.mask.relative, sums)
+    totals = sums.moments["pairs", False].sum(axis=0)  # [n_layers, n_heads, 4, 4]
+    terms, together = share_terms(totals), correlation(totals)
+    return [
+        {
+            "layer": layer,
+            "head": head,
+            "r2": listed(r2[layer, head]),
+            "correlation": listed(together[layer, head]),
+            "shares": dict(zip(TERMS, listed(terms[layer, head]), strict=True)),
+            "measured": curves_json(measured, layer, head),
+            "closed_form": curves_json(sums.mask, layer, head),
+        }
+        for layer, head in np.ndindex(r2.shape)
+    ]
+
+
+def curves_json(curves: Curves, layer: int, head: int) -> dict[str, Any]:
+    """Of one head, nats by distance; none where there is no pair."""
+    sides = dict(zip(("past", "future"), curves.relative[layer, head], strict=False))
+    sides |= {"first_key": curves.first[layer, head]}
+    return {name: listed(np.round(curve, 4)) for name, curve in sides.items()}
+
+
+def listed(values: Floats) -> Any:
+    """As JSON has it: none for what is not a number."""
+    found = np.asarray(values, object)
+    found[np.isnan(values)] = None
+    return found.tolist()
+
+
+if __name__ == "__main__":
+    run(main)

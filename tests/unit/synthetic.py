@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
+from posenc.conditions.section import Condition
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MODEL
 from posenc.study import configs
@@ -45,7 +46,7 @@ def study_file(name: str = "default") -> dict:
     params = load(PROJECT / "params.yaml")
     study = params.studies["default" if name == EVALUATED else name]
     if name == EVALUATED:
-        more = {one: ["smollm2", *getattr(study, one)] for one in ("models", "pretrained")}
+        more = {one: ["gpt2", *getattr(study, one)] for one in ("models", "pretrained")}
         study = study.model_copy(update=more)
     return configs.facts(params.model_copy(update={"study": study}))
 
@@ -161,22 +162,28 @@ def losses(name: str, dataset: str, seed: int = 0) -> dict:
 
 def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 0) -> dict:
     """A measurement of all conditions of a study, and of its sweeps for a decoder."""
-    is_decoder = study["models"][model]["is_decoder"]
+    is_decoder, at = (study["models"][model][key] for key in ("is_decoder", "positions"))
     made = common("conditions", model, dataset, "intact")
     made["run"] = {"model": model, "dataset": dataset}
-    entries = []
+    own = study["study"]["evaluations"].get(model, study["study"])
+    named = [*study["study"]["conditions"], *own["evaluated"]]
+    sweeps = {name: sweep for name, sweep in sweeps.items() if name in own["sweeps"]}
+    entries, masks = [], set()
     for index, (name, spec) in enumerate(study["conditions"].items()):
-        if not is_decoder and spec.get("only") == "decoder":
+        condition = Condition.model_validate(spec)
+        if name not in named or not condition.is_for(is_decoder, at):
             continue
+        masks.update(condition.masks())
         value = 1.0 if name == "intact" else 0.93 - 0.013 * index
         layers = [{**estimate(value - 0.04 * k, 0.004), "layer": k} for k in range(5)]
         entry = {"condition": name, "spec": spec, "layers": layers}
         entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
     return {
-        **made, "is_decoder": is_decoder, "vocabulary_size": 1024, "conditions": entries,
+        **made, "is_decoder": is_decoder, "positions": at, "vocabulary_size": 1024,
+        "conditions": entries,
         "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
         if is_decoder else {},
-        "masks": [learned(name, mask) for name, mask in study["masks"].items()],
+        "masks": [learned(name, mask) for name, mask in study["masks"].items() if name in masks],
     }  # fmt: skip
 
 
@@ -196,7 +203,8 @@ def learned(name: str, mask: dict) -> dict:
     """What the measurement says of a learned mask."""
     found = {"slope": {"slope": 0.1}, "fitted": {"parameters": 368, "kept_step": 100}}
     return {
-        "mask": name, "unit": "nats per token", "intact": 3.7, "start": 4.5, "loss": 3.9,
+        "mask": name, "method": mask["method"], "placebo": mask.get("placebo"),
+        "unit": "nats per token", "intact": 3.7, "start": 4.5, "loss": 3.9,
         **found.get(mask["method"], {}),
     }  # fmt: skip
 
@@ -390,11 +398,14 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             run = {"model": model, "dataset": dataset}
             place = f"{model}/{dataset}.json"
             add("layer_norm", place, positions.layer_norm(model, dataset, is_decoder))
-            add("score_parts", place, positions.score_parts(model, dataset, is_decoder))
             for kind in BUNDLED:
                 make = getattr(experiments if kind == "hard_attention" else positions, kind)
                 runs = [make({**run, "condition": one}, is_decoder) for one in conditions]
                 add(kind, place, {"measurement": kind, "run": run, "runs": runs})
+    for model, facts in study["models"].items():
+        for dataset in datasets:
+            made = positions.score_parts(model, dataset, facts["is_decoder"])
+            add("score_parts", f"{model}/{dataset}.json", made)
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

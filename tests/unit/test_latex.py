@@ -122,7 +122,7 @@ def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, doc
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
     words = " ".join(text.split())
-    assert "SmolLM2-135M-Instruct (Q4_1)" in words and "smollm2 are not kept" in words
+    assert "SmolLM2-135M-Instruct (Q4_1)" in words and "gpt2 are not kept" in words
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_headlines_say_what_a_study_lacks(any_study):
     assert glance.count("not run") == {None: 4}.get(roles["decoder"], of_decoder) + (
         {None: 3}.get(roles["encoder"], 0)
     )
-    assert ("activations of smollm2 are not kept" in glance) == (roles["decoder"] == "smollm2")
+    assert ("activations of gpt2 are not kept" in glance) == (roles["decoder"] == "gpt2")
 
 
 def test_a_changed_measurement_changes_the_page(default):

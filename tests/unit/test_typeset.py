@@ -193,34 +193,33 @@ def test_a_role_is_the_first_of_its_kind(default):
 def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp_path):
     found = results(tmp_path, synthetic.EVALUATED)
     every = collect(found)
-    own = {place.measurement for place in every.places.values() if place.called[0] == "smollm2"}
-    assert own == {"conditions", "extrapolation", "reference", "training"}
+    own = {place.measurement for place in every.places.values() if place.called[0] == "gpt2"}
+    assert own == {"conditions", "extrapolation", "reference", "score_parts", "training"}
     key = "sample_reviews.mean.conditions.delta_nll"
-    assert isinstance(every[f"smollm2.{key}"], Number)
+    assert isinstance(every[f"gpt2.{key}"], Number)
     # The text of the documents speaks of the first decoder, and of what it would have.
-    assert every["decoder.reviews.mean.conditions.delta_nll"] == every[f"smollm2.{key}"]
-    why = NotRun("activations of smollm2 are not kept")
+    assert every["decoder.reviews.mean.conditions.delta_nll"] == every[f"gpt2.{key}"]
+    why = NotRun("activations of gpt2 are not kept")
     for quantity in ("zero.similarity.last.cosine", "lags.profile_mean", "intact.probes.chance"):
         assert every[f"decoder.reviews.{quantity}"] == why
     assert every["decoder.positions.mae"] == why
     assert isinstance(every["encoder.reviews.zero.similarity.last.cosine"], Number)
     # Of two decoders, though the role has the name of the second one.
-    shares = [entry_of(found, "sample_reviews", "mean", m) for m in ("smollm2", "decoder")]
+    shares = [entry_of(found, "sample_reviews", "mean", m) for m in ("gpt2", "decoder")]
     mean = statistics.fmean(one["recovered"]["value"] for one in shares)
     assert every["decoders.reviews.mean.conditions.recovered.mean"].value == mean
     # The heads of several models together are those of captured ones.
     assert isinstance(every["lags.sample_reviews.profile_mean"], Number)
-    assert "positions" not in typeset.metrics(found)["smollm2"]
+    assert "positions" not in typeset.metrics(found)["gpt2"]
 
 
 def test_a_model_has_its_title_where_documents_say_what_it_is(tmp_path):
-    found, title = results(tmp_path, synthetic.EVALUATED), "SmolLM2-135M-Instruct (Q4_1)"
+    found, title = results(tmp_path), "SmolLM2-135M-Instruct (Q4_1)"
     escaped = cells.escape(title)
     (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "smollm2")
     assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3:5] == ["--", "--"]
     words = typeset.studied(found)
-    assert words["decoder.weights"] == row[-1] and words["decoder"] == "smollm2"
-    assert words["models"] == f"{escaped}, minilm, decoder"
+    assert words["models"] == f"minilm, decoder, {escaped}"
 
 
 def test_what_was_not_run_is_marked(tmp_path):

@@ -113,7 +113,8 @@ FIGURES = {
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "
-        "placebos give heads the curves of others, or of none. Arrows point to shares below the axis.",
+        "placebos give heads the curves of others, or of none. Arrows point to shares below the "
+        "axis.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),

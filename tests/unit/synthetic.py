@@ -217,6 +217,9 @@ def extrapolation(study: dict, model: str) -> dict:
         reason = "no language-model head"
         return {**made, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
     section, trained = study["study"]["extrapolation"], study["models"][model]["max_tokens"]
+    if trained >= section["tokens"]:
+        reason = "the model reads 160 tokens or more as it is"
+        return {**made, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
     length, width = section["tokens"] - 1, section["bucket"]
     rows = []
     for index, name in enumerate(section["conditions"]):

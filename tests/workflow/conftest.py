@@ -277,9 +277,14 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "single_token",
         "zero_slope",
         "zero_distilled",
+        "zero_closed",
         "fitted",
     ]
     changes["studies.default.sweeps"] = ["slope"]
+    # The weights of a real decoder take half a gigabyte in each copy.
+    changes["studies.default.models"] = ["minilm", "decoder"]
+    changes["studies.default.pretrained"] = ["minilm"]
+    changes["studies.default.evaluations"] = {}
     changes["studies.default.extrapolation"] = {
         "tokens": 64,
         "documents": 20,

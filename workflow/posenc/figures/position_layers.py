@@ -6,6 +6,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.conditions.groups import grouped
+from posenc.conditions.positions import TABLE
 from posenc.figures import common, evaluated
 from posenc.figures.section import Figure, Style
 
@@ -16,7 +17,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Parameters
     ----------
     measurements : list of dict
-        Measurements of evaluated conditions.
+        Measurements of evaluated conditions; those of rotary models are left out.
     figure, style
         Sections of params.yaml.
 
@@ -30,6 +31,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
         panels = {
             (one["run"]["model"], one["run"]["dataset"]): one
             for one in evaluated.of_kind(measurements, "conditions")
+            if one["positions"] == TABLE
         }
         names = {
             panel: grouped(

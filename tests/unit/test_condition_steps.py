@@ -54,7 +54,7 @@ def evaluations(path, units, lengths=LENGTHS, is_decoder=True):
     identity = {"parameters": {"reading": {"max_tokens": 6}}}
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), path,
-        {"is_decoder": is_decoder, "vocabulary_size": 50, "bos": is_decoder,
+        {"is_decoder": is_decoder, "positions": "table", "vocabulary_size": 50, "bos": is_decoder,
          "units": {unit: identity for unit in units},
          "precision": {unit: {"mode": "exact"} for unit in units}},
     )  # fmt: skip
@@ -192,7 +192,7 @@ def test_units_that_scored_other_tokens_are_refused(tmp_path):
     identity = {"parameters": {"reading": {"max_tokens": 6}}}
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), tmp_path / "evaluations/reviews.parquet",
-        {"is_decoder": True, "vocabulary_size": 50, "bos": True,
+        {"is_decoder": True, "positions": "table", "vocabulary_size": 50, "bos": True,
          "units": {unit: identity for unit in NAMES},
          "precision": {unit: {"mode": "exact"} for unit in NAMES}},
     )  # fmt: skip

@@ -89,6 +89,21 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.captured", ["minilm", "minilm"], r"captured names 'minilm' twice"),
         ("studies.default.finetuned", ["decoder"], r"finetuned names 'decoder', which is not in "
          r"pretrained: add it there too, or take it out of finetuned"),
+        # What is for tables of position embeddings, and what for rotation.
+        ("studies.rotary.evaluations.smollm2.evaluated", ["mean"], r"studies\.rotary names the "
+         r"condition 'mean', which is for none of its models: position 'mean' is not for a model "
+         r"whose positions are a rotation: it takes intact, zero, .*unrotated, clip$"),
+        ("studies.default.conditions", ["intact", "clipped_32"], r"studies\.default\.conditions "
+         r"names 'clipped_32', which needs .*list it under studies\.default\.evaluated"),
+        ("studies.default.evaluations", {"smolm": {}}, r"evaluations names 'smolm', which is not "
+         r"one of models"),
+        ("studies.default.evaluations.smollm2.evaluated", ["zeros"], r"evaluations\.smollm2\."
+         r"evaluated names 'zeros'.*did you mean 'zero'"),
+        ("studies.default.evaluations.smollm2.evaluated", ["shift_8", "shift_8"],
+         r"conditions and evaluations\.smollm2\.evaluated name 'shift_8' twice"),
+        ("masks.fitted.begin", "nothing", r"masks\.fitted begins with 'nothing', which is not"),
+        ("masks.fitted.begin", "fitted", r"masks\.fitted\.begin leads back to 'fitted'"),
+        ("masks.distilled_scores.sequential", True, r"has no order of layers: set sequential"),
         ("studies.default.datasets", ["sample_review"], r"datasets names 'sample_review', which "
          r"is not defined in datasets; did you mean 'sample_reviews'\?"),
         ("studies.default.conditions", ["zero"], r"conditions must begin with 'intact'"),

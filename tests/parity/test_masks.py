@@ -15,12 +15,14 @@ from posenc.capture.distilling import _Averages
 from posenc.capture.evaluation import INTACT
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask, read, write
-from posenc.conditions.masks import DistilledMask, FittedMask, SlopeMask
+from posenc.conditions.masks import ClosedFormMask, DistilledMask, FittedMask, SlopeMask
 from posenc.conditions.section import Condition
 from posenc.models import attention
 from posenc.models.load import load
 
 N, WIDTH = 12, 16
+CLOSED = {"method": "closed_form", "position": "zero", "documents": None, "seed": 0,
+          "first": True, "temperature": False}  # fmt: skip
 
 
 def distance_model():
@@ -79,13 +81,14 @@ def distilled(**changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"sequential": True}, {"first": True}, {"layout": "absolute"}],
-    ids=["relative", "sequential", "first", "absolute"],
+    [{}, {"sequential": True}, {"first": True}, {"layout": "absolute"}, {"of": "scores"}, CLOSED],
+    ids=["relative", "sequential", "first", "absolute", "scores", "closed"],
 )
 def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
     model = distance_model()
     data = Calibration(model, texts[:6], texts[6:], 1000)
-    mask, _ = masks.distill(distilled(**changes), data)
+    source = ClosedFormMask(**changes) if changes == CLOSED else distilled(**changes)
+    mask, _ = masks.learn(source, data)
     if "layout" not in changes:
         known = mask.relative[0, 0, 0]
         np.testing.assert_allclose(known[: N - 1], 3 * np.cos(np.arange(N - 1)), atol=1e-4)

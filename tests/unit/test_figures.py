@@ -28,6 +28,7 @@ from posenc.figures import (
     mask_semantics,
     perplexity,
     recovered_share,
+    rotary_masks,
     training_loss,
 )
 from posenc.figures.catalogue import FIGURES
@@ -214,6 +215,35 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     assert len(arrows) == 1 and arrows[0].get_xdata()[0] < recovered_share.HIGHEST
 
 
+def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
+    figure = drawn("rotary_masks", inputs)
+    reviews, questions = figure.axes
+    rows = {label.get_text(): row for row, label in enumerate(reviews.get_yticklabels())}
+    entries = conditions_of(inputs, "smollm2")
+    assert {"bands high 16", "zero closed", "placebo heads"} <= set(rows)
+    assert not {"intact", "zero", "mean", "fitted"} & set(rows)
+    headings = [name for name in rows if name in rotary_masks.HEADINGS.values()]
+    assert headings == [rotary_masks.HEADINGS[name] for name in (
+        "rotation", "fixed", "closed_form", "placebo", "distilled")]  # fmt: skip
+    assert rows["zero closed"] < rows["placebos of it"] < rows["placebo heads"] < rows["distilled"]
+    shown = {
+        (line.get_xdata()[0], line.get_ydata()[0]): line.get_color()
+        for line in reviews.get_lines() if line.get_marker() == "o"
+    }  # fmt: skip
+    for name in set(map(common.display, entries)) & set(rows):
+        share = next(e for n, e in entries.items() if common.display(n) == name)["recovered"]
+        if share["value"] >= rotary_masks.LOWEST:
+            colour = shown.pop((min(share["value"], rotary_masks.HIGHEST), rows[name]))
+            assert (colour == common.GREY) == name.startswith("placebo")
+    assert not shown
+    losses = {text.get_text() for text in reviews.texts}
+    assert f"{entries['zero_closed']['nll_per_token']['value']:.2f}" in losses
+    assert not [line for line in questions.get_lines() if line.get_marker() == "o"]
+    without = [one for one in inputs[2]["conditions"] if one["run"]["model"] != "smollm2"]
+    said = rotary_masks.draw(without, SECTIONS.rotary_masks, STYLE).axes[0].texts[0].get_text()
+    assert "positions of decoder are a table" in said.replace("\n", " ")
+
+
 def test_sweeps_are_curves_with_levels(inputs):
     figure = drawn("slope_sweep", inputs)
     (run,) = (m for m in inputs[2]["conditions"]
@@ -336,9 +366,9 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
                 t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
             )
             shown |= {name} if "gpt2" in seen else set()
-    # The figure of sweeps names no model.
     expected = {name for name in FIGURES if {"conditions", "score_parts"} & {*INPUT[name]}}
-    assert shown == expected - {"slope_sweep"}
+    # The figure of sweeps names no model; that of rotation has no table.
+    assert shown == expected - {"slope_sweep", "rotary_masks"}
 
 
 @pytest.mark.parametrize(

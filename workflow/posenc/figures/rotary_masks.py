@@ -91,6 +91,11 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
     for level in (0.0, 1.0):
         axes.axvline(level, color=common.GREY, lw=0.7)
     entries, heading = evaluated.entries(run), ""
+    if not any(entry["recovered"] for entry in entries.values()):
+        axes.text(
+            0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
+            ha="center", va="center", transform=axes.transAxes,
+        )  # fmt: skip
     colours = {
         name: style.palette[place % len(style.palette)]
         for place, name in enumerate(HEADINGS.values())

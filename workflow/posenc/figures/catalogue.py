@@ -109,7 +109,7 @@ FIGURES = {
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
     ),
     "rotary_masks": Entry(
-        "F masks in place of rotation", ("conditions",), BOTH,
+        "F masks in place of rotation", ("conditions",),
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "

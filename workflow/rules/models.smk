@@ -25,6 +25,7 @@ rule model:
         "logs/benchmarks/model/{model}.tsv"
     wildcard_constraints:
         model=PRETRAINED,
+    priority: LONGEST_CHAIN
     shell:
         "python -m posenc.steps.model --name {wildcards.model} --config {input.config}"
         " --output data/models/{wildcards.model} --tokenizer data/tokenizers/{wildcards.model}"

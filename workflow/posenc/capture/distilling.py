@@ -148,7 +148,9 @@ def _differences(
     lengths = np.array([len(ids) for ids in data.fitting])
     is_first = 0 in layers
     condition = start_of(source.position) if is_first else with_mask(source.position)
-    for batch in batches_of(lengths, range(len(lengths)), data.batch_tokens):
+    # Scores of all layers at once take memory: of a large model, those of one document.
+    budget = 1 if source.of == "scores" else data.batch_tokens
+    for batch in batches_of(lengths, range(len(lengths)), budget):
         documents = [data.fitting[index] for index in batch]
         intact, without = _both(
             source, data, documents, layers, condition, None if is_first else so_far

@@ -94,13 +94,16 @@ def _learned(results: Results, name: str) -> str:
     if not masks:
         return "--"
     learned = {mask["mask"]: mask for run in _headline(results) for mask in run["masks"]}
-    method = results.study["masks"][masks[0]]["method"]
+    section = results.study["masks"][masks[0]]
+    method = section["method"]
     facts = keys.mask_facts(learned[masks[0]]) if masks[0] in learned else {}
     if method == "slope" and isinstance(facts.get("slope"), Number):
         return f"slope {number(facts['slope'])}"
     if isinstance(facts.get("parameters"), Number):
         return f"{number(facts['parameters'])} parameters"
-    return {"distilled": "averages"}.get(method, method)
+    if section.get("placebo"):
+        return f"means, {display(section['placebo'])}"
+    return {"distilled": "averages", "closed_form": "means"}.get(method, method)
 
 
 def recovery_table(results: Results) -> dict[str, Any]:

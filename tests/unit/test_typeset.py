@@ -448,7 +448,8 @@ def test_conditions_that_the_study_lacks_are_named_together(default):
 
 def test_the_table_of_conditions_has_every_condition_in_its_group(default):
     text = typeset.table_tex(default, "conditions")
-    for name in default.study["conditions"]:
+    study = default.study["study"]
+    for name in [*study["conditions"], *study["evaluated"]]:
         assert row_of(text, cells.display(name))
     titles = re.findall(r"\\emph\{([^}]*)\}", text)
     assert titles == list(GROUPS.values())

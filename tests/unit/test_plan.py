@@ -139,7 +139,14 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
     assert values["study.json"] == configs.facts(params)
-    assert values["study.json"]["study"] == raw["study"]
+    said, own = dict(values["study.json"]["study"]), raw["study"].pop("evaluations")["smollm2"]
+    assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}
+    assert said == raw["study"]
+    evaluated = values["evaluate/smollm2.json"]
+    assert list(evaluated["units"]) == [*study.conditions, *own["evaluated"]]
+    assert evaluated["documents"] == own["documents"]
+    # 160 tokens are not beyond what it reads.
+    assert evaluated["long"] == {} and values["evaluate/decoder.json"]["long"]
 
 
 def test_a_model_that_is_not_captured_is_only_evaluated(raw):
@@ -147,7 +154,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
     for kind in KINDS:
         planned = set(plan.files(whole, kind))
         own = mentions("minilm", planned)
-        stays = kind in ("conditions", "reference", "downstream")
+        stays = kind in ("conditions", "reference", "score_parts", "downstream")
         assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
         assert own or not KINDS[kind].of or kind == "scheme_probes"
     before, after = (
@@ -156,7 +163,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
     )
     assert {path.split("/")[0] for path in mentions("minilm", after)} == {
         "models", "tokenize", "texts", "masks", "evaluate", "conditions", "reference",
-        "downstream_trials",
+        "score_parts", "downstream_trials",
     }  # fmt: skip
     gone = before.keys() - after.keys()
     assert gone == mentions("minilm", gone) and "capture/minilm.json" in gone
@@ -272,10 +279,18 @@ FEWER = {
     "condition": ({"conditions": ["intact"]}, "zero"),
     "data set": ({"datasets": ["sample_reviews"]}, "sample_questions"),
     "model": (
-        {"models": ["decoder"], "captured": ["decoder"], "pretrained": [], "finetuned": []},
+        {
+            "models": ["decoder", "smollm2"],
+            "captured": ["decoder"],
+            "pretrained": ["smollm2"],
+            "finetuned": [],
+        },
         "minilm",
     ),
-    "trained model": ({"models": ["minilm"], "captured": ["minilm"], "trained": {}}, "decoder"),
+    "trained model": (
+        {"models": ["minilm", "smollm2"], "captured": ["minilm"], "trained": {}},
+        "decoder",
+    ),
     "captured model": ({"captured": ["decoder"]}, "minilm"),
     "fine-tuned model": ({"finetuned": []}, "minilm"),
     "scheme": ({"schemes": {"scheme_none": "sample_reviews"}}, "scheme_alibi"),
@@ -358,7 +373,7 @@ def test_other_studies_and_hidden_files_stay(raw):
 def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     """DVC's stages name the folder: it must be there, and empty."""
     whole = validate(raw)
-    fewer = validate(edited(raw, models=["minilm"], captured=["minilm"], trained={}))
+    fewer = validate(edited(raw, models=["minilm", "smollm2"], captured=["minilm"], trained={}))
     fill(whole, "first")
     configs.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)

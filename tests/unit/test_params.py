@@ -324,7 +324,8 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
                       "relative_attention", "embedding_sums")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
-         {*of_each_model("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),
+         {*of_each_model("tokenize"), "tokenize/smollm2.json",
+          *(f"tokenize/{scheme}.json" for scheme in schemes),
           "downstream_trials/minilm.json", "pretraining_trials/study.json",
           "tokenizers_trials/study.json"}),
         ("datasets.imdb.evaluation.documents", 7, set()),  # of another study

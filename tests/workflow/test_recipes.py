@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 
 from posenc.datasets.documents import read_documents
+from posenc.study.declared import MEASUREMENTS
 from posenc.study.params import load
 from tests.copies import ROOT, copy_project
 from tests.workflow.conftest import Project
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+STEPS = {"tokenize", "texts", "capture", "store", "masks", "evaluate"}
+"""Rules that run once for each model, beside measurements."""
 SECTIONS = {
     "-".join(title.lower().split()): text
     for title, text in re.findall(r"(?ms)^### (Add .+?)\n(.+?)(?=^###? |\Z)", PAGE)
@@ -100,13 +103,12 @@ def test_a_run_plans_the_jobs_that_the_recipe_says(planned, recipe):
     before, after = planned[""], planned[recipe]
     more = {rule: n - before.get(rule, 0) for rule, n in after.items() if n != before.get(rule, 0)}
     said = re.search(r"(?s)Adds (?:jobs: |no jobs)(.*?)[.:]", SECTIONS[recipe])[1]
-    models = len(load(ROOT / "params.yaml").study.models)
-    count = models if "for each model" in said else 1
+    captured = len(load(ROOT / "params.yaml").study.captured)
+    count = captured if "for each captured model" in said else 1
     expected = dict.fromkeys(re.findall(r"`(\w+)`", said), count)
     if "one of each rule that runs once a model" in said:
-        # There are as many documents as models, but of data sets.
-        of_models = {rule for rule, jobs in before.items() if jobs == models} - {"documents"}
-        expected |= dict.fromkeys(of_models, 1)
+        measured = {n for n, one in MEASUREMENTS.items() if one.of and one.subjects != "schemes"}
+        expected |= dict.fromkeys(STEPS | measured, 1)
     assert more == expected
 
 
@@ -130,7 +132,8 @@ def test_the_model_is_built_as_it_says(copies):
 def test_a_condition_reaches_evaluations_alone(copies, planned):
     before, after = (read_by(copies[name]) for name in ("", "add-a-condition"))
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    models = load(ROOT / "params.yaml").study.models
+    study = load(ROOT / "params.yaml").study
+    models = [name for name in study.models if name not in study.evaluations]
     expected = {f"{job}/{model}.json" for job in ("evaluate", "conditions") for model in models}
     assert changed == {*expected, "study.json"}
     read = json.loads((copies["add-a-condition"].folder / "data/config/study.json").read_text())

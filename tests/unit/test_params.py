@@ -311,6 +311,10 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
     def of_each_model(job: str) -> set[str]:
         return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
 
+    def of_all(job: str) -> set[str]:
+        """Those of the model that is evaluated alone as well."""
+        return {*of_each_model(job), f"{job}/smollm2.json"}
+
     schemes = raw["studies"]["default"]["schemes"]
     assert len(schemes) == 5
     for key, value, expected in (
@@ -324,8 +328,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
                       "relative_attention", "embedding_sums")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
-         {*of_each_model("tokenize"), "tokenize/smollm2.json",
-          *(f"tokenize/{scheme}.json" for scheme in schemes),
+         {*of_all("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),
           "downstream_trials/minilm.json", "pretraining_trials/study.json",
           "tokenizers_trials/study.json"}),
         ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
@@ -336,20 +339,20 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("measurements.perplexity.seed", 9, of_each_model("perplexity")),
         ("activations.dtype", "float32", of_each_model("capture")),
         ("measurements.norms.seed", 9, of_each_model("norms")),
-        ("measurements.conditions.seed", 9, of_each_model("conditions")),
-        ("measurements.conditions.documents", 9,
-         {*of_each_model("conditions"), *of_each_model("evaluate")}),
+        ("measurements.conditions.seed", 9, of_all("conditions")),
+        ("measurements.conditions.documents", 9,  # the model that is evaluated alone has its own
+         {*of_all("conditions"), *of_each_model("evaluate")}),
+        ("studies.default.evaluations.smollm2.documents", 9, {"evaluate/smollm2.json"}),
         ("masks.fitted.steps", 9, {"masks/decoder.json"}),  # it is for decoders
         ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
-        ("datasets.sample_reviews.calibration.documents", 7, of_each_model("texts")),
+        ("datasets.sample_reviews.calibration.documents", 7, of_all("texts")),
         ("conditions.zero.position", "intact",
-         {*of_each_model("capture"), *of_each_model("evaluate"), *of_each_model("conditions")}),
+         {*of_each_model("capture"), *of_all("evaluate"), *of_all("conditions")}),
         ("conditions.mean.position", "zero",
          {*of_each_model("evaluate"), *of_each_model("conditions")}),
         ("studies.default.conditions", ["intact"],
          {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
-          *of_each_model("perplexity"), *of_each_model("evaluate"),
-          *of_each_model("conditions"),
+          *of_each_model("perplexity"), *of_all("evaluate"), *of_all("conditions"),
           *(f"{job}/{model}.json" for job in BUNDLED for model in ("minilm", "decoder"))}),
         ("measurements.probes.seed", 9,
          {*of_each_model("probes"), *(f"scheme_probes/{scheme}.json" for scheme in schemes)}),

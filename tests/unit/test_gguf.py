@@ -59,7 +59,7 @@ def numbers(data: bytes, kind: Type) -> list[np.float32]:
         for block in struct.iter_unpack("<e32b", data):
             found += [np.float32(block[0]) * np.float32(q) for q in block[1:]]
         return found
-    for scale, least, packed in struct.iter_unpack("<ee16s", data):  # Q4_1: two numbers a byte
+    for scale, least, packed in struct.iter_unpack("<ee16s", data):  # Q4_1: two numbers per byte
         quanta = [byte & 15 for byte in packed] + [byte >> 4 for byte in packed]
         found += [np.float32(scale) * np.float32(q) + np.float32(least) for q in quanta]
     return found

@@ -17,6 +17,7 @@ from posenc.artifacts.files import (
     write_json,
 )
 from posenc.artifacts.tables import write_table
+from posenc.capture.closed_form import HeadMeans
 from posenc.capture.content import with_and_without
 from posenc.measurements import score_parts as step
 from posenc.measurements.score_parts import TERMS, ScoreParts
@@ -226,10 +227,10 @@ def test_without_rotation_there_is_no_mask(text):
 def test_positions_beyond_calibration_have_the_last_ones_means(tmp_path, text):
     model = network("gpt2", tmp_path / "model")
     short, long = [ids[:5] for ids in text.ids if len(ids) > 4], [max(text.ids, key=len)]
-    masks = step.Masks(model, 5, step.visible([12], True))
+    means = HeadMeans(model, 5)
     for heads in step.recorded(model, short, "calibration"):
-        masks.add(heads)
-    curves = masks.curves()
+        means.add(heads)
+    curves = means.curves(closed_form.visible_pairs([12], causal=True))
     by_hand = mask_by_hand(model, short, [ids[:5] for ids in long], 0, 1)
     first = curves.first[0, 1]
     assert first[:5] == pytest.approx([by_hand[i, 0] for i in range(5)])

@@ -19,7 +19,7 @@ from posenc.conditions.semantics import Change
 KEPT = 64
 """For how many lengths of documents the tensors of a mask are kept."""
 KEPT_BYTES = 2**26
-"""Larger biases of all layers are made anew in each pass: a hundred masks are evaluated in one."""
+"""Larger biases of all layers are made again in each pass, which may be of a hundred masks."""
 NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
 

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.calibration import REACH, Calibration, Progress
-from posenc.capture.content import with_and_without
-from posenc.capture.parts import is_rotary, rotary
+from posenc.capture.content import Heads, with_and_without
+from posenc.capture.parts import is_decoder, is_rotary, rotary
 from posenc.capture.rotation import frequencies
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.metrics import mask_placebos, score_parts
+from posenc.metrics.closed_form import visible_pairs
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans
 
@@ -50,45 +51,72 @@ def closed_form(
     ``progress`` is called with the number of tokens seen.
     """
     documents = drawn(source, data)
+    lengths = list(map(len, documents))
     key = (source.position, source.documents, source.seed if source.documents else None)
-    if key not in data.known:
-        data.known[key] = _curves(data, documents, source.position, progress)
-    relative, first = (placebo(source, curve) for curve in data.known[key])
+    if key in data.known:
+        progress(sum(lengths))
+    else:
+        means = HeadMeans(data.model, max(lengths))
+        for ids in documents:
+            means.add(with_and_without(data.model, [ids], source.position))
+            progress(len(ids))
+        # With its row term, a mean by distance has a part that softmax does not see in any row.
+        data.known[key] = means.curves(
+            visible_pairs(lengths, causal=data.is_decoder),
+            n=REACH * data.longest, row_term=False,
+        )  # fmt: skip
+    relative, first = (placebo(source, np.nan_to_num(curve)) for curve in data.known[key])
     learned = {"relative": relative.astype(np.float32)}
     if source.first:
         learned["first"] = (first - relative[:, :, 0]).astype(np.float32)
     mask = LearnedMask(**learned)
-    facts = {"tokens": sum(map(len, documents))}
+    facts = {"tokens": sum(lengths)}
     if not source.temperature:
         return mask, facts
     found = temperatures(data, documents, mask, source.position, progress)
     return LearnedMask(**learned, temperature=found), facts
 
 
-def _curves(
-    data: Calibration, documents: list[list[int]], position: str, progress: Progress
-) -> Curves:
-    """By distance; of a rotary model far beyond the calibration text's length."""
-    rotates, longest = is_rotary(data.model), max(map(len, documents))
-    means = PositionMeans(2 if rotates else longest)
-    for ids in documents:
-        heads = with_and_without(data.model, [ids], position)
-        names = CONTENT if rotates else (*CONTENT, *INTACT)
-        means.add({name: _stacked(getattr(heads, name)) for name in names})
-        progress(len(ids))
-    if rotates:
-        module = rotary(data.model)
-        return means.rotary(
-            frequencies(data.model), REACH * data.longest, causal=data.is_decoder,
-            scale=module.attention_scaling,
+class HeadMeans:
+    """Mean queries and keys of a model, document after document, and the mask that they give.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`.
+    longest
+        Tokens of the longest document.
+    """
+
+    def __init__(self, model: nn.Module, longest: int) -> None:
+        self.model, self.is_rotary = model, is_rotary(model)
+        self._means = PositionMeans(2 if self.is_rotary else longest)
+
+    def add(self, heads: Heads) -> None:
+        """Add a document, the only one of its batch."""
+        names = CONTENT if self.is_rotary else (*CONTENT, *INTACT)
+        self._means.add({name: _stacked(getattr(heads, name)) for name in names})
+
+    def curves(self, pairs: Floats, *, n: int | None = None, row_term: bool = True) -> Curves:
+        """The mask of the documents so far, by distance.
+
+        Parameters
+        ----------
+        pairs
+            [n, n]: how often each pair of positions counts in the mean at its distance. Rotation
+            depends on the distance alone.
+        n
+            Number of distances of a rotary model, if it is another one.
+        row_term
+            Of a table: as in :func:`posenc.metrics.closed_form.absolute_bias`.
+        """
+        causal = is_decoder(self.model)
+        if not self.is_rotary:
+            return self._means.absolute(pairs, causal=causal, row_term=row_term)
+        return self._means.rotary(
+            frequencies(self.model), n or len(pairs), causal=causal,
+            scale=rotary(self.model).attention_scaling,
         )  # fmt: skip
-    place = np.arange(longest)
-    reached = np.greater.outer(list(map(len, documents)), place).sum(axis=0)  # [longest]
-    pairs = reached[np.maximum.outer(place, place)]  # [longest, longest]
-    pairs = np.tril(pairs) if data.is_decoder else pairs
-    # A mean by distance would take what softmax does not see in a row for a part of the mask.
-    curves = means.absolute(pairs, causal=data.is_decoder, row_term=False)
-    return Curves(*map(np.nan_to_num, curves))
 
 
 def _stacked(layers: dict[int, Tensor]) -> NDArray[np.float32]:
@@ -138,5 +166,5 @@ def temperatures(
 def _moments(scores: Floats, content: Floats, bias: NDArray, causal: bool) -> Floats:
     """Of a document, [n_heads, tokens, tokens] each, weighted by its attention."""
     pattern = softmax(scores.copy(), causal=causal)  # takes the scores over
-    parts = np.stack([content, bias, scores - content - bias])  # [3, n_heads, tokens, tokens]
+    parts = score_parts.split(scores, content, bias)  # [3, n_heads, tokens, tokens]
     return score_parts.moments(parts, pattern, within_query=True)

@@ -33,14 +33,15 @@ class Heads(NamedTuple):
 
     def scores(self, layer: int) -> Tensor:
         """Attention scores of the intact model, [batch, n_heads, longest, longest]."""
-        return _scores(self.queries[layer], self.keys[layer])
+        return scores_of(self.queries[layer], self.keys[layer])
 
     def content(self, layer: int) -> Tensor:
         """Scores without position, [batch, n_heads, longest, longest]."""
-        return _scores(self.content_queries[layer], self.content_keys[layer])
+        return scores_of(self.content_queries[layer], self.content_keys[layer])
 
 
-def _scores(query: Tensor, key: Tensor) -> Tensor:
+def scores_of(query: Tensor, key: Tensor) -> Tensor:  # [batch, n_heads, n, d_head] each
+    """Scaled attention scores before mask and softmax, [batch, n_heads, n, n]."""
     return query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
 
 

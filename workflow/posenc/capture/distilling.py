@@ -12,12 +12,13 @@ from torch import Tensor
 from posenc.capture.calibration import Calibration, Progress, shape_of, start_of, with_mask
 from posenc.capture.capture import batches_of, forward, pad
 from posenc.capture.closed_form import temperatures
-from posenc.capture.content import with_and_without
+from posenc.capture.content import scores_of, with_and_without
 from posenc.capture.evaluation import INTACT
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import DistilledMask
 from posenc.conditions.section import Condition
+from posenc.metrics.closed_form import distance_sums
 
 
 def _both(
@@ -35,26 +36,22 @@ def _both(
             {layer: heads.scores(layer) for layer in layers},
             {layer: heads.content(layer) for layer in layers},
         )
-    intact = scores_of(data, documents, INTACT, layers)
-    return intact, scores_of(data, documents, condition, layers, so_far)
+    intact = scores_under(data, documents, INTACT, layers)
+    return intact, scores_under(data, documents, condition, layers, so_far)
 
 
 @torch.inference_mode()
-def scores_of(
+def scores_under(
     data: Calibration,
     documents: list[list[int]],
     condition: Condition,
     layers: Iterable[int],
     mask: LearnedMask | None = None,
 ) -> dict[int, Tensor]:
-    """Attention scores by layer before mask and softmax, [batch, n_heads, n, n]."""
+    """Attention scores by layer under a condition, [batch, n_heads, n, n]."""
     with applied(data.model, condition, {"it": mask} if mask else {}):
         _, recording = forward(data.model, documents, data.is_decoder)
-    scores = {}
-    for layer in layers:
-        query, key = recording.queries[layer], recording.keys[layer]  # [batch, n_heads, n, d_head]
-        scores[layer] = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-    return scores
+    return {layer: scores_of(recording.queries[layer], recording.keys[layer]) for layer in layers}
 
 
 class _Averages:
@@ -72,17 +69,11 @@ class _Averages:
 
     def relative(self, layer: int, sides: int, without_first: bool) -> np.ndarray:
         """Averages by distance, [n_heads, sides, n]; 0 where there is no pair."""
-        sums, weights = self.sums[layer].numpy(), self.weights[layer].numpy()
-        n = sums.shape[-1]
-        out = np.zeros((sums.shape[0], sides, n))
-        for side in range(sides):
-            for offset in range(n):
-                turn = -offset if side == 0 else offset
-                top, bottom = (np.diagonal(x, turn, 1, 2) for x in (sums, weights))
-                if without_first and turn <= 0:
-                    top, bottom = top[:, 1:], bottom[:, 1:]  # the pair with key 0 comes first
-                out[:, side, offset] = _mean(top.sum(-1), bottom.sum(-1))
-        return out
+        top, bottom = (
+            distance_sums(x[layer].numpy(), causal=sides == 1, first=without_first)
+            for x in (self.sums, self.weights)
+        )
+        return _mean(top, bottom)
 
     def first(self, layer: int, relative: np.ndarray) -> np.ndarray:
         """What the first key has beyond its distance's average, by query, [n_heads, n]."""

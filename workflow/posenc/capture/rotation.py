@@ -2,7 +2,7 @@
 
 What changes all pairs of a query and a key alike changes the angles that the library's module
 gives. What changes some pairs alone is done where scores are computed: queries and keys are turned
-back there, and the scores of those pairs are computed anew.
+back there, and the scores of those pairs are computed again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from posenc.capture.parts import blocks, rotary
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
+from posenc.models.schemes import rotated
 
 
 def frequencies(model: nn.Module) -> np.ndarray:
@@ -98,17 +99,13 @@ class PairScores:
     ) -> Tensor:
         """Products of queries and keys, [batch, n_heads, tokens, tokens]."""
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        cosine, sine = self.module(query, position_ids=places[None])  # [1, tokens, d_head] each
-        scale = self.module.attention_scaling
+        cosine, sine = self._angles(query, places)  # [tokens, d_head / 2] each
         # The transpose of a rotation is its inverse.
-        query_before, key_before = (
-            (x * cosine - _rotated_half(x) * sine) / scale for x in (query, key)
-        )  # [batch, n_heads, tokens, d_head] each
+        query_before, key_before = (rotated(x, cosine, -sine) for x in (query, key))
         scores = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         if isinstance(self.section, Clipped):
-            edge = torch.full_like(places[:1], self.section.distance)  # [1]
-            cosine, sine = (x / scale for x in self.module(query, position_ids=edge[None]))
-            at_edge = query_before * cosine + _rotated_half(query_before) * sine
+            edge = self._angles(query, torch.full_like(places[:1], self.section.distance))
+            at_edge = rotated(query_before, *edge)  # [batch, n_heads, tokens, d_head]
             other = at_edge @ key_before.transpose(-1, -2)
             return torch.where(places[:, None] - places > self.section.distance, other, scores)
         other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
@@ -120,7 +117,11 @@ class PairScores:
         chosen[self.section.heads] = True
         return torch.where(chosen, other, scores)
 
+    def _angles(self, x: Tensor, places: Tensor) -> Iterator[Tensor]:
+        """Cosines and sines at some positions, [positions, d_head / 2] each.
 
-def _rotated_half(x: Tensor) -> Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([-second, first], dim=-1)
+        A library's scale of queries and keys is not part of them: it stays with the vectors.
+        """
+        found = self.module(x, position_ids=places[None])  # [1, positions, d_head] each
+        scale, half = self.module.attention_scaling, x.shape[-1] // 2
+        return (one[0, :, :half] / scale for one in found)

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from posenc.config.base import MAX_LENGTH, Factor, Seed
 from posenc.config.registry import Registry
+from posenc.metrics import rotary
 
 Embeddings = NDArray[np.floating]
 Angles = NDArray[np.floating]
@@ -109,8 +110,8 @@ def bands(
 ) -> Angles:
     """So many of the highest or lowest frequencies alone; the other pairs are not turned."""
     n = angles.shape[1]
-    index = np.arange(n) if kept == "highest" else np.arange(n)[::-1]  # frequencies fall
-    return np.where(index < count, angles, 0.0)
+    band = slice(count) if kept == "highest" else slice(max(n - count, 0), n)  # frequencies fall
+    return angles * rotary.banded(np.ones(n), band)
 
 
 @position
@@ -127,8 +128,8 @@ def base(angles: Angles, *, stretch: Factor) -> Angles:
 
     "NTK-aware" stretching: Peng et al. (2023), https://arxiv.org/abs/2309.00071, definition 1.
     """
-    n = angles.shape[1]
-    return angles * stretch ** (-np.arange(n) / max(n - 1, 1))
+    width = 2 * angles.shape[1]
+    return angles * rotary.frequencies(width, rotary.ntk_base(1.0, stretch, width))
 
 
 def extended(embeddings: Embeddings, count: int, beyond: str) -> Embeddings:

@@ -103,6 +103,46 @@ def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[dict], **look) ->
     axes.plot(xs, [e["value"] for e in estimates], **look)
 
 
+def share(
+    axes: Axes, found: dict, height: float, limits: tuple[float, float], colour: str,
+    *, marker: str = "o", is_filled: bool = True, label: str | None = None,
+) -> None:  # fmt: skip
+    """A mark with its interval at a height; an arrow beside its number where it is off the axis.
+
+    A number stands beside arrows of filled marks alone.
+    """
+    low, high = limits
+    look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if is_filled else "white"}
+    is_below = found["value"] < low
+    if is_below or found["value"] > high:
+        end, inwards = (low, 1) if is_below else (high, -1)
+        axes.plot([end + 0.02 * inwards], [height], marker="<" if is_below else ">", **look)
+        if is_filled:
+            axes.text(
+                end + 0.06 * inwards, height, f"{found['value']:.2f}".replace("-", "−"),
+                va="center", ha="left" if is_below else "right", color=colour,
+                fontsize=common.SMALLEST_POINTS, zorder=4,
+                bbox={"fc": "white", "ec": "none", "pad": 0.5},
+            )  # fmt: skip
+        return
+    ends = [max(found["low"], low), min(found["high"], high)]
+    axes.plot(ends, [height, height], color=colour, lw=1)
+    axes.plot([found["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+
+
+def nothing_is_lost(axes: Axes) -> None:
+    """Say so where there are no shares."""
+    axes.text(
+        0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
+        ha="center", va="center", transform=axes.transAxes,
+    )  # fmt: skip
+
+
+def has_shares(measurement: dict) -> bool:
+    """Whether anything is lost without positions, of which conditions recover a share."""
+    return any(entry["recovered"] is not None for entry in measurement["conditions"])
+
+
 def logarithmic_perplexity(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic vertical axis that holds the values, with round ticks."""
     low, high = min(values) / 1.08, max(values) * 1.08

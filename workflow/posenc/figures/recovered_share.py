@@ -37,7 +37,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
             common.not_run(made.add_subplot(), reasons or ["the study has no mask"], 60)
             return made
         panels = evaluated.by_dataset(measured)
-        shares = [any(map(_has_shares, runs)) for runs in panels.values()]
+        shares = [any(map(evaluated.has_shares, runs)) for runs in panels.values()]
         layout = made.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
         first = None
         for place, runs in enumerate(panels.values()):
@@ -47,10 +47,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
             if shares[place]:
                 _draw_panel(axes, runs, names, style)
             else:
-                axes.text(
-                    0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
-                    ha="center", va="center", transform=axes.transAxes,
-                )  # fmt: skip
+                evaluated.nothing_is_lost(axes)
                 axes.set_xticks([])
                 axes.spines["bottom"].set_visible(False)
             if first is None:
@@ -67,10 +64,6 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
         return made
 
 
-def _has_shares(measurement: dict) -> bool:
-    return any(entry["recovered"] is not None for entry in measurement["conditions"])
-
-
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
     for level in LEVELS:
         axes.axvline(level, color=common.GREY, lw=0.7, ls="--" if level == 0.9 else "-")
@@ -85,34 +78,13 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
                 continue
             # Side by side, so that marks of several decoders do not hide each other.
             height = row + 0.5 * ((order + 1) / (len(runs) + 1) - 0.5)
-            _draw_share(axes, share, height, colour, order, measurement["run"]["model"])
+            evaluated.share(
+                axes, share, height, (LOWEST, HIGHEST), colour,
+                marker=common.MARKERS[order % len(common.MARKERS)], is_filled=order == 0,
+                label=common.display(measurement["run"]["model"]),
+            )  # fmt: skip
     axes.set_xlim(LOWEST, HIGHEST)
     axes.set_xticks([-0.5, 0, 0.5, 0.9, 1.0], ["−0.5", "0", "0.5", "0.9", "1"])
-
-
-def _draw_share(
-    axes: Axes, share: dict, height: float, colour: str, order: int, model: str
-) -> None:
-    look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if order == 0 else "white"}
-    label = common.display(model)
-    is_below = share["value"] < LOWEST
-    if is_below or share["value"] > HIGHEST:
-        end, inwards = (LOWEST, 1) if is_below else (HIGHEST, -1)
-        axes.plot([end + 0.02 * inwards], [height], marker="<" if is_below else ">", **look)
-        if order == 0:
-            axes.text(
-                end + 0.06 * inwards, height, f"{share['value']:.2f}".replace("-", "−"),
-                va="center", ha="left" if is_below else "right", color=colour,
-                fontsize=common.SMALLEST_POINTS, zorder=4,
-                bbox={"fc": "white", "ec": "none", "pad": 0.5},
-            )  # fmt: skip
-        return
-    axes.plot(
-        [max(share["low"], LOWEST), min(share["high"], HIGHEST)], [height, height], color=colour,
-        lw=1,
-    )  # fmt: skip
-    marker = common.MARKERS[order % len(common.MARKERS)]
-    axes.plot([share["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
 
 
 main = common.command(draw, Figure)

@@ -91,11 +91,8 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
     for level in (0.0, 1.0):
         axes.axvline(level, color=common.GREY, lw=0.7)
     entries, heading = evaluated.entries(run), ""
-    if not any(entry["recovered"] for entry in entries.values()):
-        axes.text(
-            0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
-            ha="center", va="center", transform=axes.transAxes,
-        )  # fmt: skip
+    if not evaluated.has_shares(run):
+        evaluated.nothing_is_lost(axes)
     colours = {
         name: style.palette[place % len(style.palette)]
         for place, name in enumerate(HEADINGS.values())
@@ -106,7 +103,7 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
             continue
         share = entries.get(name, {}).get("recovered")
         if share is not None:
-            _draw_share(axes, share, row, colours[heading])
+            evaluated.share(axes, share, row, (LOWEST, HIGHEST), colours[heading])
             loss = entries[name]["nll_per_token"]["value"]
             axes.text(
                 1.02, row, f"{loss:.2f}", transform=axes.get_yaxis_transform(), va="center",
@@ -118,19 +115,6 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
     )  # fmt: skip
     axes.set_xlim(LOWEST, HIGHEST)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
-
-
-def _draw_share(axes: Axes, share: dict, row: int, colour: str) -> None:
-    if share["value"] < LOWEST:
-        axes.plot([LOWEST + 0.03], [row], marker="<", color=colour, ms=3)
-        axes.text(
-            LOWEST + 0.08, row, f"{share['value']:.2f}".replace("-", "−"), va="center",
-            color=colour, fontsize=common.SMALLEST_POINTS,
-        )  # fmt: skip
-        return
-    ends = [max(share["low"], LOWEST), min(share["high"], HIGHEST)]
-    axes.plot(ends, [row, row], color=colour, lw=1.2)
-    axes.plot([min(share["value"], HIGHEST)], [row], marker="o", color=colour, ms=3.4)
 
 
 main = common.command(draw, Figure)

@@ -25,11 +25,11 @@ from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
-from posenc.metrics.closed_form import by_pair, distance_sums, r_squared
+from posenc.metrics.closed_form import by_pair, distance_sums, r_squared, visible_pairs
 from posenc.metrics.mask_placebos import shuffled_over_heads
 from posenc.metrics.patterns import softmax
-from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans
-from posenc.metrics.score_parts import PARTS, correlation, moments, shares
+from posenc.metrics.position_means import Curves
+from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split
 from posenc.models.devices import use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
@@ -83,18 +83,20 @@ def main(
 
 def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any]:
     """Calibrate on one half of the documents and measure on the other."""
+    from posenc.capture.closed_form import HeadMeans
     from posenc.capture.parts import is_decoder
 
     calibration, documents = drawn(parameters, text)
     causal = is_decoder(network)
-    seen = visible([len(ids) for ids in documents], causal)  # [n, n]
-    masks = Masks(network, max(map(len, calibration)), seen)
+    # With a table, the mask at a distance is the mean over the same pairs as is measured.
+    seen = visible_pairs(list(map(len, documents)), causal=causal)  # [n, n]
+    means = HeadMeans(network, max(map(len, calibration)))
     learning = []
     for count, heads in enumerate(recorded(network, calibration, "calibration"), start=1):
-        masks.add(heads)
+        means.add(heads)
         if count.bit_count() == 1 or count == len(calibration):
             tokens = sum(map(len, calibration[:count]))
-            learning.append(({"documents": count, "tokens": tokens}, masks.curves()))
+            learning.append(({"documents": count, "tokens": tokens}, means.curves(seen)))
     mask = learning[-1][1]
     sums = Sums(len(documents), seen, mask, causal)
     for document, heads in enumerate(recorded(network, documents, "scores")):
@@ -102,7 +104,7 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
     n_layers, n_heads = mask.first.shape[:2]
     return {
         "is_causal": causal,
-        "is_rotary": masks.rotary,
+        "is_rotary": means.is_rotary,
         "n_layers": n_layers,
         "n_heads": n_heads,
         "documents": len(documents),
@@ -140,57 +142,6 @@ def recorded(network: Any, documents: list[list[int]], what: str) -> Iterator[He
 
     for ids in tqdm(documents, unit="document", desc=what, mininterval=5):
         yield with_and_without(network, [ids])
-
-
-def visible(lengths: list[int], causal: bool) -> Floats:
-    """How many documents have each pair that sees each other, float64 [n, n]: query, key."""
-    place = np.arange(max(lengths))  # [n]
-    reached = np.greater.outer(lengths, place).sum(axis=0)  # [n]
-    seen = reached[np.maximum.outer(place, place)].astype(np.float64)  # [n, n]
-    return np.tril(seen) if causal else seen
-
-
-class Masks:
-    """The mask in closed form of a model, document after document.
-
-    Parameters
-    ----------
-    network
-        From :func:`posenc.models.load.load`.
-    longest
-        Tokens of the longest calibration document.
-    seen
-        float64 [n, n]: how many measured documents have each pair. With a table, the mask at a
-        distance is the mean over the same pairs of positions.
-    """
-
-    def __init__(self, network: Any, longest: int, seen: Floats) -> None:
-        from posenc.capture.parts import body, is_decoder, is_rotary
-
-        self.rotary, self._causal, self._seen = is_rotary(network), is_decoder(network), seen
-        self._rotation = body(network).rotary_emb if self.rotary else None
-        self._means = PositionMeans(2 if self.rotary else longest)
-
-    def add(self, heads: Heads) -> None:
-        """Add a calibration document."""
-        names = CONTENT if self.rotary else (*CONTENT, *INTACT)
-        self._means.add({name: stacked(getattr(heads, name)) for name in names})
-
-    def curves(self) -> Curves:
-        """The mask of the documents so far, by distance."""
-        if self._rotation is None:
-            return self._means.absolute(self._seen, causal=self._causal)
-        return self._means.rotary(
-            self._rotation.inv_freq.double().numpy(),
-            len(self._seen),
-            causal=self._causal,
-            scale=self._rotation.attention_scaling,
-        )
-
-
-def stacked(layers: dict[int, Any]) -> NDArray[np.float32]:
-    """Queries or keys of the only document of a batch, [n_layers, n_heads, tokens, d_head]."""
-    return np.stack([layers[layer][0].numpy() for layer in range(len(layers))])
 
 
 class Sums:
@@ -231,13 +182,13 @@ class Sums:
                 one[0].double().numpy() for one in (heads.scores(layer), heads.content(layer))
             )  # [n_heads, tokens, tokens] each
             tokens = scores.shape[-1]
-            seen = visible([tokens], self._causal)  # [tokens, tokens]
+            seen = visible_pairs([tokens], causal=self._causal)  # [tokens, tokens]
             added = (scores - content) * seen
             sums = distance_sums(added, causal=self._causal)  # [n_heads, sides, tokens]
             self._relative[layer, ..., :tokens] += sums
             self._first[layer, :, :tokens] += added[..., 0]
             b = by_pair(*curves, tokens)  # [n_heads, tokens, tokens]
-            parts = np.stack([content, b, scores - content - b])
+            parts = split(scores, content, b)
             pattern = softmax(scores, causal=self._causal)  # takes the scores over
             for (weighting, within_query), found in self.moments.items():
                 weights = pattern if weighting == "attention" else seen

@@ -47,6 +47,7 @@ temperature T of a head, they are qᵀ k / (T √d) + b: T divides the content, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,6 +207,26 @@ def absolute_bias(
     if row_term:
         bias = bias + u @ np.swapaxes(common, -1, -2)
     return bias / math.sqrt(u.shape[-1])
+
+
+def visible_pairs(lengths: Sequence[int], *, causal: bool) -> Floats:
+    """How many documents have each pair of positions that see each other.
+
+    Parameters
+    ----------
+    lengths
+        Tokens of each document.
+    causal
+        Whether a query sees the keys up to its own only.
+
+    Returns
+    -------
+    float64 [n, n]: query, key; n is the longest length.
+    """
+    place = np.arange(max(lengths))  # [n]
+    reached = np.greater.outer(lengths, place).sum(axis=0)  # [n]
+    seen = reached[np.maximum.outer(place, place)].astype(np.float64)  # [n, n]
+    return np.tril(seen) if causal else seen
 
 
 def distance_sums(values: ArrayLike, *, causal: bool, first: bool = True) -> Floats:

@@ -76,11 +76,11 @@ def ntk_base(base: float, factor: float, width: int) -> float:
     Parameters
     ----------
     base, width
-        As of :func:`frequencies`; the width above 2.
+        As of :func:`frequencies`. A width of 2 has the highest frequency alone, whatever the base.
     factor
         New length over trained length.
     """
-    return base * factor ** (width / (width - 2))
+    return base * factor ** (width / max(width - 2, 1))
 
 
 def as_complex(x: ArrayLike, r: int, layout: Layout = "halves") -> NDArray[np.complex128]:

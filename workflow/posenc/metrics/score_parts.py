@@ -46,10 +46,25 @@ def score_parts(
     -------
     float64 [3, n_heads, tokens, tokens]: in the order of ``PARTS``; their sum is the scores.
     """
-    mask = np.asarray(mask, np.float64)  # [n_heads, tokens, tokens]
     content = scores(queries, keys, positions, [], layout=layout)
     intact = scores(queries, keys, positions, frequencies, layout=layout)
-    return np.stack([content, mask, intact - content - mask])
+    return split(intact, content, mask)
+
+
+def split(scores: ArrayLike, content: ArrayLike, mask: ArrayLike) -> Floats:
+    """The three parts of scores, of which two are known.
+
+    Parameters
+    ----------
+    scores, content, mask
+        [n_heads, tokens, tokens] each.
+
+    Returns
+    -------
+    float64 [3, n_heads, tokens, tokens]: in the order of ``PARTS``.
+    """
+    z, c, b = (np.asarray(x, np.float64) for x in (scores, content, mask))
+    return np.stack([c, b, z - c - b])
 
 
 def moments(parts: ArrayLike, weights: ArrayLike, *, within_query: bool = False) -> Floats:

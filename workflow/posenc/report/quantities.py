@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from posenc.conditions.positions import TABLE
 from posenc.report.records import Entry, NotRun, Number
 
 INTACT = "intact"
@@ -262,7 +263,7 @@ def decoders(study: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name in study["study"]["models"]
-        if models[name]["is_decoder"] and models[name]["positions"] == "table"
+        if models[name]["is_decoder"] and models[name]["positions"] == TABLE
     ]
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from posenc.artifacts.files import ArtifactError, write_checksums, write_sealed
 from posenc.artifacts.tables import read_table, write_table
 from posenc.capture import evaluation
-from posenc.capture.capture import forward, packed_states
+from posenc.capture.capture import forward, packed_last
 from posenc.capture.evaluation import evaluate, groups_of
 from posenc.capture.interventions import applied
 from posenc.conditions.section import Condition
@@ -84,8 +84,8 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
     model = load(folder, family)
     passes = []
     monkeypatch.setattr(
-        evaluation, "packed_states",
-        lambda *given: (passes.append(len(given[1])), packed_states(*given))[1],
+        evaluation, "packed_last",
+        lambda *given: (passes.append(len(given[1])), packed_last(*given))[1],
     )  # fmt: skip
     counted = [[True] * len(ids) for ids in documents]
     chosen = {name: one for name, one in conditions().items() if name != "alone"}

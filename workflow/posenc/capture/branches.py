@@ -18,8 +18,10 @@ from posenc.conditions.semantics import Change
 
 KEPT = 64
 """For how many lengths of documents the tensors of a mask are kept."""
-KEPT_BYTES = 2**26
+KEPT_BYTES = 2**23
 """Larger biases of all layers are made again in each pass, which may be of a hundred masks."""
+NONE = np.float32(-np.inf)
+"""Bias of a key that a query does not see."""
 NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
 
@@ -153,21 +155,23 @@ class Branch:
         bias = np.zeros((1, 1, 1)) if change.bias is None else change.bias
         bias = bias if bias.ndim == 3 else bias[None]  # [n_heads or 1, length or 1, length]
         with np.errstate(over="ignore"):
-            bias = bias.astype(np.float32)
+            bias = bias.astype(np.float32, copy=False)
         if not chosen.all():
-            causal = np.where(rows.future(length) & self.causal, -np.inf, 0.0)  # [length, length]
-            bias = np.where(chosen[:, None, None], np.where(hidden, -np.inf, bias), causal)
+            causal = np.where(rows.future(length) & self.causal, NONE, 0)  # [length, length]
+            bias = np.where(chosen[:, None, None], np.where(hidden, NONE, bias), causal)
         else:
-            bias = np.where(hidden, -np.inf, bias)
-        if np.isneginf(bias).all(axis=-1).any():
+            bias = np.where(hidden, NONE, bias)
+        if np.isneginf(bias.max(axis=-1)).any():
             raise ConditionError(
                 f"the mask {self.mask.semantics} with the profile {self.mask.profile.kind} leaves "
                 f"a query without any key (its factor is 0): raise the profile's floor above 0"
             )
         # Padded keys are seen by none; padded queries see what the document's do, and are not used.
-        whole = np.full((bias.shape[0], longest, longest), -np.inf, np.float32)
-        whole[:, :length, :length] = bias
-        whole[:, length:, 0] = 0.0
+        whole = bias
+        if length < longest:
+            whole = np.full((len(bias), longest, longest), -np.inf, np.float32)
+            whole[:, :length, :length] = bias
+            whole[:, length:, 0] = 0.0
         made = {"bias": torch.from_numpy(whole)}
         for name in ("score_factor", "pattern_factor"):
             factor = getattr(change, name)  # [length or 1, length]

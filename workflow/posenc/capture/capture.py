@@ -179,20 +179,27 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     n_layers + 1 tensors [branches, tokens, d_model], as those of :func:`forward`; there is one
     branch but for :mod:`posenc.capture.evaluation`.
     """
+    return _packed(model, documents, output_hidden_states=True).hidden_states
+
+
+def packed_last(model: nn.Module, documents: list[list[int]]) -> Tensor:
+    """The last of :func:`packed_states`, [branches, tokens, d_model]; no other is kept."""
+    return _packed(model, documents).last_hidden_state
+
+
+def _packed(model: nn.Module, documents: list[list[int]], **options):
+    """The library's output for documents in one row."""
     device = next(model.parameters()).device
     lengths = [len(ids) for ids in documents]
     first = first_position(model)
     ids = torch.tensor([token for document in documents for token in document], device=device)
     places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
     if is_decoder(model):
-        options = {"use_cache": False}
+        options["use_cache"] = False
     else:
-        options = {"token_type_ids": torch.zeros_like(places)}
+        options["token_type_ids"] = torch.zeros_like(places)
     with packed(model, lengths):
-        output = body(model)(
-            ids[None], position_ids=places + first, output_hidden_states=True, **options
-        )
-    return output.hidden_states
+        return body(model)(ids[None], position_ids=places + first, **options)
 
 
 class _Into(dict):

@@ -7,8 +7,10 @@ kept is the loss of each token and, by layer, the sum of its tokens' cosines wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.capture.branches import Branch, branch_of
-from posenc.capture.capture import document_losses, packed_states
+from posenc.capture.capture import document_losses, packed_last
 from posenc.capture.interventions import common_part, embedded
 from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import blocks, is_decoder
@@ -27,8 +29,9 @@ from posenc.tokens.packing import packs_of
 
 INTACT = Condition()
 STATES_BYTES = 2**29
-"""What the hidden states of one forward pass may take: all of its conditions' and layers' are kept
-until it ends."""
+"""What the hidden states of all layers would take, of the tokens of one forward pass: a large model
+takes fewer tokens."""
+Keep = Callable[[int, Tensor], Any]
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def stacked_states(
     documents: list[list[int]],
     conditions: Sequence[Condition],
     masks: Mapping[str, LearnedMask],
-) -> list[list[Tensor]]:
+    keep: Keep = lambda layer, state: state,
+) -> list[list[Any]]:
     """Hidden states under conditions that differ in their mask alone, in one forward pass.
 
     Parameters
@@ -71,71 +75,70 @@ def stacked_states(
         at.
     masks
         Learned masks by name.
+    keep
+        What is kept of a hidden state, given its layer (0 for the embeddings) and the state
+        [tokens, d_model], documents one after the other. It is called as soon as there is one: the
+        states of all layers and conditions need not be in memory together.
 
     Returns
     -------
-    For each condition, n_layers + 1 tensors [tokens, d_model]: documents one after the other.
+    For each condition, n_layers + 1 times what ``keep`` returned.
     """
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition.mask, masks) for condition in conditions]
-    with embedded(model, common_part(conditions[0]), masks, max(lengths)):
-        if all(branch.mask is None for branch in branches):
-            states = [state[0] for state in packed_states(model, documents)]
-            return [states for _ in branches]
-        trunk = branch_of(model, None)
-        with attending(model, Batch([trunk])) as batch:
-            stack = _Stack(trunk, branches, batch)
-            hooks = [
-                block.register_forward_pre_hook(stack.hook(layer))
-                for layer, block in enumerate(blocks(model))
-            ]
-            try:
-                output = packed_states(model, documents)
-            finally:
-                for hook in hooks:
-                    hook.remove()
-            return stack.finish(output[-1])
+    trunk = branch_of(model, None)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(embedded(model, common_part(conditions[0]), masks, max(lengths)))
+        batch = Batch([trunk])
+        if any(branch.mask is not None for branch in branches):
+            stack.enter_context(attending(model, batch))
+        tree = _Tree(trunk, branches, batch, keep)
+        for layer, block in enumerate(blocks(model)):
+            stack.callback(block.register_forward_pre_hook(tree.hook(layer)).remove)
+        return tree.finish(packed_last(model, documents))
 
 
-class _Stack:
-    """The hidden states of a trunk and of the branches that part from it, layer after layer."""
+class _Tree:
+    """What is kept of the states of a trunk and of the branches that part from it, by layer."""
 
-    def __init__(self, trunk: Branch, branches: list[Branch], batch: Batch) -> None:
-        self.trunk, self.branches, self.batch = trunk, branches, batch
-        self.states: dict[int, list[Tensor]] = {id(one): [] for one in [trunk, *branches]}
+    def __init__(self, trunk: Branch, branches: list[Branch], batch: Batch, keep: Keep) -> None:
+        self.trunk, self.branches, self.batch, self.keep = trunk, branches, batch, keep
+        self.kept: dict[int, list[Any]] = {id(one): [] for one in [trunk, *branches]}
 
     def hook(self, layer: int):
-        """What runs before a block: it records its input, and lets branches part."""
+        """What runs before a block: it looks at its input, and lets branches part."""
 
         def before(module: nn.Module, arguments: tuple) -> tuple:
             x = arguments[0]  # [branches, tokens, d_model]
+            self._look(layer, x)
             parts = list(x.split(1))
-            for branch, part in zip(self.batch.branches, parts, strict=True):
-                self.states[id(branch)].append(part)
             starting = [branch for branch in self.branches if branch.start == layer]
             if not starting:
                 return arguments
             own = parts[0]  # the trunk's, [1, tokens, d_model]
             for branch in starting:
-                is_scaled = branch.mask.semantics == "emb_mul"
-                part = own * embedding_factors(branch, own) if is_scaled else own
-                self.states[id(branch)] = [*self.states[id(self.trunk)][:-1], part]
+                *earlier, now = self.kept[id(self.trunk)]
+                part = own
+                if branch.mask.semantics == "emb_mul":
+                    part = own * embedding_factors(branch, own)
+                    now = self.keep(layer, part[0])
+                self.kept[id(branch)] = [*earlier, now]
                 parts.append(part)
                 self.batch.branches.append(branch)
             return (torch.cat(parts), *arguments[1:])
 
         return before
 
-    def finish(self, last: Tensor) -> list[list[Tensor]]:
-        """All states of each branch, once the last ones are known, after the final norm."""
-        for branch, part in zip(self.batch.branches, last.split(1), strict=True):
-            self.states[id(branch)].append(part)
+    def _look(self, layer: int, x: Tensor) -> None:  # x [branches, tokens, d_model]
+        for branch, state in zip(self.batch.branches, x, strict=True):
+            self.kept[id(branch)].append(self.keep(layer, state))
+
+    def finish(self, last: Tensor) -> list[list[Any]]:
+        """Of each branch, once the last states are known, after the final norm."""
+        self._look(self.trunk.n_layers, last)
         # A branch that acts on no layer is the trunk.
         return [
-            [
-                x[0]
-                for x in self.states[id(branch if branch.start < branch.n_layers else self.trunk)]
-            ]
+            self.kept[id(branch if branch.start < branch.n_layers else self.trunk)]
             for branch in self.branches
         ]
 
@@ -145,40 +148,41 @@ def states_under(
     documents: list[list[int]],
     conditions: Sequence[Condition],
     masks: Mapping[str, LearnedMask],
-) -> list[list[Tensor]]:
+    keep: Keep = lambda layer, state: state,
+) -> list[list[Any]]:
     """As :func:`stacked_states`, with documents cut into segments where the conditions say so.
 
     Equal segments are run once: with segments of one token, one row per distinct token.
     """
     size = conditions[0].segments
     if size is None:
-        return stacked_states(model, documents, conditions, masks)
+        return stacked_states(model, documents, conditions, masks, keep)
     cuts = [[tuple(ids[i : i + size]) for i in range(0, len(ids), size)] for ids in documents]
     distinct = sorted({cut for document in cuts for cut in document}, key=len)
     place = {cut: row for row, cut in enumerate(distinct)}
-    run = stacked_states(model, [list(cut) for cut in distinct], conditions, masks)
     starts = np.cumsum([0, *map(len, distinct)])  # of the distinct segments
-    rows = np.concatenate(
-        [starts[place[cut]] + np.arange(len(cut)) for document in cuts for cut in document]
+    rows = torch.from_numpy(
+        np.concatenate(
+            [starts[place[cut]] + np.arange(len(cut)) for document in cuts for cut in document]
+        )
     )  # [tokens]
-    rows = torch.from_numpy(rows).to(run[0][0].device)
-    return [[state[rows] for state in states] for states in run]
+    return stacked_states(
+        model, [list(cut) for cut in distinct], conditions, masks,
+        lambda layer, state: keep(layer, state[rows.to(state.device)]),
+    )  # fmt: skip
 
 
 @torch.inference_mode()
 def cosine_sums(
-    states: list[Tensor],  # n_layers + 1 tensors [tokens, d_model]
-    intact: list[Tensor],  # the same shapes
+    ours: Tensor,  # [tokens, d_model]
+    theirs: Tensor,  # the same shape
     counted: Tensor,  # bool [tokens]
     lengths: list[int],
 ) -> NDArray[np.float64]:
-    """Sum over a document's tokens of the cosine of the two states, [documents, n_layers + 1]."""
-    sums = []
-    for ours, theirs in zip(states, intact, strict=True):
-        cosine = functional.cosine_similarity(ours.float(), theirs.float(), dim=-1)  # [tokens]
-        kept = torch.where(counted, cosine, 0.0).double()  # [tokens]
-        sums.append(torch.stack([part.sum() for part in kept.split(lengths)]))
-    return torch.stack(sums, dim=1).cpu().numpy()
+    """Sum over a document's tokens of the cosine of two hidden states, [documents]."""
+    cosine = functional.cosine_similarity(ours.float(), theirs.float(), dim=-1)  # [tokens]
+    kept = torch.where(counted, cosine, 0.0).double()  # [tokens]
+    return torch.stack([part.sum() for part in kept.split(lengths)]).cpu().numpy()
 
 
 def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
@@ -187,23 +191,6 @@ def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
     for name, condition in conditions.items():
         groups.setdefault(common_part(condition).model_dump_json(), []).append(name)
     return list(groups.values())
-
-
-def _each(
-    model: nn.Module,
-    documents: list[list[int]],
-    conditions: Mapping[str, Condition],
-    groups: list[list[str]],
-    masks: Mapping[str, LearnedMask],
-    intact: list[Tensor],
-) -> Iterator[tuple[str, list[Tensor]]]:
-    """Hidden states under each condition; those of the intact model are there already."""
-    for name, condition in conditions.items():
-        if condition == INTACT:
-            yield name, intact
-    for names in groups:
-        some = [conditions[name] for name in names]
-        yield from zip(names, states_under(model, documents, some, masks), strict=True)
 
 
 def evaluate(
@@ -240,7 +227,8 @@ def evaluate(
     """
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
     config = model.config
-    room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
+    n_layers = config.num_hidden_layers
+    room = STATES_BYTES // (4 * config.hidden_size * (n_layers + 1))
     budget = max(1, min(batch_tokens, room) // max(map(len, groups), default=1))
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls, and a mask is made once for each length.
@@ -248,12 +236,26 @@ def evaluate(
     for pack in packs_of(lengths, order, budget):
         ids = [documents[index] for index in pack.documents]
         flags = [flag for index in pack.documents for flag in counted[index]]
-        keep = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]
+        count = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]
         intact = states_under(model, ids, [INTACT], {})[0]
-        for name, states in _each(model, ids, conditions, groups, masks, intact):
-            cosines = cosine_sums(states, intact, keep, pack.lengths)
-            none = [np.empty(0, np.float32)] * len(ids)
-            losses = document_losses(model, states[-1], ids) if is_decoder(model) else none
+
+        def compared(layer, state, intact=intact, ids=ids, count=count, lengths=pack.lengths):
+            losses = [np.empty(0, np.float32)] * len(ids)
+            if layer == n_layers and is_decoder(model):
+                losses = document_losses(model, state, ids)
+            return cosine_sums(state, intact[layer], count, lengths), losses
+
+        found = {
+            name: [compared(layer, state) for layer, state in enumerate(intact)]
+            for name, condition in conditions.items()
+            if condition == INTACT
+        }
+        for names in groups:
+            some = [conditions[name] for name in names]
+            found.update(zip(names, states_under(model, ids, some, masks, compared), strict=True))
+        for name, layers in found.items():
+            cosines = np.stack([sums for sums, _ in layers], axis=1)  # [documents, n_layers + 1]
+            losses = layers[-1][1]
             for row, index in enumerate(pack.documents):
                 yield name, Outcome(index, losses[row], cosines[row])
         if progress is not None:

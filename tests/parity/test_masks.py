@@ -7,16 +7,19 @@ import pytest
 import torch
 import transformers
 
+from posenc.artifacts.files import ArtifactError
 from posenc.capture import learning as masks
 from posenc.capture import mask_fitting
 from posenc.capture.calibration import Calibration, shape_of, with_mask
 from posenc.capture.capture import forward
 from posenc.capture.distilling import _Averages
-from posenc.capture.evaluation import INTACT
+from posenc.capture.evaluation import INTACT, states_under
 from posenc.capture.interventions import applied
+from posenc.capture.parts import body
 from posenc.conditions.learned import LearnedMask, read, write
 from posenc.conditions.masks import ClosedFormMask, DistilledMask, FittedMask, SlopeMask
 from posenc.conditions.section import Condition
+from posenc.metrics.mask_placebos import hashed_distances, hashed_sides
 from posenc.models import attention
 from posenc.models.load import load
 
@@ -146,22 +149,63 @@ def fitted(**changes):
     return FittedMask.model_validate({**section, **changes})
 
 
-@pytest.mark.parametrize("terms", [[], ["slope", "logarithm", "near", "first"]])
-def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, terms):
+TERMS = ["slope", "logarithm", "near", "first"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"terms": []},
+        {"terms": TERMS},
+        {"terms": TERMS, "distances": "hashed"},
+        {"terms": TERMS, "learn_position": False, "position": "intact"},
+        {"terms": TERMS, "learn_position": False, "position": "intact", "distances": "hashed"},
+    ],
+)
+def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, changes):
     """Once with a gradient, once as conditions are evaluated, at random parameters."""
     model = load(folder, family)
     data = Calibration(model, documents, documents, 60)
-    source = fitted(terms=terms)
+    source = fitted(**changes)
     parameters = mask_fitting._Parameters(source, model, data.longest)
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in parameters.parameters():
             parameter.normal_(std=0.3)
-    condition = with_mask(source.position, True, bool(terms))
+    condition = with_mask(source.position, source.learn_position, bool(source.terms))
     judged = data.loss(condition, parameters.mask())
     found = mask_fitting._loss(parameters, data, documents)
     assert found.requires_grad
     assert float(found.detach()) == pytest.approx(judged, abs=2e-6)
+
+
+def test_hashed_distances_are_a_bias_of_the_library(folder, family, documents):
+    """Against the library's eager attention with the bias as its 4-D mask, written pair by pair."""
+    model = load(folder, family)
+    rng, (n_layers, n_heads, sides) = np.random.default_rng(4), shape_of(model)
+    # One bias for all heads of all layers: the library takes one mask.
+    curves = rng.normal(size=(sides, 9)).astype(np.float32)
+    mask = LearnedMask(
+        relative=np.broadcast_to(curves, (n_layers, n_heads, sides, 9)).copy(), hashed=np.array(5)
+    )
+    ids = [*documents[0][:6], *documents[1][:5], documents[0][1]]
+    distance, side = hashed_distances(ids, 9, 5), hashed_sides(ids, 5)
+    bias = torch.zeros(len(ids), len(ids))
+    for i, j in np.ndindex(*bias.shape):
+        bias[i, j] = float(curves[side[i, j] if sides > 1 else 0, distance[i, j]])
+        if family == "gpt2" and j > i:
+            bias[i, j] = -torch.inf
+    ours = states_under(model, [ids, documents[2]], [with_mask("intact")], {"it": mask})[0][-1]
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        expected = body(model)(torch.tensor([ids]), attention_mask=bias[None, None])[0][0]
+    torch.testing.assert_close(ours[: len(ids)], expected, rtol=1e-4, atol=2e-5)
+
+
+def test_hashed_distances_need_the_tokens():
+    mask = LearnedMask(relative=np.zeros((1, 1, 1, 3), np.float32), hashed=np.array(0))
+    with pytest.raises(ArtifactError, match="needs the tokens"):
+        mask.bias(0, 4)
 
 
 def test_a_mask_of_zeros_is_the_model_without_positions(folder, family, documents):
@@ -220,6 +264,17 @@ def test_a_mask_comes_back_from_its_file(tmp_path):
 
     with pytest.raises(DamagedError, match="was altered or damaged"):
         read(tmp_path / "it.safetensors")
+
+
+def test_a_bias_by_hash_knows_no_order(tmp_path):
+    rng = np.random.default_rng(1)
+    relative = rng.normal(size=(2, 3, 2, 7)).astype(np.float32)
+    write(tmp_path / "it.safetensors", LearnedMask(relative, hashed=np.array(3)), {"mask": "it"})
+    mask, _ = read(tmp_path / "it.safetensors")
+    ids, order = rng.integers(0, 99, 20).tolist(), rng.permutation(20)
+    bias, again = mask.bias(1, 20, ids), mask.bias(1, 20, [ids[k] for k in order])
+    np.testing.assert_array_equal(again, bias[:, order][:, :, order])
+    assert len(np.unique(bias)) == 3 * 2 * 7
 
 
 def test_a_relative_bias_by_hand():

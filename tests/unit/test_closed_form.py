@@ -288,6 +288,10 @@ def test_hashed_distances_know_no_order():
     assert abs(np.corrcoef(found.flat, distance.flat)[0, 1]) < 0.08
     other = mask_placebos.hashed_distances(ids, 32, seed=2)
     assert abs(np.corrcoef(found.flat, other.flat)[0, 1]) < 0.08
+    sides = mask_placebos.hashed_sides(ids, seed=1)
+    np.testing.assert_array_equal(sides, sides.T)
+    assert abs(sides.mean() - 0.5) < 0.05
+    assert abs(np.corrcoef(found.flat, sides.flat)[0, 1]) < 0.08
 
 
 def test_hashed_distances_are_as_frequent_as_real_ones():

@@ -18,6 +18,7 @@ from posenc.measurements import conditions, norms, reference
 from posenc.measurements.conditions import Conditions
 from posenc.metrics.recovery import (
     PairedMeans,
+    adaptation,
     by_bucket,
     paired_losses,
     recovered,
@@ -246,6 +247,45 @@ def test_shares_recovered_by_hand():
     assert recovered_perplexity(condition, without, intact) == pytest.approx(15.6 / 18.9)
     expected = np.log(58.6 / 43.0) / np.log(58.6 / 39.7)
     assert recovered(condition, without, intact) == pytest.approx(expected)
+
+
+ROLES = ("intact", "without", "fitted", "fitted_intact", "placebo", "placebo_intact")
+
+
+def adapted(losses: dict[str, float]) -> dict:
+    """Of documents that differ, each of 10 tokens."""
+    own = np.random.default_rng(3).normal(size=(40, 1))  # [documents, 1]: common to all conditions
+    sums = 10 * (own + np.array([losses[role] for role in ROLES]))  # [documents, 6]
+    means = PairedMeans(sums, np.full(40, 10), samples=200, confidence=0.9, seed=0)
+    return adaptation(means, **{role: place for place, role in enumerate(ROLES)})
+
+
+def test_a_fit_that_adapts_alone_restores_nothing():
+    """What a fit gives the intact model too is adaptation, and none of it is position."""
+    found = adapted({"intact": 3.0, "without": 4.0, "fitted": 3.5, "fitted_intact": 2.5,
+                     "placebo": 3.9, "placebo_intact": 2.9})  # fmt: skip
+    assert set(found) == {
+        f"{name}{share}" for name in ("interaction", "placebo_interaction", "beyond_placebo")
+        for share in ("", "_share")
+    }  # fmt: skip
+    for estimate in found.values():
+        assert [estimate[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0])
+
+
+def test_what_of_a_fit_is_position_by_hand():
+    found = adapted({"intact": 3.0, "without": 5.0, "fitted": 3.5, "fitted_intact": 2.75,
+                     "placebo": 4.5, "placebo_intact": 2.875})  # fmt: skip
+    by_hand = {
+        "interaction": 1.5 - 0.25, "interaction_share": 1.25 / 2,
+        "placebo_interaction": 0.5 - 0.125, "placebo_interaction_share": 0.375 / 2,
+        "beyond_placebo": 0.875, "beyond_placebo_share": 0.4375,
+    }  # fmt: skip
+    assert {name: one["value"] for name, one in found.items()} == pytest.approx(by_hand)
+
+
+def test_no_share_of_a_loss_that_is_not_there():
+    found = adapted(dict.fromkeys(ROLES, 3.0))
+    assert found["interaction"] is not None and found["beyond_placebo_share"] is None
 
 
 def tokens(path, texts):

@@ -103,6 +103,11 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
          r"conditions and evaluations\.smollm2\.evaluated name 'shift_8' twice"),
         ("masks.fitted.begin", "nothing", r"masks\.fitted begins with 'nothing', which is not"),
         ("masks.fitted.begin", "fitted", r"masks\.fitted\.begin leads back to 'fitted'"),
+        ("masks.hashed_zero.begin", "closed", r"masks\.hashed_zero.*hashed distances begin with no "
+         r"mask: leave begin out"),
+        ("measurements.conditions.controls.zero_fitted.placebo", "zero_hash",
+         r"measurements\.conditions\.controls names 'zero_hash', which is not defined in "
+         r"conditions; did you mean 'zero_hashed'"),
         ("masks.distilled_scores.sequential", True, r"has no order of layers: set sequential"),
         ("studies.default.datasets", ["sample_review"], r"datasets names 'sample_review', which "
          r"is not defined in datasets; did you mean 'sample_reviews'\?"),

@@ -26,6 +26,19 @@ NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
 
 
+Documents = Sequence[Sequence[int]] | Sequence[int]
+"""Token ids of each document, or its number of tokens alone."""
+
+
+def _length_and_ids(document: Sequence[int] | int) -> tuple[int, Sequence[int] | None]:
+    return (document, None) if isinstance(document, int) else (len(document), document)
+
+
+def lengths_of(documents: Documents) -> list[int]:
+    """Tokens of each document."""
+    return [_length_and_ids(document)[0] for document in documents]
+
+
 @dataclass
 class Branch:
     """The mask of one condition, and the tensors that it has been made into.
@@ -59,12 +72,17 @@ class Branch:
             return False
         return not self.mask.layers or layer in self.mask.layers
 
-    def change(self, layer: int, length: int) -> Change:
+    @property
+    def is_hashed(self) -> bool:
+        """Whether its bias depends on what the tokens are."""
+        return self.learned is not None and self.learned.hashed is not None
+
+    def change(self, layer: int, length: int, ids: Sequence[int] | None = None) -> Change:
         """What it does to the attention of a layer in a document of so many tokens."""
         mask = self.mask
         if mask.semantics == "additive":
             if self.learned is not None:
-                bias = self.learned.bias(layer, length)  # [n_heads, length, length]
+                bias = self.learned.bias(layer, length, ids)  # [n_heads, length, length]
             else:
                 places = profiles.Places.of(length, self.n_heads)
                 bias = profiles.bias.call(mask.profile, places)
@@ -80,8 +98,19 @@ class Branch:
             return None
         return self.change(0, length).embedding_factor
 
-    def tensors(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+    def tensors(self, layer: int, documents: Documents, longest: int, device) -> dict:
         """Its change for a padded batch: bias, and factors where there are any.
+
+        Parameters
+        ----------
+        layer
+            Which layer.
+        documents
+            Token ids of each document, or how many there are where that alone is known.
+        longest
+            Tokens of each row of the batch.
+        device
+            Where the tensors lie.
 
         Returns
         -------
@@ -90,9 +119,13 @@ class Branch:
             ``score_factor`` and ``pattern_factor``, [batch or 1, n_heads or 1, longest or 1,
             longest], or None.
         """
+        lengths = lengths_of(documents)
         is_padded = min(lengths) < longest
         layer = 0 if self.learned is None else layer  # only a learned bias differs between layers
         factor = self.inverse_temperature(layer, device)
+        if self.is_hashed:
+            made = self._make(layer, documents, longest, device)
+            return {**made, "score_factor": factor}
         # A decoder's bias is the same for every document: padding lies in the future.
         if self.mask.semantics == "additive" and (self.causal or not is_padded):
             bias = self._bias(layer, longest, device)
@@ -130,18 +163,20 @@ class Branch:
                 self._biases[layer] = whole
         return whole[..., :longest, :longest]
 
-    def _make(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
+    def _make(self, layer: int, documents: Documents, longest: int, device) -> dict:
         # A bias is the same for every document, but for its padding.
-        shared = self.mask.semantics == "additive"
-        sizes = [longest] if shared else lengths
-        each = [self._padded(self.change(layer, size), size, longest) for size in sizes]
+        shared = self.mask.semantics == "additive" and not self.is_hashed
+        each = [
+            self._padded(self.change(layer, length, ids), length, longest)
+            for length, ids in ([(longest, None)] if shared else map(_length_and_ids, documents))
+        ]
         made = {
             name: None if each[0][name] is None else torch.stack([one[name] for one in each])
             for name in each[0]
         }
         made = {name: value if value is None else value.to(device) for name, value in made.items()}
         if shared and not self.causal:
-            made["bias"] = unpadded(made["bias"], lengths)
+            made["bias"] = unpadded(made["bias"], lengths_of(documents))
         return made
 
     def _padded(self, change: Change, length: int, longest: int) -> dict[str, Tensor | None]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.artifacts.files import ArtifactError
-from posenc.capture.masked_attention import documents_of, packed
+from posenc.capture.masked_attention import of_documents, packed
 from posenc.capture.parts import body, first_position, is_decoder
 from posenc.models import attention
 from posenc.models.affine import affine
@@ -136,8 +136,7 @@ def forward(
     options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
     if is_decoder:
         options["use_cache"] = False
-    lengths = [len(ids) for ids in documents]
-    with attention.recording() as recording, documents_of(lengths):
+    with attention.recording() as recording, of_documents(documents):
         output = body(model)(input_ids, output_hidden_states=True, **options)
     return output.hidden_states, recording
 
@@ -198,7 +197,7 @@ def _packed(model: nn.Module, documents: list[list[int]], **options):
         options["use_cache"] = False
     else:
         options["token_type_ids"] = torch.zeros_like(places)
-    with packed(model, lengths):
+    with packed(model, documents):
         return body(model)(ids[None], position_ids=places + first, **options)
 
 

@@ -66,7 +66,7 @@ def closed_form(
             n=REACH * data.longest, row_term=False,
         )  # fmt: skip
     relative, first = (placebo(source, np.nan_to_num(curve)) for curve in data.known[key])
-    learned = {"relative": relative.astype(np.float32)}
+    learned: dict[str, Any] = {"relative": relative.astype(np.float32)}
     if source.first:
         learned["first"] = (first - relative[:, :, 0]).astype(np.float32)
     mask = LearnedMask(**learned)

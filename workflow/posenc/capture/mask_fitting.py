@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posenc.capture.branches import NO_CHANGE, Branch, unpadded
+from posenc.capture.branches import NO_CHANGE, Branch, lengths_of, unpadded
 from posenc.capture.calibration import REACH, Calibration, Progress, shape_of, start_of, with_mask
 from posenc.capture.capture import forward, pad
 from posenc.capture.interventions import applied
 from posenc.capture.masked_attention import Batch, attending
 from posenc.capture.parts import body, first_row, position_embedding
 from posenc.conditions import positions
-from posenc.conditions.learned import LearnedMask
+from posenc.conditions.learned import LearnedMask, hashed_places
 from posenc.conditions.masks import FittedMask
 
 
@@ -73,27 +73,46 @@ class _Parameters(nn.Module):
         given = _up_to(self.base.first, tokens).to(self.device)
         return given if first is None else given + first
 
-    def biases(self, tokens: int) -> Callable[[int], Tensor]:
-        """Bias of a layer, [n_heads, tokens, tokens], by its number."""
-        places = torch.arange(tokens, device=self.device)
-        offset = places[:, None] - places  # [tokens, tokens]
-        side = (offset < 0).long() * (self.shape[2] - 1)  # [tokens, tokens]
-        relative, first = self.relative(tokens), self.of_first(tokens)
+    def biases(self, documents: list[list[int]]) -> Callable[[int], Tensor]:
+        """Bias of a layer, [batch or 1, n_heads, longest, longest], by its number."""
+        tokens, offsets = max(map(len, documents)), self.longest
+        if self.source.distances == "hashed":
+            place = self._hashed(documents, tokens)  # [batch, longest, longest]
+        else:
+            offsets, places = tokens, torch.arange(tokens, device=self.device)
+            offset = places[:, None] - places  # [longest, longest]
+            side = (offset < 0).long() * (self.shape[2] - 1)  # [longest, longest]
+            place = (offsets * side + offset.abs())[None]  # [1, longest, longest]
+        relative = self.relative(offsets).flatten(2)  # [n_layers, n_heads, sides * offsets]
+        first = self.of_first(tokens)
 
         def of(layer: int) -> Tensor:
-            bias = relative[layer][:, side, offset.abs()]
+            bias = relative[layer][:, place].transpose(0, 1)
             if first is not None:
                 bias = bias + functional.pad(first[layer, :, :, None], (0, tokens - 1))
             return bias
 
         return of
 
+    def _hashed(self, documents: list[list[int]], tokens: int) -> Tensor:
+        """Where the pairs of tokens have their bias, [batch, tokens, tokens]; 0 for padding."""
+        place = np.zeros((len(documents), tokens, tokens), np.int64)
+        for row, ids in zip(place, documents, strict=True):
+            row[: len(ids), : len(ids)] = hashed_places(
+                tuple(ids), self.shape[2], self.longest, self.source.seed
+            )
+        return torch.from_numpy(place).to(self.device)
+
     def mask(self) -> LearnedMask:
-        """As arrays, written out beyond the calibration text's length."""
+        """As arrays, written out beyond the calibration text's length; a hash has no beyond."""
+        is_hashed = self.source.distances == "hashed"
+        offsets = self.longest if is_hashed else REACH * self.longest
         with torch.no_grad():
             arrays: dict[str, np.ndarray] = {}
             if self.source.terms:
-                arrays["relative"] = self.relative(REACH * self.longest).cpu().numpy()
+                arrays["relative"] = self.relative(offsets).cpu().numpy()
+            if is_hashed:
+                arrays["hashed"] = np.array(self.source.seed)
             first = self.of_first(REACH * self.longest)
             if first is not None:
                 arrays["first"] = first.cpu().numpy()
@@ -114,18 +133,19 @@ def _up_to(curves: np.ndarray, offsets: int) -> Tensor:  # [..., n], n or more
 class _FittedBranch(Branch):
     """A branch whose bias is a tensor with a gradient."""
 
-    bias: Callable[[int], Tensor] | None = None  # of a layer, [n_heads, longest, longest]
+    bias: Callable[[int], Tensor] | None = None
+    """Of a layer, [batch or 1, n_heads, longest, longest]."""
 
     def acts_on(self, layer: int) -> bool:
         return self.bias is not None
 
-    def tensors(self, layer: int, lengths, longest: int, device) -> dict:
-        bias = self.bias(layer)[None]  # [1, n_heads, longest, longest]
+    def tensors(self, layer: int, documents, longest: int, device) -> dict:
+        bias = self.bias(layer)  # [batch or 1, n_heads, longest, longest]
         if self.causal:
             future = torch.ones_like(bias, dtype=torch.bool).triu(1)
             bias = bias.masked_fill(future, -torch.inf)
         else:
-            bias = unpadded(bias, lengths)
+            bias = unpadded(bias, lengths_of(documents))
         autocast = torch.is_autocast_enabled(device.type)
         bias = bias.to(torch.get_autocast_dtype(device.type)) if autocast else bias
         factor = self.inverse_temperature(layer, device)
@@ -180,9 +200,8 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
     """Of a batch, with a gradient to the parameters."""
     model, source = data.model, parameters.source
     device = parameters.device
-    lengths = [len(ids) for ids in documents]
     ids, real = pad(model, documents)  # [batch, longest] each
-    bias = parameters.biases(max(lengths)) if source.terms else None
+    bias = parameters.biases(documents) if source.terms else None
     n_layers, n_heads, _ = parameters.shape
     branch = _FittedBranch(
         None, n_layers, n_heads, data.is_decoder, learned=parameters.base, bias=bias
@@ -200,7 +219,7 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
     try:
         with (
             applied(model, start_of(start)),
-            attending(model, Batch([branch], lengths)),
+            attending(model, Batch([branch], documents)),
             torch.autocast(device.type, torch.bfloat16, enabled=source.precision == "bfloat16"),
         ):
             last = body(model)(ids, **options).last_hidden_state  # [batch, longest, d_model]

@@ -18,7 +18,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from posenc.capture.branches import KEPT, Branch, branch_of, real_keys
+from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_of, real_keys
 from posenc.capture.parts import ConditionError
 from posenc.models import attention
 
@@ -34,23 +34,23 @@ class Batch:
     ----------
     branches
         Those whose rows are in the batch by now, in the order of the rows; None is the trunk.
-    lengths
-        Tokens of each document, without padding; None when no row is padded.
+    documents
+        Token ids of each document, without padding; None when no row is padded.
     is_packed
         Whether all documents lie in one row, one after the other.
     """
 
     branches: list[Branch]
-    lengths: list[int] | None = None
+    documents: Sequence[Sequence[int]] | None = None
     is_packed: bool = False
 
-    def groups(self) -> Iterator[tuple[int, int, int]]:
-        """Begin, number and length of packed documents that are neighbours of equal length."""
+    def groups(self) -> Iterator[tuple[int, list[Sequence[int]]]]:
+        """Packed documents that are neighbours of equal length, and where they begin."""
         begin = 0
-        for length, group in itertools.groupby(self.lengths):
-            number = len(list(group))
-            yield begin, number, length
-            begin += number * length
+        for length, group in itertools.groupby(self.documents, key=len):
+            documents = list(group)
+            yield begin, documents
+            begin += len(documents) * length
 
 
 _batch: Batch | None = None
@@ -75,11 +75,12 @@ def _attention(
         return _packed_attention(module, query, key, value, kwargs), None
     size = len(query) // len(_batch.branches)
     longest = query.shape[2]
-    lengths = _batch.lengths or [longest] * size
+    documents = _batch.documents or [longest] * size
     parts = []
     for number, branch in enumerate(_batch.branches):
         part = slice(number * size, (number + 1) * size)
-        parts.append(_attend(module, query[part], key[part], value[part], branch, lengths, kwargs))
+        given = (query[part], key[part], value[part])
+        parts.append(_attend(module, *given, branch, documents, kwargs))
     joined = torch.cat(parts) if len(parts) > 1 else parts[0]
     return joined.transpose(1, 2).contiguous(), None  # [branches * batch, tokens, n_heads, d_head]
 
@@ -95,14 +96,15 @@ def _packed_attention(
     n_heads, tokens, width = query.shape[1:]
     out = query.new_empty(len(query), tokens, n_heads, width)
     for row, branch in enumerate(_batch.branches):
-        for begin, number, length in _batch.groups():
+        for begin, documents in _batch.groups():
+            number, length = len(documents), len(documents[0])
             span = slice(begin, begin + number * length)
             parts = [
                 # [number, n_heads, length, d_head]
                 x[row, :, span].unflatten(1, (number, length)).transpose(0, 1)
                 for x in (query, key, value)
             ]
-            attended = _attend(module, *parts, branch, [length] * number, options)
+            attended = _attend(module, *parts, branch, documents, options)
             out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))
     return out
 
@@ -113,11 +115,12 @@ def _attend(
     key: Tensor,  # [batch, n_heads, tokens, d_head]
     value: Tensor,  # [batch, n_heads, tokens, d_head]
     branch: Branch,
-    lengths: Sequence[int],
+    documents: Documents,
     options: Mapping,
 ) -> Tensor:
     """Attention of one branch, [batch, n_heads, tokens, d_head]."""
     layer, longest = module.layer_idx, query.shape[2]
+    lengths = lengths_of(documents)
     scaling = options.get("scaling")
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
@@ -135,7 +138,7 @@ def _attend(
         if branch.causal:
             bias = _future(longest).to(query.device)
         return _step_by_step(query, key, value, scaling, bias, pairs=pairs)
-    made = branch.tensors(layer, lengths, longest, query.device)
+    made = branch.tensors(layer, documents, longest, query.device)
     score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
     if all(by_key) and is_fused:
@@ -211,43 +214,43 @@ def attending(model: nn.Module, batch: Batch) -> Iterator[Batch]:
 
 
 @contextlib.contextmanager
-def packed(model: nn.Module, lengths: Sequence[int]) -> Iterator[None]:
-    """Let the one row of the forward pass be documents of such lengths, during a block.
+def packed(model: nn.Module, documents: Sequence[Sequence[int]]) -> Iterator[None]:
+    """Let the one row of the forward pass be some documents, during a block.
 
     Parameters
     ----------
     model
         From :func:`posenc.models.load.load`, under a condition or not.
-    lengths
-        Tokens of each document, in order.
+    documents
+        Token ids of each document, in order.
     """
     branches = _batch.branches if _batch else [branch_of(model, None)]
     # The library must build no mask: it would let documents attend to each other.
     # The list of branches is shared: rows that part from the trunk are added to it on the way.
-    batch = Batch(branches, list(lengths), is_packed=True)
+    batch = Batch(branches, documents, is_packed=True)
     with _routed(model, PACKED, lambda *_, **__: None, batch):
         yield
 
 
 @contextlib.contextmanager
-def documents_of(lengths: Sequence[int]) -> Iterator[None]:
-    """Say how long the documents of a padded batch are, for masks that depend on it."""
+def of_documents(documents: Sequence[Sequence[int]]) -> Iterator[None]:
+    """Say what the documents of a padded batch are, for masks that depend on it."""
     if _batch is None:
         yield
         return
-    previous, _batch.lengths = _batch.lengths, list(lengths)
+    previous, _batch.documents = _batch.documents, documents
     try:
         yield
     finally:
-        _batch.lengths = previous
+        _batch.documents = previous
 
 
 def embedding_factors(branch: Branch, x: Tensor) -> Tensor:  # x [batch, tokens, d_model]
     """What the rows of a padded batch are multiplied by, [batch, tokens, 1]."""
     if _batch is not None and _batch.is_packed:
-        each = [torch.from_numpy(branch.embedding_factor(length)) for length in _batch.lengths]
+        each = [torch.from_numpy(branch.embedding_factor(len(one))) for one in _batch.documents]
         return torch.cat(each)[None, :, None].to(x)
-    lengths = (_batch.lengths if _batch else None) or [x.shape[1]] * len(x)
+    lengths = lengths_of((_batch.documents if _batch else None) or [x.shape[1]] * len(x))
     factors = torch.ones(len(lengths), x.shape[1], 1)
     for row, length in enumerate(lengths):
         factors[row, :length, 0] = torch.from_numpy(branch.embedding_factor(length))

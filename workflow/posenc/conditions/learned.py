@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from posenc.artifacts.files import (
     sha256_file,
     write_sealed,
 )
+from posenc.metrics.mask_placebos import hashed_distances, hashed_sides
 
 SCHEMA = 1
 
@@ -38,6 +41,9 @@ class LearnedMask:
         the others. None where there is none.
     temperature
         float32 [n_layers, n_heads]: what the scores are divided by, before the bias. None for 1.
+    hashed
+        int64 []: the seed, where distances (and sides) are hashes of two token ids, which know no
+        order: :func:`posenc.metrics.mask_placebos.hashed_distances`. None where they are distances.
     constant, initial
         float32 [d_model]: what stands in place of the position embeddings, and of the first one.
         None where positions are not learned.
@@ -49,14 +55,24 @@ class LearnedMask:
     constant: NDArray[np.float32] | None = None
     initial: NDArray[np.float32] | None = None
     temperature: NDArray[np.float32] | None = None
+    hashed: NDArray[np.int64] | None = None
 
-    def bias(self, layer: int, length: int) -> NDArray[np.float32]:
+    def bias(
+        self, layer: int, length: int, ids: Sequence[int] | None = None
+    ) -> NDArray[np.float32]:
         """Bias of a layer, [n_heads, length, length].
+
+        Parameters
+        ----------
+        layer, length
+            Which layer, and the tokens of the document.
+        ids
+            The tokens themselves, for a mask with hashed distances.
 
         Raises
         ------
         ArtifactError
-            If the mask has no bias, or is absolute and shorter than the document.
+            If the mask has no bias, is absolute and shorter than the document, or needs the tokens.
         """
         if self.absolute is not None:
             if length > self.absolute.shape[-1]:
@@ -67,6 +83,12 @@ class LearnedMask:
             return self.absolute[layer, :, :length, :length]
         if self.relative is None:
             raise ArtifactError("the learned mask has no bias: it is not for a mask's profile")
+        if self.hashed is not None:
+            if ids is None:
+                raise ArtifactError("distances are hashes of token ids: the mask needs the tokens")
+            n_heads, *places = self.relative[layer].shape  # sides, offsets
+            place = hashed_places(tuple(ids), *places, int(self.hashed))  # [length, length]
+            return self._with_first(self.relative[layer].reshape(n_heads, -1)[:, place], layer)
         distance = np.minimum(np.arange(length), self.relative.shape[-1] - 1)  # [length]
         past = self.relative[layer][:, 0, distance]  # [n_heads, length]
         future = self.relative[layer][:, -1, distance[1:]]  # [n_heads, length - 1]
@@ -76,8 +98,12 @@ class LearnedMask:
         bias = np.lib.stride_tricks.as_strided(
             line[:, length - 1 :], (len(line), length, length), (line.strides[0], step, -step)
         ).copy()
+        return self._with_first(bias, layer)
+
+    def _with_first(self, bias: NDArray[np.float32], layer: int) -> NDArray[np.float32]:
+        """The bias [n_heads, length, length], which is changed, and what the first key has."""
         if self.first is not None:
-            rows = np.minimum(np.arange(length), self.first.shape[-1] - 1)  # [length]
+            rows = np.minimum(np.arange(bias.shape[1]), self.first.shape[-1] - 1)  # [length]
             bias[:, :, 0] += self.first[layer][:, rows]
         return bias
 
@@ -99,6 +125,16 @@ class LearnedMask:
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """Its arrays by name."""
         return {name: array for name, array in vars(self).items() if array is not None}
+
+
+@functools.lru_cache(maxsize=2)
+def hashed_places(ids: tuple[int, ...], sides: int, longest: int, seed: int) -> NDArray[np.int64]:
+    """Where each pair of tokens has its bias in [sides * longest], int64 [tokens, tokens].
+
+    All layers of a document share it.
+    """
+    place = hashed_distances(ids, longest, seed)  # [tokens, tokens]
+    return place + longest * hashed_sides(ids, seed) if sides > 1 else place
 
 
 def write(path: Path, mask: LearnedMask, facts: dict[str, Any]) -> None:

@@ -84,6 +84,9 @@ class FittedMask(Section):
     and the first key."""
     begin: Name | None = None
     """The mask that it begins with: what is fitted is added to it."""
+    distances: Literal["offsets", "hashed"] = "offsets"
+    """``hashed``: a placebo that knows no order. As many parameters, but the distance (and side) of
+    two tokens is a hash of their ids; only the first key stays what it is."""
     near: Length = 4
     """How many distances, from 0, have a bias of their own under ``near``."""
     steps: Steps
@@ -94,6 +97,12 @@ class FittedMask(Section):
     validate_steps: Steps
     """The parameters that are kept are the best of those tried every so many steps."""
     seed: Seed
+
+    @model_validator(mode="after")
+    def _check_distances(self) -> FittedMask:
+        if self.distances == "hashed" and self.begin is not None:
+            raise ValueError("hashed distances begin with no mask: leave begin out")
+        return self
 
 
 LearnedMaskSource = Annotated[

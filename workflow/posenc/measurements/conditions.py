@@ -19,13 +19,24 @@ from posenc.config.base import Confidence, Documents, Draws, Name, Samples, Sect
 from posenc.measurements.declaration import CELL, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
 from posenc.metrics.perplexity import share_worse_than_uniform
-from posenc.metrics.recovery import PairedMeans, by_bucket, paired_losses
+from posenc.metrics.recovery import PairedMeans, adaptation, by_bucket, paired_losses
 from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 INTACT, WITHOUT = "intact", "zero"
+
+
+class Controls(Section):
+    """What a fitted mask is held against: what the same fit gives without position."""
+
+    intact: Name
+    """The condition of the same parameters, fitted the same way on the intact model."""
+    placebo: Name
+    """That of as many parameters that know no order, on the model without positions."""
+    placebo_intact: Name
+    """The placebo on the intact model."""
 
 
 class Conditions(Section):
@@ -39,6 +50,8 @@ class Conditions(Section):
     """Tokens of one forward pass, those of all conditions that share it included."""
     calibration_share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
+    controls: dict[Name, Controls] = Field(default_factory=dict)
+    """By condition of a fitted mask, where a model is evaluated under all of them."""
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
@@ -197,6 +210,8 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
             entry["worse_than_uniform"] = share_worse_than_uniform(
                 found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
             ).as_json()
+        for entry in entries:
+            entry["adaptation"] = adapted(entry["condition"], parameters, names, means)
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
     for name, sweep in job.sweeps.items():
@@ -207,6 +222,26 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
     """Where the conditions stand that others are compared with; None for one that is not there."""
     return [units.index(base[name]) if base[name] in units else None for name in (INTACT, WITHOUT)]
+
+
+def adapted(
+    condition: str, parameters: Conditions, names: list[str], means: PairedMeans
+) -> dict[str, Any] | None:
+    """What of a fitted mask's gain is position; None where it has no controls here."""
+    controls = parameters.controls.get(condition)
+    if controls is None:
+        return None
+    of = {
+        "fitted": condition,
+        "fitted_intact": controls.intact,
+        "placebo": controls.placebo,
+        "placebo_intact": controls.placebo_intact,
+        "without": WITHOUT,
+        "intact": INTACT,
+    }
+    if not set(of.values()) <= set(names):
+        return None
+    return adaptation(means, **{role: names.index(name) for role, name in of.items()})
 
 
 def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> dict[str, Any]:

@@ -59,12 +59,21 @@ def hashed_distances(ids: ArrayLike, longest: int, seed: int) -> NDArray[np.int6
     -------
     int64 [tokens, tokens]: symmetric.
     """
-    ids = np.asarray(ids).astype(np.uint64)  # [tokens]
-    low, high = np.minimum(ids[:, None], ids), np.maximum(ids[:, None], ids)  # [tokens, tokens]
-    hashed = _mixed(_mixed(_mixed(np.array([seed], np.uint64)) ^ low) ^ high)
-    share = (hashed >> np.uint64(11)) / 2.0**53  # [tokens, tokens], in [0, 1)
+    share = (_hashed(ids, seed) >> np.uint64(11)) / 2.0**53  # [tokens, tokens], in [0, 1)
     pairs = np.arange(longest, 0, -1).cumsum()  # [longest]: up to each distance
     return np.searchsorted(pairs, share * pairs[-1], side="right")
+
+
+def hashed_sides(ids: ArrayLike, seed: int) -> NDArray[np.int64]:
+    """As :func:`hashed_distances`: 0 or 1, equally often, where there is a past and a future."""
+    return (_hashed(ids, seed) & np.uint64(1)).astype(np.int64)
+
+
+def _hashed(ids: ArrayLike, seed: int) -> NDArray[np.uint64]:
+    """A hash of each pair of token ids, [tokens, tokens]; symmetric."""
+    ids = np.asarray(ids).astype(np.uint64)  # [tokens]
+    low, high = np.minimum(ids[:, None], ids), np.maximum(ids[:, None], ids)  # [tokens, tokens]
+    return _mixed(_mixed(_mixed(np.array([seed], np.uint64)) ^ low) ^ high)
 
 
 def _cycle(n: int, generator: np.random.Generator) -> NDArray[np.int64]:

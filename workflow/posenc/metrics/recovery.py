@@ -114,6 +114,82 @@ def paired_losses(
     return entry
 
 
+def interaction(
+    fitted: NDArray[np.float64],
+    without: NDArray[np.float64],
+    fitted_intact: NDArray[np.float64],
+    intact: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """What a fit gives a model without positions beyond what it gives the intact one, in nats.
+
+    A fit on text adapts a model to the text as well, whatever was taken from it. Of the 2 x 2 of
+    {intact, without} and {unfitted, fitted}, the interaction is what adaptation does not explain.
+
+    Parameters
+    ----------
+    fitted, without, fitted_intact, intact
+        Mean nll in nats per token: of the model without positions, fitted and not; of the intact
+        model, fitted the same way and not.
+
+    Returns
+    -------
+    (without - fitted) - (intact - fitted_intact).
+
+    Examples
+    --------
+    >>> float(interaction(np.array(3.5), np.array(4.0), np.array(2.75), np.array(3.0)))
+    0.25
+    """
+    return (without - fitted) - (intact - fitted_intact)
+
+
+def adaptation(
+    means: PairedMeans,
+    *,
+    fitted: int,
+    fitted_intact: int,
+    placebo: int,
+    placebo_intact: int,
+    without: int,
+    intact: int,
+) -> dict[str, Any]:
+    """What of a fitted mask's gain is position: its interaction, and that beyond a placebo's.
+
+    Parameters
+    ----------
+    means
+        Mean nll in nats per token of all conditions.
+    fitted, fitted_intact, placebo, placebo_intact, without, intact
+        Columns of the conditions: the fit and its placebo, each on the model without positions and
+        on the intact one, and the two unfitted.
+
+    Returns
+    -------
+    Estimates in nats per token, and as shares of what is lost without positions (None where
+    nothing is lost).
+    """
+    fits = (fitted, without, fitted_intact, intact)
+    placebos = (placebo, without, placebo_intact, intact)
+
+    def beyond(*all_: NDArray[np.float64]) -> NDArray[np.float64]:
+        return interaction(*all_[:4]) - interaction(*all_[4:])
+
+    is_lost = means.of(np.subtract, without, intact).low > 0
+    found: dict[str, Any] = {}
+    for name, function, columns in (
+        ("interaction", interaction, fits),
+        ("placebo_interaction", interaction, placebos),
+        ("beyond_placebo", beyond, (*fits, *placebos)),
+    ):
+        found[name] = means.of(function, *columns).as_json()
+        share = means.of(
+            lambda *given, of=function: of(*given[:-2]) / (given[-2] - given[-1]),
+            *columns, without, intact,
+        )  # fmt: skip
+        found[f"{name}_share"] = share.as_json() if is_lost else None
+    return found
+
+
 def by_bucket(
     losses: ArrayLike, bucket: int, *, samples: int, confidence: float, seed: Seed
 ) -> list[tuple[int, int, Estimate]]:

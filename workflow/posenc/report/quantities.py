@@ -163,6 +163,8 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
             here[key] = NotRun("nothing is lost without positions")
         else:
             here[key] = Number(**entry[key])
+    for key, estimate in (entry.get("adaptation") or {}).items():
+        here[key] = Number(**estimate) if estimate else NotRun("nothing is lost without positions")
     return here
 
 

@@ -139,6 +139,10 @@ class Params(Section):
                     )
                 if key == "mask" and getattr(source, "terms", True) == []:
                     raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
+        for name, controls in self.measurements.conditions.controls.items():
+            _check_known("measurements.conditions.controls",
+                         [name, *controls.model_dump().values()], "conditions",
+                         self.conditions)  # fmt: skip
         for name in self.masks:
             beneath(self.masks, name)
         for name, sweep in self.sweeps.items():

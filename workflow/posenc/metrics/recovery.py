@@ -182,11 +182,13 @@ def adaptation(
         ("beyond_placebo", beyond, (*fits, *placebos)),
     ):
         found[name] = means.of(function, *columns).as_json()
-        share = means.of(
-            lambda *given, of=function: of(*given[:-2]) / (given[-2] - given[-1]),
-            *columns, without, intact,
-        )  # fmt: skip
-        found[f"{name}_share"] = share.as_json() if is_lost else None
+
+        def share(*given: NDArray[np.float64], of: Callable = function) -> NDArray[np.float64]:
+            return of(*given[:-2]) / (given[-2] - given[-1])
+
+        # A share of a loss that is not there means nothing.
+        of_lost = means.of(share, *columns, without, intact).as_json() if is_lost else None
+        found[f"{name}_share"] = of_lost
     return found
 
 

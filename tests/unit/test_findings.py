@@ -1,4 +1,4 @@
-"""Numbers of the default study in docs/: those of its record, each by its key."""
+"""Numbers in README and docs/: those of the records of studies, each by its key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc.artifacts.files import ArtifactError
 from posenc.report import comparison, findings
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = findings.pages(ROOT)
 INTERVAL = re.compile(r"\[[-−.\d]+, [-−.\d]+\]")
 NUMBERS = {
     "model.loss": {"value": -1234.5678, "low": -1300.0, "high": 0.005, "shown": "-1234.57"},
@@ -20,15 +20,18 @@ NUMBERS = {
 }
 
 
+RECORDS = {"default": NUMBERS, "other": {"model.loss": {"value": 0.25, "low": 0.2, "high": 0.3}}}
+
+
 @pytest.fixture(scope="module")
-def numbers() -> dict:
-    return comparison.recorded(findings.STUDY, ROOT / comparison.RECORDS)
+def records() -> dict:
+    return comparison.all_recorded(ROOT / comparison.RECORDS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_pages_show_what_is_recorded(page, numbers):
+def test_pages_show_what_is_recorded(page, records):
     text = page.read_text(encoding="utf-8")
-    assert findings.fill(text, numbers) == text, "`posenc record` fills the pages in"
+    assert findings.fill(text, records) == text, "`posenc record` fills the pages in"
 
 
 def test_findings_of_the_default_study_are_named_by_key():
@@ -46,31 +49,39 @@ def test_findings_of_the_default_study_are_named_by_key():
 
 def test_a_number_keeps_the_form_that_it_has_in_the_page():
     def filled(key: str, shown: str) -> str:
-        (text,) = re.findall(r"-->(.*?)<", findings.fill(f"<!--={key}-->{shown}<!--/-->", NUMBERS))
+        (text,) = re.findall(r"-->(.*?)<", findings.fill(f"<!--={key}-->{shown}<!--/-->", RECORDS))
         return text
 
     assert filled("model.loss", "7") == "−1,235"
     assert filled("model.loss", "7.0 [") == "−1,234.6 [−1,300.0, 0.0]"
     assert filled("model.loss", "−0.123 [−1, 2]") == "−1,234.568 [−1,300.000, 0.005]"
     assert filled("model.share", "0.00") == "1.00"
+    assert filled("model.share", "0.0 %") == "99.6 %"
+    assert filled("other:model.loss", "7 % [") == "25 % [20, 30]"
 
 
 @pytest.mark.parametrize(
     ("key", "said"),
-    [("model.lost", "no number 'model.lost'"), ("model.other", "was not run: no such model")],
+    [
+        ("model.lost", "no number 'model.lost' was recorded of the study 'default'"),
+        ("other:model.share", "no number 'model.share' was recorded of the study 'other'"),
+        ("third:model.share", "no number 'model.share' was recorded of the study 'third'"),
+        ("model.other", "was not run: no such model"),
+    ],
 )
 def test_what_was_not_recorded_is_not_shown(tmp_path, key, said):
     whole, page = "<!--=model.share-->0.1<!--/-->", f"<!--={key}-->1.0<!--/-->"
-    (tmp_path / "a.md").write_text(whole)
-    (tmp_path / "b.md").write_text(page)
+    (tmp_path / "README.md").write_text(whole)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/b.md").write_text(page)
     with pytest.raises(ArtifactError, match=rf"b\.md: .*{said}"):
-        findings.fill_pages(NUMBERS, tmp_path)
-    assert (tmp_path / "a.md").read_text() == whole
+        findings.fill_pages(RECORDS, tmp_path)
+    assert (tmp_path / "README.md").read_text() == whole
 
 
 def test_pages_that_say_so_already_are_left_alone(tmp_path):
-    page = tmp_path / "a.md"
+    page = tmp_path / "README.ja.md"
     page.write_text("a <!--=model.share-->0.1<!--/--> b")
-    assert findings.fill_pages(NUMBERS, tmp_path) == [page]
+    assert findings.fill_pages(RECORDS, tmp_path) == [page]
     assert page.read_text() == "a <!--=model.share-->1.0<!--/--> b"
-    assert findings.fill_pages(NUMBERS, tmp_path) == []
+    assert findings.fill_pages(RECORDS, tmp_path) == []

@@ -151,13 +151,12 @@ def record() -> None:
         _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
     comparison.keep(study)
     print(f"recorded in dvc.lock and {comparison.record_of(study)}")
-    if study == findings.STUDY:
-        try:
-            for page in findings.fill_pages(comparison.recorded(study)):
-                print(f"{page} shows the new numbers")
-        except ArtifactError as error:
-            # A default study that was made smaller: the pages speak of the whole one.
-            print(f"docs/ is left as it is: {error}")
+    try:
+        for page in findings.fill_pages(comparison.all_recorded(), Path()):
+            print(f"{page} shows the new numbers")
+    except ArtifactError as error:
+        # A study that was made smaller: the pages speak of the whole one.
+        print(f"the pages are left as they are: {error}")
 
 
 @app.command()

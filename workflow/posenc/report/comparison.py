@@ -129,6 +129,11 @@ def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
     return read_json(record_of(study, records))["numbers"]
 
 
+def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Any]]:
+    """The recorded numbers of every study that was recorded, by its name."""
+    return {path.stem: recorded(path.stem, records) for path in sorted(records.glob("*.json"))}
+
+
 def keep(study: str, made: Path = MADE) -> bool:
     """Make the numbers that were made the recorded ones.
 

@@ -1,8 +1,9 @@
-"""Numbers in the pages of docs/: filled in from the record of the default study.
+"""Numbers in README and in the pages of docs/: filled in from the records of studies.
 
 A page names a number by its key in two comments that a reader does not see:
 ``<!--=superposition.relu.both-->25.7 [13.8, 37.7]<!--/-->``. It has as many decimals as are
-written there, and an interval where one is written.
+written there, an interval where one is written, and is in percent where there is a ``%``. A number
+of another study than the default one has its name before the key: ``<!--=rotary:KEY-->``.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from typing import Any
 
 from posenc.artifacts.files import ArtifactError, write_text
 
-PAGES = Path("docs")
+PAGES = ("README*.md", "docs/*.md")
 STUDY = "default"
-"""The study whose numbers the pages show by key."""
-MARKED = re.compile(r"<!--=(?P<key>\S+?)-->(?P<shown>[^<]*)<!--/-->")
+"""The study whose numbers have no study before their key."""
+MARKED = re.compile(r"<!--=(?:(?P<study>\w+):)?(?P<key>\S+?)-->(?P<shown>[^<]*)<!--/-->")
+Records = Mapping[str, Mapping[str, Any]]
 
 
-def fill(page: str, numbers: Mapping[str, Any]) -> str:
+def fill(page: str, records: Records) -> str:
     """A page with its marked numbers as they are recorded.
 
     Parameters
     ----------
     page
         Its Markdown.
-    numbers
-        What a record holds by key: ``value``, with ``low`` and ``high`` of an estimate, or
-        ``not_run``.
+    records
+        By study, what its record holds by key: ``value``, with ``low`` and ``high`` of an estimate,
+        or ``not_run``.
 
     Raises
     ------
@@ -38,29 +40,37 @@ def fill(page: str, numbers: Mapping[str, Any]) -> str:
     """
 
     def written(match: re.Match[str]) -> str:
-        key, shown = match["key"], match["shown"]
-        if key not in numbers:
-            raise ArtifactError(f"no number {key!r} was recorded")
-        if "not_run" in numbers[key]:
-            raise ArtifactError(f"{key} was not run: {numbers[key]['not_run']}")
-        return f"<!--={key}-->{as_in(shown, numbers[key])}<!--/-->"
+        study, key = match["study"] or STUDY, match["key"]
+        entry = records.get(study, {}).get(key)
+        if entry is None:
+            raise ArtifactError(f"no number {key!r} was recorded of the study {study!r}")
+        if "not_run" in entry:
+            raise ArtifactError(f"{key} of {study} was not run: {entry['not_run']}")
+        begin, end = (match.span("shown")[side] - match.start() for side in (0, 1))
+        return match[0][:begin] + as_in(match["shown"], entry) + match[0][end:]
 
     return MARKED.sub(written, page)
 
 
 def as_in(shown: str, entry: Mapping[str, Any]) -> str:
-    """A number, written as one is shown: its decimals, and its interval or none."""
+    """A number, written as one is shown: its decimals, percent, and its interval or none."""
     decimals = len(shown.partition(" ")[0].partition(".")[2])
+    factor, unit = (100, " %") if "%" in shown else (1, "")
 
     def said(value: float) -> str:
-        return f"{value:,.{decimals}f}".replace("-", "−")
+        return f"{factor * value:,.{decimals}f}".replace("-", "−")
 
     interval = f" [{said(entry['low'])}, {said(entry['high'])}]" if "[" in shown else ""
-    return said(entry["value"]) + interval
+    return said(entry["value"]) + unit + interval
 
 
-def fill_pages(numbers: Mapping[str, Any], folder: Path = PAGES) -> list[Path]:
-    """Fill in all pages of a folder; return those that changed.
+def pages(root: Path) -> list[Path]:
+    """The pages of a checkout that may show numbers."""
+    return sorted(path for pattern in PAGES for path in root.glob(pattern))
+
+
+def fill_pages(records: Records, root: Path) -> list[Path]:
+    """Fill in all pages of a checkout; return those that changed.
 
     Raises
     ------
@@ -68,10 +78,10 @@ def fill_pages(numbers: Mapping[str, Any], folder: Path = PAGES) -> list[Path]:
         If a page names what was not recorded. Then no page is written.
     """
     filled = {}
-    for path in sorted(folder.glob("*.md")):
+    for path in pages(root):
         page = path.read_text(encoding="utf-8")
         try:
-            if (now := fill(page, numbers)) != page:
+            if (now := fill(page, records)) != page:
                 filled[path] = now
         except ArtifactError as error:
             raise ArtifactError(f"{path}: {error}") from None

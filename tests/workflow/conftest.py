@@ -95,6 +95,8 @@ class Project:
         """Change dotted keys of params.yaml, which is read and written once."""
         path = self.folder / "params.yaml"
         yaml = YAML(typ="safe")
+        # As people write it: DVC breaks long lines of flow style where they cannot be read again.
+        yaml.default_flow_style = False
         raw = yaml.load(path.read_text())
         for key, value in changes.items():
             *parts, last = key.split(".")

@@ -184,6 +184,10 @@ class _Collection:
         ):
             read = partial(keys.evaluated, condition=place.condition)
             self.add(place, lacking, read, keys.QUANTITIES["conditions"], of=cell)
+        if why is None and (one := self.find(cell)):
+            for name, entries in keys.adaptations(one).items():
+                place = replace(cell, condition=name, measurement="adaptation")
+                self.numbers.put(replace(place, files=(one["file"],)), entries)
 
     def decoders(self) -> None:
         """What the decoders of a study, which may be seeds of one training, have in common."""

@@ -163,9 +163,20 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
             here[key] = NotRun("nothing is lost without positions")
         else:
             here[key] = Number(**entry[key])
-    for key, estimate in (entry.get("adaptation") or {}).items():
-        here[key] = Number(**estimate) if estimate else NotRun("nothing is lost without positions")
     return here
+
+
+def adaptations(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
+    """What of fitted masks' gains is position, by condition, where they have controls."""
+    none = NotRun("nothing is lost without positions")
+    return {
+        entry["condition"]: {
+            key: Number(**estimate) if estimate else none
+            for key, estimate in entry["adaptation"].items()
+        }
+        for entry in measurement["conditions"]
+        if entry.get("adaptation")
+    }
 
 
 def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:

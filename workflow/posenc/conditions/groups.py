@@ -12,6 +12,7 @@ GROUPS = {
     "semantics": "other semantics",
     "profiles": "other profiles",
     "learned": "learned",
+    "adaptation": "learned on the intact model",
 }
 """By what is shown of them, in order of presentation."""
 MASKED = ("versions", "semantics", "profiles", "learned")
@@ -38,9 +39,13 @@ def group_of(spec: Mapping[str, Any]) -> str:
     'positions'
     >>> group_of({"position": "zero", "segments": 1})
     'versions'
+    >>> group_of({"mask": {"profile": {"kind": "learned"}}})
+    'adaptation'
     """
     position, mask = spec.get("position", "intact"), spec.get("mask")
     profile = mask["profile"]["kind"] if mask else None
+    if profile == "learned" and position == "intact":
+        return "adaptation"
     if profile == "learned" or (isinstance(position, Mapping) and position["kind"] == "learned"):
         return "learned"
     if mask is None:

@@ -382,7 +382,11 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
         ({"mask": {"semantics": "prob_mul", "profile": {"kind": "linear"}}}, "semantics"),
         ({"mask": {"semantics": "log_mask", "profile": {"kind": "power"}}}, "profiles"),
         ({"mask": {"semantics": "additive", "profile": {"kind": "alibi"}}}, "profiles"),
-        ({"mask": {"semantics": "additive", "profile": {"kind": "learned"}}}, "learned"),
+        (
+            {"position": "zero", "mask": {"semantics": "additive", "profile": {"kind": "learned"}}},
+            "learned",
+        ),
+        ({"mask": {"semantics": "additive", "profile": {"kind": "learned"}}}, "adaptation"),
         ({"position": {"kind": "learned", "mask": "vectors"}}, "learned"),
     ],
 )

@@ -20,7 +20,7 @@ KEPT = 64
 """For how many lengths of documents the tensors of a mask are kept."""
 KEPT_BYTES = 2**23
 """Larger biases of all layers are made again in each pass, which may be of a hundred masks."""
-NONE = np.float32(-np.inf)
+UNSEEN = np.float32(-np.inf)
 """Bias of a key that a query does not see."""
 NO_CHANGE = {"bias": None, "score_factor": None, "pattern_factor": None}
 """Of a layer's attention, in the form of :meth:`Branch.tensors`."""
@@ -77,6 +77,11 @@ class Branch:
         """Whether its bias depends on what the tokens are."""
         return self.learned is not None and self.learned.hashed is not None
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether one bias serves all documents, but for their padding."""
+        return self.mask.semantics == "additive" and not self.is_hashed
+
     def change(self, layer: int, length: int, ids: Sequence[int] | None = None) -> Change:
         """What it does to the attention of a layer in a document of so many tokens."""
         mask = self.mask
@@ -106,7 +111,7 @@ class Branch:
         layer
             Which layer.
         documents
-            Token ids of each document, or how many there are where that alone is known.
+            Token ids of each document, or its number of tokens where that alone is known.
         longest
             Tokens of each row of the batch.
         device
@@ -123,14 +128,14 @@ class Branch:
         is_padded = min(lengths) < longest
         layer = 0 if self.learned is None else layer  # only a learned bias differs between layers
         factor = self.inverse_temperature(layer, device)
-        if self.is_hashed:
-            made = self._make(layer, documents, longest, device)
-            return {**made, "score_factor": factor}
         # A decoder's bias is the same for every document: padding lies in the future.
-        if self.mask.semantics == "additive" and (self.causal or not is_padded):
+        if self.is_shared and (self.causal or not is_padded):
             bias = self._bias(layer, longest, device)
             return {**NO_CHANGE, "bias": bias, "score_factor": factor}
-        made = self._kept(layer, lengths, longest, device)
+        if self.is_hashed:
+            made = self._make(layer, documents, longest, device)
+        else:
+            made = self._kept(layer, lengths, longest, device)
         return made if factor is None else {**made, "score_factor": factor}
 
     def inverse_temperature(self, layer: int, device) -> Tensor | None:
@@ -164,18 +169,16 @@ class Branch:
         return whole[..., :longest, :longest]
 
     def _make(self, layer: int, documents: Documents, longest: int, device) -> dict:
-        # A bias is the same for every document, but for its padding.
-        shared = self.mask.semantics == "additive" and not self.is_hashed
         each = [
             self._padded(self.change(layer, length, ids), length, longest)
-            for length, ids in ([(longest, None)] if shared else map(_length_and_ids, documents))
+            for length, ids in map(_length_and_ids, [longest] if self.is_shared else documents)
         ]
         made = {
             name: None if each[0][name] is None else torch.stack([one[name] for one in each])
             for name in each[0]
         }
         made = {name: value if value is None else value.to(device) for name, value in made.items()}
-        if shared and not self.causal:
+        if self.is_shared and not self.causal:
             made["bias"] = unpadded(made["bias"], lengths_of(documents))
         return made
 
@@ -192,10 +195,10 @@ class Branch:
         with np.errstate(over="ignore"):
             bias = bias.astype(np.float32, copy=False)
         if not chosen.all():
-            causal = np.where(rows.future(length) & self.causal, NONE, 0)  # [length, length]
-            bias = np.where(chosen[:, None, None], np.where(hidden, NONE, bias), causal)
+            causal = np.where(rows.future(length) & self.causal, UNSEEN, 0)  # [length, length]
+            bias = np.where(chosen[:, None, None], np.where(hidden, UNSEEN, bias), causal)
         else:
-            bias = np.where(hidden, NONE, bias)
+            bias = np.where(hidden, UNSEEN, bias)
         if np.isneginf(bias.max(axis=-1)).any():
             raise ConditionError(
                 f"the mask {self.mask.semantics} with the profile {self.mask.profile.kind} leaves "
@@ -204,7 +207,7 @@ class Branch:
         # Padded keys are seen by none; padded queries see what the document's do, and are not used.
         whole = bias
         if length < longest:
-            whole = np.full((len(bias), longest, longest), -np.inf, np.float32)
+            whole = np.full((len(bias), longest, longest), UNSEEN)
             whole[:, :length, :length] = bias
             whole[:, length:, 0] = 0.0
         made = {"bias": torch.from_numpy(whole)}

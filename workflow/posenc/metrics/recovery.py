@@ -82,6 +82,19 @@ def recovered_perplexity(
     return recovered(np.exp(condition), np.exp(without), np.exp(intact))
 
 
+def is_lost(means: PairedMeans, intact: int, without: int) -> bool:
+    """Whether anything is lost without positions: a share of a loss that is not there is nothing.
+
+    Parameters
+    ----------
+    means
+        Mean nll in nats per token of all conditions.
+    intact, without
+        Columns of the intact model, and of the model without positions.
+    """
+    return bool(means.of(np.subtract, without, intact).low > 0)
+
+
 def paired_losses(
     means: PairedMeans, column: int, intact: int | None, without: int | None
 ) -> dict[str, Any]:
@@ -106,10 +119,9 @@ def paired_losses(
     if intact is None or without is None:
         return {**entry, "recovered": None, "recovered_perplexity": None}
     shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
-    # A share of a loss that is not there means nothing.
-    is_lost = means.of(np.subtract, without, intact).low > 0
+    has_lost = is_lost(means, intact, without)
     for name, share in shares.items():
-        made = means.of(share, column, without, intact).as_json() if is_lost else None
+        made = means.of(share, column, without, intact).as_json() if has_lost else None
         entry[name] = made
     return entry
 
@@ -168,28 +180,24 @@ def adaptation(
     Estimates in nats per token, and as shares of what is lost without positions (None where
     nothing is lost).
     """
-    fits = (fitted, without, fitted_intact, intact)
-    placebos = (placebo, without, placebo_intact, intact)
-
-    def beyond(*all_: NDArray[np.float64]) -> NDArray[np.float64]:
-        return interaction(*all_[:4]) - interaction(*all_[4:])
-
-    is_lost = means.of(np.subtract, without, intact).low > 0
+    has_lost = is_lost(means, intact, without)
     found: dict[str, Any] = {}
-    for name, function, columns in (
-        ("interaction", interaction, fits),
-        ("placebo_interaction", interaction, placebos),
-        ("beyond_placebo", beyond, (*fits, *placebos)),
-    ):
-        found[name] = means.of(function, *columns).as_json()
-
-        def share(*given: NDArray[np.float64], of: Callable = function) -> NDArray[np.float64]:
-            return of(*given[:-2]) / (given[-2] - given[-1])
-
-        # A share of a loss that is not there means nothing.
-        of_lost = means.of(share, *columns, without, intact).as_json() if is_lost else None
-        found[f"{name}_share"] = of_lost
+    for name, columns in {
+        "interaction": (fitted, without, fitted_intact, intact),
+        "placebo_interaction": (placebo, without, placebo_intact, intact),
+        # The one less the other: the unfitted models cancel.
+        "beyond_placebo": (fitted, placebo, fitted_intact, placebo_intact),
+    }.items():
+        found[name] = means.of(interaction, *columns).as_json()
+        share = means.of(_share, *columns, without, intact).as_json() if has_lost else None
+        found[f"{name}_share"] = share
     return found
+
+
+def _share(*losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An interaction, of four losses, over what is lost, of the last two."""
+    *four, without, intact = losses
+    return interaction(*four) / (without - intact)
 
 
 def by_bucket(

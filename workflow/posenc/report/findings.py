@@ -18,7 +18,9 @@ from posenc.artifacts.files import ArtifactError, write_text
 PAGES = ("README*.md", "docs/*.md")
 STUDY = "default"
 """The study whose numbers have no study before their key."""
-MARKED = re.compile(r"<!--=(?:(?P<study>\w+):)?(?P<key>\S+?)-->(?P<shown>[^<]*)<!--/-->")
+MARKED = re.compile(
+    r"(?P<before><!--=(?:(?P<study>\w+):)?(?P<key>\S+?)-->)(?P<shown>[^<]*)<!--/-->"
+)
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -46,8 +48,7 @@ def fill(page: str, records: Records) -> str:
             raise ArtifactError(f"no number {key!r} was recorded of the study {study!r}")
         if "not_run" in entry:
             raise ArtifactError(f"{key} of {study} was not run: {entry['not_run']}")
-        begin, end = (match.span("shown")[side] - match.start() for side in (0, 1))
-        return match[0][:begin] + as_in(match["shown"], entry) + match[0][end:]
+        return f"{match['before']}{as_in(match['shown'], entry)}<!--/-->"
 
     return MARKED.sub(written, page)
 

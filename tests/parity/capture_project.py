@@ -11,8 +11,8 @@ import pyarrow as pa
 import posenc.steps.capture as step
 from posenc.artifacts.files import CHECKSUMS, sha256_file, write_checksums
 from posenc.artifacts.tables import write_table
+from posenc.capture import runs
 from posenc.steps import store as gather
-from posenc.store import runs
 from posenc.store.section import Activations
 from tests.parity.library import reference
 from tests.unit.damage import Killed

@@ -11,7 +11,7 @@ from posenc.artifacts.files import (
     DamagedError,
     write_checksums,
 )
-from posenc.store import runs
+from posenc.capture import runs
 from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,
@@ -54,7 +54,7 @@ def test_a_shard_counts_only_with_its_receipt(project, written, monkeypatch, nam
     expected = project.from_nothing()
     written.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(f"posenc.store.runs.{name}", killed)
+        patch.setattr(f"posenc.capture.runs.{name}", killed)
         with pytest.raises(Killed):
             project.capture()
     with pytest.raises(ArtifactError, match="5 of 5 shards are not captured"):

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
+from posenc.capture import runs
 from posenc.capture.capture import forward
 from posenc.conditions.section import Condition
 from posenc.models.load import load
-from posenc.store import runs
 from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,

@@ -10,7 +10,7 @@ import typer
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
-from posenc.store.runs import Job, clean, finish, is_captured, partials, runs_of
+from posenc.capture.runs import Job, clean, finish, is_captured, partials, runs_of
 
 
 def main(

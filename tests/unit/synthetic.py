@@ -393,6 +393,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     datasets, conditions = study["study"]["datasets"], study["study"]["conditions"]
     for model, is_decoder in models.items():
         add("position_embeddings", f"{model}.json", positions.position_embeddings(model, "model"))
+        add("position_heads", f"{model}.json", positions.position_heads(model, is_decoder))
         add("readback", f"{model}.json", positions.readback(model))
         add("embedding_sums", f"{model}.json", experiments.embedding_sums(model, is_decoder))
         value = positions.relative_attention(model, is_decoder)
@@ -416,6 +417,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     for name, matrix in study["matrices"].items():
         value = positions.position_embeddings(name, matrix["kind"])
         add("position_embeddings", f"{name}.json", value)
+        add("position_heads", f"{name}.json", positions.no_heads(name))
     reviews = datasets[0]
     for model in study["study"]["finetuned"]:
         add("downstream", f"{model}.json", experiments.downstream(model, reviews))

@@ -82,6 +82,41 @@ def position_embeddings(subject: str, kind: str) -> dict:
     }  # fmt: skip
 
 
+def position_heads(model: str, is_decoder: bool) -> dict:
+    """Heads whose mask falls with the distance, each a little more steeply."""
+    layers, heads = SIZES[is_decoder]
+    distance = np.arange(0 if is_decoder else -127, 127)
+    found = [
+        {
+            "layer": layer, "head": head,
+            "predicted_lag": -head % 3,
+            "profile": {"mean_offset": -0.5 - head - layer, "peak": -head},
+            "deviation": 0.4 + layer + head / 3,
+            "distance_share": 0.3 + head / 20,
+            "first_score": 0.2, "first_mass": 0.01,
+            "distances": {
+                "from": int(distance[0]),
+                "bias": (-np.abs(distance) * (1 + head) / 60).tolist(),
+            },
+        }
+        for layer in range(layers)
+        for head in range(heads)
+    ]  # fmt: skip
+    return {
+        **shared("position_heads", model=model), "subject": model, "kind": "model",
+        "is_causal": is_decoder, "n_layers": layers, "n_heads": heads, "rows": 128,
+        "input": "layer normalisation of the position embedding alone", "heads": found,
+    }  # fmt: skip
+
+
+def no_heads(matrix: str) -> dict:
+    """What there is to say of the heads of a table alone."""
+    return {
+        **shared("position_heads", matrix=matrix), "subject": matrix, "kind": "path",
+        "status": "not run", "reason": "a table alone has no heads", "heads": [],
+    }  # fmt: skip
+
+
 def readback(model: str) -> dict:
     """Shares that fall with noise."""
 

@@ -52,7 +52,7 @@ def chosen() -> Params:
         ({"measurements": ["similarity"]}, r"measurements names 'similarity', which is not"),
         ({"measurements": ["heads", "lags"]}, r"names 'lags', which reads 'relative_attention'"),
         ({"corpora": ["sample_japanese"]}, r"'sample_japanese', which experiments\.tokenizers"),
-        ({"matrices": ["sinusoid"]}, r"'sinusoid', which position_embeddings alone reads"),
+        ({"matrices": ["sinusoid"]}, r"which position_embeddings and position_heads alone read"),
         ({"documents": ["poster"]}, r"documents\.0: is 'poster'"),
         ({"figures": ["perplexity", "perplexity"]}, r"figures names 'perplexity' twice"),
     ],
@@ -106,8 +106,8 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
     assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
-        "norms", "reference", "reference_pretrained", "position_embeddings", "position_matrices",
-        "layer_norm", "score_parts", "random_causal", "lags", "scaling", "downstream", "tokenizers",
+        "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "layer_norm",
+        "score_parts", "random_causal", "lags", "scaling", "downstream", "tokenizers",
         "pretraining", "memory_networks", "slides", "figure_mask_semantics",
     }  # fmt: skip
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]

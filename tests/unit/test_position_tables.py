@@ -21,10 +21,12 @@ from posenc.artifacts.files import (
 from posenc.figures import position_maps, position_regression
 from posenc.figures.section import Figure
 from posenc.measurements import position_embeddings as step
+from posenc.measurements.of_tables import Job
 from posenc.measurements.position_embeddings import PositionEmbeddings
 from posenc.metrics import geometry, sinusoid
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
 from posenc.models.section import Reading
+from posenc.models.tables import read_matrix
 
 from .damage import call
 from .test_figures import STYLE, check_texts, texts
@@ -41,7 +43,7 @@ def table(rows=40, d_model=24):
 
 def configured(path, matrix=None, reading=None):
     """The file of one subject's job."""
-    job = step.Job(parameters=PARAMETERS, reading=reading, matrix=matrix)
+    job = Job[PositionEmbeddings](parameters=PARAMETERS, reading=reading, matrix=matrix)
     path.write_text(job.model_dump_json())
     return path
 
@@ -179,14 +181,14 @@ def test_every_float_type_is_read(kind, tmp_path):
     path = tmp_path / "one.safetensors"
     save_torch({"positions": whole, "bias": torch.zeros(3)}, path)
     section = PathMatrix(kind="path", path=str(path), sha256=sha256_file(path), first_row=2)
-    found, inputs = step.matrix(section, "matrices.one")
+    found, inputs = read_matrix(section, "matrices.one")
     np.testing.assert_array_equal(found, whole.double().numpy()[2:])
     assert found.dtype == np.float64 and inputs == {"file": sha256_file(path)}
     if kind != torch.bfloat16:
         np.save(tmp_path / "one.npy", whole.numpy())
         path = tmp_path / "one.npy"
         section = section.model_copy(update={"path": str(path), "sha256": sha256_file(path)})
-        np.testing.assert_array_equal(step.matrix(section, "matrices.one")[0], found)
+        np.testing.assert_array_equal(read_matrix(section, "matrices.one")[0], found)
 
 
 def write_tensors(folder):
@@ -240,7 +242,7 @@ def test_a_wrong_file_is_named_with_its_field(tmp_path, options, problem):
     options = {"sha256": sha256_file(path) if path.exists() else "0" * 64, **options}
     options["path"] = str(path)
     with pytest.raises(ArtifactError, match=problem):
-        step.matrix(PathMatrix(**options), "matrices.it")
+        read_matrix(PathMatrix(**options), "matrices.it")
 
 
 @pytest.mark.parametrize(

@@ -136,26 +136,33 @@ def position_table(wildcards):
     return []
 
 
-rule position_embeddings:
-    input:
-        table=position_table,
-        config=section("position_embeddings/{subject}"),
-        code=section("code/posenc.measurements.position_embeddings"),
-    output:
-        f"{RUNS}/measurements/position_embeddings/{{subject}}.json",
-    log:
-        "logs/position_embeddings/{subject}.log",
-    benchmark:
-        "logs/benchmarks/position_embeddings/{subject}.tsv"
-    wildcard_constraints:
-        subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
-    params:
-        weights=lambda wildcards, input: (
-            f"--weights {Path(input.table[0]).parent}" if input.table else ""
-        ),
-    shell:
-        "python -m posenc.measurements.position_embeddings --subject {wildcards.subject}"
-        " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
+# Of models, and of tables that are of none.
+for measurement, declared in MEASUREMENTS.items():
+    if MATRICES not in declared.reads:
+        continue
+
+    rule:
+        name:
+            measurement
+        input:
+            table=position_table,
+            config=section(f"{measurement}/{{subject}}"),
+            code=section(f"code/posenc.measurements.{measurement}"),
+        output:
+            f"{RUNS}/measurements/{measurement}/{{subject}}.json",
+        log:
+            f"logs/{measurement}/{{subject}}.log",
+        benchmark:
+            f"logs/benchmarks/{measurement}/{{subject}}.tsv"
+        wildcard_constraints:
+            subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
+        params:
+            weights=lambda wildcards, input: (
+                f"--weights {Path(input.table[0]).parent}" if input.table else ""
+            ),
+        shell:
+            "python -m posenc.measurements.{rule} --subject {wildcards.subject}"
+            " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
 
 
 # Decoders that are trained with other schemes keep no activations. Probes, not the small model,

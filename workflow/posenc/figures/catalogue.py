@@ -236,6 +236,16 @@ FIGURES = {
         alt="Maps of scores by offset for each head, and points of the frequency and lag of its "
         "leading pairs of singular vectors.",
     ),
+    "position_heads": Entry(
+        "C3 relative attention by weights", ("position_heads",),
+        caption="What each head makes of positions alone: the function of the distance that is "
+        "nearest to the scores of position against position, in standard deviations of the head's "
+        "scores within a query. The number is that deviation in nats; the darker a curve, the more "
+        "of the scores it explains. Marked are the three steepest. Of the tables and models whose "
+        "query and key maps are there, the one with the most heads is shown.",
+        alt="Small charts, a row for each layer and a column for each head: bias against the "
+        "distance back from query to key.",
+    ),
     "head_offsets": Entry(
         "C6 heads", ("heads",),
         caption="Attention mass by offset (key minus query) of every head, heads ordered by "

@@ -23,6 +23,8 @@ STUDY = ()
 """One file per study."""
 
 ACTIVATIONS, TOKENS, WEIGHTS = "activations", "tokens", "weights"
+MATRICES = "matrices"
+"""Tables of positions that are of no model, which stand beside models then."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Measurement:
     of
         What one of its files covers: ``RUN``, ``CELL``, ``MODEL`` or ``STUDY``.
     reads
-        What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, or names of
-        measurements. One that reads anything else has its own rule.
+        What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, ``MATRICES``, or names
+        of measurements. One that reads anything else has its own rule.
     catalogue
         Rows of the catalogue of experiments that it answers.
     uses
@@ -81,4 +83,9 @@ class Measurement:
 
     def facts(self) -> dict[str, Any]:
         """What documents say about it."""
-        return {"of": list(self.of), "subjects": self.subjects, "catalogue": list(self.catalogue)}
+        return {
+            "of": list(self.of),
+            "subjects": self.subjects,
+            "of_matrices": MATRICES in self.reads,
+            "catalogue": list(self.catalogue),
+        }

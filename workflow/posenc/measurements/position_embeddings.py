@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, sha256_file, write_sealed
+from posenc.artifacts.command import run
 from posenc.config.base import Count, Draws, Folds, Length, Section, Seed
-from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, StudyJob, provenance
+from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS, Measurement
+from posenc.measurements.of_tables import Subject, of_tables
 from posenc.metrics import geometry, sinusoid
 from posenc.metrics import position_regression as regression
 from posenc.metrics.moments import mean_and_sd
-from posenc.models.files import model_digests
-from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
-from posenc.models.section import Reading
-from posenc.models.weights import Weights
 
-LEAST_ROWS = 16
 CELLS = 128
 """Most rows, and most columns, of a map that is kept for the figures."""
 BANDS = 64
 """Most bands of frequencies of the map of spectra."""
 COMPONENTS = 32
 """Leading principal components whose shares are kept."""
-FLOATS = ("F16", "BF16", "F32", "F64")
-"""Types of tensors that are read, as .safetensors names them."""
 
 
 class PositionEmbeddings(Section):
@@ -48,179 +38,26 @@ class PositionEmbeddings(Section):
 
 
 MEASUREMENT = Measurement(
-    "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, "matrices"),
+    "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, MATRICES),
     catalogue=("B1", "B3", "C1", "C4"), uses=("scikit-learn",),
 )  # fmt: skip
 
 
-class Job(StudyJob[PositionEmbeddings]):
-    """What the measurement of one table depends on, besides its model or file."""
-
-    reading: Reading | None
-    matrix: Matrix | None
-
-    @model_validator(mode="after")
-    def _check_subject(self) -> Job:
-        if (self.reading is None) == (self.matrix is None):
-            raise ValueError("give either reading, of a model, or matrix")
-        return self
-
-
-def main(
-    subject: Annotated[str, typer.Option(help="name of the model or of the matrix")],
-    config: Config,
-    output: Output,
-    weights: Annotated[Path | None, typer.Option(help="folder of the model")] = None,
-) -> None:
-    """Measure the position embeddings of a model, or a matrix in their place."""
-    job = read_section(config, Job)
-    if job.matrix is None:
-        if weights is None:
-            raise ArtifactError(f"{subject} is a model: give --weights, the folder of its weights")
-        inputs = model_digests(weights)
-        table = Weights(weights, job.reading.family).embeddings()[1]  # [positions, d_model]
-        table = checked(table, f"the position embeddings of {subject}")
-    else:
-        table, inputs = matrix(job.matrix, f"matrices.{subject}")  # [positions, d_model]
-    is_sinusoid = isinstance(job.matrix, SinusoidMatrix)
-    used = table[: job.parameters.rows]  # [rows, d_model]
-    write_sealed(
-        output,
-        {
-            "schema": MEASUREMENT.schema,
-            "measurement": MEASUREMENT.name,
-            "catalogue": list(MEASUREMENT.catalogue),
-            "run": {"model" if job.matrix is None else "matrix": subject},
-            "subject": subject,
-            "kind": "model" if job.matrix is None else job.matrix.kind,
-            "status": "measured",
-            "reason": None,
-            "shape": {
-                "rows": len(used),
-                "available": len(table),
-                "d_model": used.shape[1],
-                "deviation": float(used.std()),
-            },
-            "regression": regressions(used, job.parameters),
-            **measure_geometry(used, job.parameters),
-            "identities": sinusoid.identities(used) if is_sinusoid else None,
-            "maps": maps(used),
-            "provenance": {
-                **provenance(MEASUREMENT, job.parameters, inputs),
-                "matrix": job.matrix and job.matrix.model_dump(exclude={"path"}),
-            },
+def measure(parameters: PositionEmbeddings, subject: Subject) -> dict[str, Any]:
+    """A table's geometry, and what is read off it."""
+    used = subject.positions[: parameters.rows]  # [rows, d_model]
+    return {
+        "shape": {
+            "rows": len(used),
+            "available": len(subject.positions),
+            "d_model": used.shape[1],
+            "deviation": float(used.std()),
         },
-    )
-
-
-def matrix(section: Matrix, field: str) -> tuple[np.ndarray, dict[str, str]]:
-    """A matrix of params.yaml, float64 [positions, d_model], and the checksum of its file.
-
-    Parameters
-    ----------
-    section
-        What it is.
-    field
-        Name of the section, for errors.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is not there, is another one, or holds no such matrix.
-    """
-    if isinstance(section, SinusoidMatrix):
-        return sinusoid.sinusoidal(section.rows, section.d_model), {}
-    if isinstance(section, RandomMatrix):
-        generator = np.random.default_rng(section.seed)
-        return generator.normal(0, section.deviation, (section.rows, section.d_model)), {}
-    path = Path(section.path)
-    if not path.is_file():
-        raise ArtifactError(f"{field}.path: {path} does not exist or is no file")
-    digest = sha256_file(path)
-    if section.sha256 != digest:
-        raise ArtifactError(
-            f"{field}.sha256: {path} has the checksum {digest}, not {section.sha256}: it is "
-            f"another file, or was altered"
-        )
-    read = _read_npy if path.suffix == ".npy" else _read_safetensors
-    try:
-        table = read(section, field)  # [stored rows, d_model]
-    except (ValueError, EOFError, OSError) as error:
-        raise ArtifactError(f"{field}.path: {path} cannot be read: {error}") from error
-    if table.ndim != 2:
-        raise ArtifactError(f"{field}: the shape {table.shape} of {path} is not [rows, d_model]")
-    name = f"{field}: {path} from first_row {section.first_row} on"
-    return checked(table[section.first_row :], name), {"file": digest}
-
-
-def _read_npy(section: PathMatrix, field: str) -> np.ndarray:
-    """The array of a .npy file, of whatever dimensions."""
-    if section.tensor is not None:
-        raise ArtifactError(f"{field}.tensor: a .npy file names no tensors; leave it out")
-    table = np.load(section.path, allow_pickle=False)
-    if table.dtype.kind != "f":
-        raise ArtifactError(f"{field}: {section.path} has entries of type {table.dtype}, not float")
-    return table
-
-
-def _read_safetensors(section: PathMatrix, field: str) -> np.ndarray:
-    """The tensor that is named, or the only one with two dimensions."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(section.path, "np") as file:
-            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
-            flat = sorted(name for name, shape in shapes.items() if len(shape) == 2)
-            name = section.tensor
-            if name is None and len(flat) != 1:
-                listed = ", ".join(flat[:8]) + (", ..." if len(flat) > 8 else "")
-                raise ArtifactError(
-                    f"{field}.tensor: {section.path} has {len(flat)} tensors of two dimensions"
-                    + (f"; name one of {listed}" if flat else "")
-                )
-            name = flat[0] if name is None else name
-            if name not in shapes:
-                raise ArtifactError(
-                    f"{field}.tensor: {section.path} has no tensor {name!r}; it has "
-                    + ", ".join(sorted(shapes)[:8])
-                )
-            kind = file.get_slice(name).get_dtype()
-            if kind not in FLOATS:
-                raise ArtifactError(
-                    f"{field}: {name} of {section.path} has entries of type {kind}, not one of "
-                    + ", ".join(FLOATS)
-                )
-            if kind != "BF16":
-                return file.get_tensor(name)
-        # NumPy has no bfloat16. Only here is the large library needed, and imported.
-        with safe_open(section.path, "pt") as file:
-            return file.get_tensor(name).float().numpy()
-    except SafetensorError as error:
-        raise ValueError(str(error)) from error
-
-
-def checked(table: np.ndarray, name: str) -> np.ndarray:
-    """The table as float64 [positions, d_model].
-
-    Raises
-    ------
-    ArtifactError
-        If there are too few rows, an entry is not finite, or a row is zero.
-    """
-    if len(table) < LEAST_ROWS:
-        raise ArtifactError(f"{name}: {len(table)} rows; at least {LEAST_ROWS} are needed")
-    table = table.astype(np.float64)  # [positions, d_model]
-    if not np.isfinite(table).all():
-        raise ArtifactError(f"{name}: an entry is not finite")
-    zero = np.flatnonzero(~table.any(axis=1))
-    if len(zero):
-        raise ArtifactError(
-            f"{name}: row {zero[0]} is zero, as rows for padding are; first_row passes over those "
-            f"at the start"
-        )
-    if not np.ptp(table, axis=0).any():
-        raise ArtifactError(f"{name}: all rows are the same")
-    return table
+        "regression": regressions(used, parameters),
+        **measure_geometry(used, parameters),
+        "identities": sinusoid.identities(used) if subject.kind == "sinusoid" else None,
+        "maps": maps(used),
+    }
 
 
 def regressions(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
@@ -314,6 +151,8 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float]]:
     # Adding 0 makes one of both zeros.
     return (np.round(values, decimals) + 0.0).tolist()
 
+
+main = of_tables(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

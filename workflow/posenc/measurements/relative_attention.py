@@ -17,9 +17,8 @@ from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset, preference
-from posenc.metrics.relative_attention import augmented, null_rotation_demonstration, position_input
-from posenc.models.files import CONFIG
-from posenc.models.weights import EMBEDDING_NORM, Weights
+from posenc.metrics.relative_attention import null_rotation_demonstration, position_input
+from posenc.models.heads import HeadWeights
 
 PAIRS = 4
 """Pairs of signals that are kept of each head: those that contribute most."""
@@ -46,55 +45,6 @@ class RelativeAttention(Section):
 MEASUREMENT = Measurement(
     "relative_attention", RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",)
 )
-
-
-class HeadWeights(Weights):
-    """The tensors of a model that attention scores depend on.
-
-    Raises
-    ------
-    ArtifactError
-        If the configuration lacks the numbers of layers and heads, or scales its scores in an
-        unknown way.
-    """
-
-    def __init__(self, folder: Path, family: str) -> None:
-        super().__init__(folder, family)
-        self.is_decoder = family == "gpt2"
-        names = (
-            ("n_layer", "n_head") if self.is_decoder
-            else ("num_hidden_layers", "num_attention_heads")
-        )  # fmt: skip
-        missing = [name for name in names if name not in self.config]
-        if missing:
-            raise ArtifactError(f"{folder / CONFIG} has no {missing[0]}; delete it and rerun")
-        self.n_layers, self.n_heads = (self.config[name] for name in names)
-        if not self.config.get("scale_attn_weights", True) or self.config.get(
-            "scale_attn_by_inverse_layer_idx", False
-        ):
-            raise ArtifactError(
-                f"{folder / CONFIG}: scores are not scaled by 1 / √d_head; take another model"
-            )
-
-    def input_norm(self, layer: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Gain and bias [d_model] of the layer normalisation that makes the block's input."""
-        return self.norm(f"h.{layer}.ln_1" if self.is_decoder else EMBEDDING_NORM)
-
-    def heads(self, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """W^Q and W^K of all heads of a layer with their biases, [n_heads, d_model + 1, d_head]."""
-        if self.is_decoder:
-            # Conv1D: x @ W, with queries, keys and values side by side.
-            stem = f"h.{layer}.attn.c_attn"
-            weights = np.split(self.tensor(f"{stem}.weight"), 3, axis=1)
-            biases = np.split(self.tensor(f"{stem}.bias"), 3)
-        else:
-            stem = f"encoder.layer.{layer}.attention.self"
-            weights = [self.tensor(f"{stem}.{kind}.weight").T for kind in ("query", "key")]
-            biases = [self.tensor(f"{stem}.{kind}.bias") for kind in ("query", "key")]
-        joint = [augmented(weights[n], biases[n]) for n in (0, 1)]  # [d_model + 1, d_model] each
-        return tuple(
-            np.stack(np.split(one, self.n_heads, axis=1)) for one in joint
-        )  # fmt: skip
 
 
 def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from posenc.config.base import (
     MAX_LENGTH,
     Deviation,
+    HeadCount,
     Length,
     Line,
     Section,
@@ -32,6 +33,9 @@ class PathMatrix(Section):
     """Name of the tensor, where a ``.safetensors`` file has more than one with two dimensions."""
     first_row: Annotated[int, Field(ge=0, le=MAX_LENGTH)] = 0
     """Row of the first position; those before it are for padding, as RoBERTa's first two."""
+    n_heads: HeadCount | None = None
+    """Heads of a layer, where the file has the query and key maps of a GPT-2 too, whole or in part;
+    null for a table alone."""
 
     @field_validator("path")
     @classmethod
@@ -39,6 +43,12 @@ class PathMatrix(Section):
         if not path.endswith((".safetensors", ".npy")):
             raise ValueError(f"{path!r} is neither a .safetensors nor a .npy file")
         return path
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> PathMatrix:
+        if self.n_heads is not None and not self.path.endswith(".safetensors"):
+            raise ValueError("n_heads is of a .safetensors file: a .npy file has no maps of heads")
+        return self
 
 
 class SinusoidMatrix(Section):

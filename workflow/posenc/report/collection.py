@@ -236,11 +236,16 @@ class _Collection:
             self.add(place, why, read, positions.LAGS, of=of)
 
     def matrices(self) -> None:
-        kind = "position_embeddings"
+        facts = self.study["measurements"]
+        readers = {
+            kind: reader
+            for kind, reader in positions.OF_MODELS.items()
+            if kind in facts and facts[kind]["of_matrices"]
+        }
         for name in dict.fromkeys([*self.study["matrices"], *keys.SPOKEN_MATRICES]):
             lacking = None if name in self.study["matrices"] else f"no matrix {name} in this study"
             place = Place(name, called=(f"matrix.{name}", ""))
-            self.kinds(place, lacking, {kind: positions.OF_MODELS[kind]})
+            self.kinds(place, lacking, readers)
 
     def tokenizers(self) -> None:
         place = Place(measurement="tokenizers")

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from posenc.metrics.position_scores import steepest
 from posenc.report.records import Entry, NotRun, Number
 
 REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
@@ -48,11 +49,20 @@ LAYER_NORM = (
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
+PLACED = ("1", "2", "3")
+"""Heads that are named, in order."""
+NEAR, STEEP = ("head", "offset"), ("layer", "head", "deviation", "distance_share")
+POSITION_HEADS = (
+    "heads", "distance_share", "distance_share.least", "distance_share.most",
+    *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
+    *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
+)  # fmt: skip
 SCORES = ("correlation", "content", "mask", "interaction")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
     *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in SCORES),
 )  # fmt: skip
+NO_POSITION = "no head tells positions apart"
 LAGS = ("peak", "profile_mean", "agreement", "agreement_chance", "heads")
 RANDOM_CAUSAL = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
@@ -219,6 +229,31 @@ def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
     }
 
 
+def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """How much of the heads' scores a mask by distance explains, and the heads worth a look.
+
+    ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
+    query; ``steep`` those whose mask by distance tells the most positions apart.
+    """
+    shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
+    named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
+    named["heads"] = Number(len(one["heads"]))
+    for name, of in (("", statistics.median), (".least", min), (".most", max)):
+        named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
+    first = [
+        {"head": head["head"], "offset": head["profile"]["mean_offset"]}
+        for head in one["heads"]
+        if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
+    ]
+    first.sort(key=lambda head: abs(head["offset"]))
+    groups = (("near", NEAR, first), ("steep", STEEP, steepest(one["heads"], len(PLACED))))
+    for group, parts, heads in groups:
+        for place, head in zip(PLACED, heads, strict=False):
+            for part in parts:
+                named[f"{group}.{place}.{part}"] = estimate(head[part], NO_POSITION)
+    return named
+
+
 def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
     """Agreement of predicted and found offsets over heads."""
     peak, mean = comparison["results"]["peak"], comparison["results"]["profile_mean"]
@@ -275,6 +310,7 @@ OF_MODELS = {
     "position_embeddings": (positions, POSITIONS),
     "readback": (readback, READBACK),
     "relative_attention": (relative, RELATIVE),
+    "position_heads": (position_heads, POSITION_HEADS),
 }
 """The same of what else there is."""
 

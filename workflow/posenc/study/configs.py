@@ -7,6 +7,7 @@ changed.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
-from posenc.measurements.declaration import TOKENS, WEIGHTS
+from posenc.measurements.declaration import MATRICES, TOKENS, WEIGHTS
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
@@ -43,15 +44,16 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
         yield from _jobs(params, name)
     for name in study.schemes:
         yield from _scheme_jobs(params, name)
-    for name in study.matrices:
-        yield (
-            CONFIG / "position_embeddings" / f"{name}.json",
-            {
-                "parameters": params.measurements.position_embeddings.model_dump(),
-                "reading": None,
-                "matrix": params.matrices[name].model_dump(),
-            },
-        )
+    for kind, name in itertools.product(chosen(params, MEASUREMENTS), study.matrices):
+        if MATRICES in MEASUREMENTS[kind].reads:
+            yield (
+                CONFIG / kind / f"{name}.json",
+                {
+                    "parameters": getattr(params.measurements, kind).model_dump(),
+                    "reading": None,
+                    "matrix": params.matrices[name].model_dump(),
+                },
+            )
     yield from _experiment_jobs(params)
     for measurement in chosen(params, MEASUREMENTS):
         if MEASUREMENTS[measurement].of:
@@ -99,7 +101,7 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
     job: dict[str, Any] = {"parameters": getattr(params.measurements, measurement).model_dump()}
     if {TOKENS, WEIGHTS} & set(reads):
         job["reading"] = params.models[name].reading.model_dump()
-    if "matrices" in reads:
+    if MATRICES in reads:
         job["matrix"] = None
     if "dataset" in MEASUREMENTS[measurement].of:
         job["datasets"] = study.datasets

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.figures.catalogue import drawable
+from posenc.measurements.declaration import MATRICES
 from posenc.models.section import TrainSource
 from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
 from posenc.study.names import NO_MODEL
@@ -43,7 +44,7 @@ def files_of(params: Params, kind: str, models: Sequence[str] | None = None) -> 
     """The same of one that the study may lack; of some models, or of all that it is of."""
     study = params.study
     what = KINDS[kind]
-    matrices = study.matrices if "matrices" in what.reads else []
+    matrices = study.matrices if MATRICES in what.reads else []
     values = {
         "model": [*getattr(study, what.subjects), *matrices] if models is None else models,
         "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],

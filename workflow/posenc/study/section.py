@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Documents, Line, Name, Section
+from posenc.measurements.declaration import MATRICES
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
 
 
@@ -45,7 +46,8 @@ class Study(Section):
     """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
     that each learns from."""
     matrices: list[Name]
-    """Tables of position embeddings that are measured beside those of ``captured`` (B1, B3)."""
+    """Tables of position embeddings that are measured beside those of ``captured`` (B1, B3), with
+    the heads that read them where a file has them (C3, C6)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
     labelled: Name
@@ -169,10 +171,11 @@ class Study(Section):
                 f"corpora names {self.corpora[0]!r}, which experiments.tokenizers alone reads: "
                 f"choose a size of it, or leave corpora empty"
             )
-        if self.matrices and "position_embeddings" not in self.measured:
+        readers = [name for name, one in MEASUREMENTS.items() if MATRICES in one.reads]
+        if self.matrices and not set(readers) & set(self.measured):
             raise ValueError(
-                f"matrices names {self.matrices[0]!r}, which position_embeddings alone reads: "
-                f"add it to measurements, or leave matrices empty"
+                f"matrices names {self.matrices[0]!r}, which {' and '.join(readers)} alone read: "
+                f"add one of them to measurements, or leave matrices empty"
             )
         for name in ("relative_attention", "heads"):
             if "lags" in self.measured and name not in self.measured:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.figures.catalogue import DOCUMENTS, FIGURES
-from posenc.measurements.declaration import MODEL, WEIGHTS
+from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
 from posenc.study.plan import chosen, figures
@@ -52,7 +52,10 @@ def _is_lacking(line: str, params: Params) -> bool:
 def _lists(params: Params) -> dict[str, dict[str, str]]:
     """By stage, the names that its template is made for, or that it reads, each with its lines."""
     measured = {name: MEASUREMENTS[name] for name in chosen(params, MEASUREMENTS)}
+    of_tables = [name for name, what in measured.items() if MATRICES in what.reads]
     matrix = {
+        "of_tables": of_tables,
+        "of_matrices": of_tables,
         "of_activations": [name for name, what in measured.items() if what.bundled],
         "of_weights": [
             name for name, what in measured.items() if (what.of, what.reads) == (MODEL, (WEIGHTS,))

@@ -1,0 +1,309 @@
+"""Scores of positions alone: the nearest mask by distance, files with some tensors, the step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+from scipy.special import softmax
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_checksums
+from posenc.figures import position_heads as figure
+from posenc.measurements import position_heads as step
+from posenc.measurements.of_tables import Job
+from posenc.measurements.position_heads import PositionHeads
+from posenc.metrics.position_scores import distance_parts, steepest
+from posenc.models.heads import HeadFile
+from posenc.models.matrices import PathMatrix
+from posenc.models.section import Reading
+from posenc.report.position_quantities import POSITION_HEADS, position_heads
+from posenc.report.records import NotRun, Number
+from posenc.study.params import load
+
+from . import synthetic
+from .test_figures import check_texts
+
+SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+PARAMETERS = PositionHeads(rows=24, offsets=3)
+LAYERS, HEADS, D, POSITIONS = 2, 3, 12, 32
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def pairs(n: int, causal: bool) -> list[tuple[int, int]]:
+    """Those that a mask by distance is fitted to."""
+    return [(i, j) for i in range(n) for j in range(1, n) if j <= i or not causal]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_mask_is_that_of_least_squares(causal):
+    n, scores = 9, generator().normal(size=(2, 9, 9))
+    seen = pairs(n, causal)
+    distances = sorted({i - j for i, j in seen})
+    design = np.zeros((len(seen), len(distances) + n))
+    for row, (i, j) in enumerate(seen):
+        design[row, distances.index(i - j)] = design[row, len(distances) + i] = 1
+    found = distance_parts(scores, causal=causal)
+    for head, own in enumerate(scores):
+        values = np.array([own[pair] for pair in seen])
+        fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
+        means = {i: np.mean([own[i, j] for k, j in seen if k == i]) for i, _ in seen}
+        total = sum((own[i, j] - means[i]) ** 2 for i, j in seen)
+        assert found.share[head] == pytest.approx(1 - np.sum((values - fitted) ** 2) / total)
+        assert found.deviation[head] == pytest.approx(np.sqrt(total / len(seen)))
+        # What differs between keys of a query is fitted alike; what all of a query have is free.
+        by_query: dict[int, list[float]] = {}
+        for (i, j), value in zip(seen, fitted, strict=True):
+            mask = found.curve[head, distances.index(i - j)]
+            by_query.setdefault(i, []).append(value - mask)
+        for differences in by_query.values():
+            np.testing.assert_allclose(differences, differences[0], atol=1e-10)
+        assert np.mean([found.curve[head, distances.index(i - j)] for i, j in seen]) == (
+            pytest.approx(0, abs=1e-12)
+        )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_mask_is_found_under_what_softmax_does_not_see(causal):
+    n, rng = 20, generator(1)
+    curve = rng.normal(size=2 * n)
+    distance = np.arange(n)[:, None] - np.arange(n)
+    scores = curve[distance + n] + 9 * rng.normal(size=(n, 1))
+    with_first = scores.copy()
+    with_first[:, 0] += 3
+    found = distance_parts(np.stack([scores, with_first]), causal=causal)
+    np.testing.assert_allclose(found.share, 1, atol=1e-12)
+    np.testing.assert_allclose(found.first, [0, 3], atol=1e-10)
+    low = 0 if causal else 1 - n
+    planted = curve[low + n : low + n + found.curve.shape[1]]
+    for own in found.curve:
+        np.testing.assert_allclose(np.ptp(own - planted), 0, atol=1e-10)
+    # In exact arithmetic, the pattern of the mask and the first key is that of the scores.
+    mask = found.curve[1][distance.clip(low, found.curve.shape[1] + low - 1) - low]
+    mask[:, 0] += found.first[1]
+    blocked = np.where((distance < 0) & causal, -np.inf, 0)
+    last = slice(1, n - 1)  # b is not known at the distance that the first key alone has
+    np.testing.assert_allclose(
+        softmax(mask + blocked, axis=1)[last], softmax(with_first + blocked, axis=1)[last],
+        atol=1e-10,
+    )  # fmt: skip
+
+
+def test_scores_that_know_no_distance_or_no_position():
+    scores = generator(2).normal(size=(3, 60, 60))
+    scores[2] = generator(3).normal(size=(60, 1))
+    found = distance_parts(scores, causal=True)
+    np.testing.assert_allclose(found.share[:2], 2 / 60, atol=0.02)
+    assert np.isnan(found.share[2]) and found.deviation[2] == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ValueError, match="too few"):
+        distance_parts(scores[:, :3, :3], causal=True)
+    # The future of a causal head is not read; what is seen must be finite.
+    scores[0, 0, 5] = np.inf
+    distance_parts(scores, causal=True)
+    scores[0, 5, 1] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        distance_parts(scores, causal=True)
+
+
+def test_the_steepest_heads_are_those_whose_mask_varies_most():
+    heads = [
+        {"name": name, "deviation": deviation, "distance_share": share}
+        for name, deviation, share in (("a", 4, 0.25), ("b", 9, None), ("c", 3, 0.81), ("d", 1, 1))
+    ]
+    assert [head["name"] for head in steepest(heads, 3)] == ["c", "a", "d"]
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=7, n_positions=POSITIONS, n_embd=D, n_layer=LAYERS, n_head=HEADS,
+        attn_implementation="eager",
+    )  # fmt: skip
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.6)
+        model.transformer.wte.weight.zero_()
+    return model
+
+
+def parts_of(network) -> dict[str, np.ndarray]:
+    """The tensors that the shared partial checkpoint has."""
+    state = {name: value.numpy() for name, value in network.transformer.state_dict().items()}
+    tensors = {"wpe.weight": state["wpe.weight"]}
+    for layer in range(LAYERS):
+        for kind in ("weight", "bias"):
+            tensors[f"h.{layer}.ln_1.{kind}"] = state[f"h.{layer}.ln_1.{kind}"]
+            split = np.split(state[f"h.{layer}.attn.c_attn.{kind}"], 3, axis=-1)
+            for name, value in zip(("query", "key"), split, strict=False):
+                tensors[f"h.{layer}.attn.{name}.{kind}"] = np.ascontiguousarray(value)
+    return tensors
+
+
+def section(path, **changed) -> PathMatrix:
+    options = {"tensor": "wpe.weight", "n_heads": HEADS, **changed}
+    return PathMatrix(kind="path", path=str(path), sha256=sha256_file(path), **options)
+
+
+def measured(folder, matrix=None, reading=None, weights=None, parameters=PARAMETERS) -> dict:
+    """The measurement of a subject, through its command."""
+    job = Job[PositionHeads](parameters=parameters, reading=reading, matrix=matrix)
+    (folder / "config.json").write_text(job.model_dump_json())
+    step.main("it", folder / "config.json", folder / "it.json", weights)
+    return read_sealed(folder / "it.json")
+
+
+@pytest.fixture
+def file(network, tmp_path):
+    path = tmp_path / "part.safetensors"
+    save_file(parts_of(network), path)
+    return path
+
+
+def test_heads_look_where_those_of_the_library_do(network, file, tmp_path):
+    found = measured(tmp_path, section(file))
+    with torch.no_grad():
+        ids = torch.zeros(1, PARAMETERS.rows, dtype=torch.long)
+        patterns = network(ids, output_attentions=True).attentions[0][0].double().numpy()
+    t = PARAMETERS.offsets
+    for head, pattern in zip(found["heads"], patterns, strict=False):  # of the first layer
+        assert head["layer"] == 0
+        assert head["first_mass"] == pytest.approx(pattern[:, 0].mean(), abs=1e-6)
+        mass = [pattern.diagonal(-back)[t - back :].mean() for back in range(t, -1, -1)]
+        mean = np.dot(range(-t, 1), mass) / np.sum(mass)
+        assert head["profile"]["mean_offset"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_each_head_by_hand(network, file, tmp_path):
+    found, tensors, n = measured(tmp_path, section(file)), parts_of(network), PARAMETERS.rows
+    assert (found["n_layers"], found["n_heads"], found["rows"]) == (LAYERS, HEADS, n)
+    assert found["is_causal"] and found["run"] == {"matrix": "it"}
+    for one in found["heads"]:
+        stem, own = f"h.{one['layer']}", slice(4 * one["head"], 4 * one["head"] + 4)
+        x = tensors["wpe.weight"][:n].astype(float)
+        x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+        x = x * tensors[f"{stem}.ln_1.weight"] + tensors[f"{stem}.ln_1.bias"]
+        query, key = (
+            x @ tensors[f"{stem}.attn.{kind}.weight"] + tensors[f"{stem}.attn.{kind}.bias"]
+            for kind in ("query", "key")
+        )
+        parts = distance_parts((query[:, own] @ key[:, own].T / 2)[None], causal=True)
+        assert one["deviation"] == pytest.approx(parts.deviation[0])
+        assert one["distance_share"] == pytest.approx(parts.share[0])
+        assert one["first_score"] == pytest.approx(parts.first[0])
+        np.testing.assert_allclose(one["distances"]["bias"], parts.curve[0], atol=6e-4)
+        assert one["distances"]["from"] == 0
+
+
+def test_a_whole_model_gives_the_same_rows(network, file, tmp_path):
+    """A file in the form of the hub, queries, keys and values in one tensor, and a folder."""
+    part = measured(tmp_path, section(file))["heads"]
+    folder = tmp_path / "model"
+    network.save_pretrained(folder)
+    write_checksums(folder / "checksums.json", "model.safetensors", "config.json")
+    whole = folder / "model.safetensors"
+    same = section(whole, tensor="transformer.wpe.weight")
+    assert measured(tmp_path, same)["heads"] == part
+    reading = Reading(family="gpt2", max_tokens=POSITIONS)
+    model = measured(tmp_path, reading=reading, weights=folder)
+    assert model["heads"] == part and model["run"] == {"model": "it"}
+
+
+def test_of_an_encoder_both_sides_are_kept(tmp_path):
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=7, hidden_size=D, num_hidden_layers=1, num_attention_heads=HEADS,
+        intermediate_size=8, max_position_embeddings=POSITIONS,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(tmp_path / "model")
+    write_checksums(tmp_path / "model/checksums.json", "model.safetensors", "config.json")
+    reading = Reading(family="bert", max_tokens=POSITIONS)
+    found = measured(tmp_path, reading=reading, weights=tmp_path / "model")
+    assert not found["is_causal"]
+    n = PARAMETERS.rows
+    distances = found["heads"][0]["distances"]
+    assert distances["from"] == 1 - n and len(distances["bias"]) == 2 * n - 2
+
+
+def test_a_table_alone_is_not_run(file, tmp_path):
+    found = measured(tmp_path, section(file, n_heads=None))
+    assert found["status"] == "not run" and "query and key maps" in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"h.1.attn.key.weight": None}, "has no tensor 'h.1.attn.key.weight'"),
+        ({"h.0.ln_1.bias": None}, "has no tensor 'h.0.ln_1.bias'"),
+        ({"h.1.attn.query.bias": np.ones(5, np.float32)}, r"attn.query.bias .* \[5\], not \[12\]"),
+        ({"h.1.ln_1.weight": np.full(D, np.nan, np.float32)}, "h.1.ln_1.weight .* not finite"),
+        ({"h.1.attn.key.bias": np.ones(D, np.int64)}, "h.1.attn.key.bias .* type I64"),
+        ({"h.0.ln_1.weight": np.ones((D, 1), np.float32)}, "h.0.ln_1.weight .* 1 dimensions"),
+    ],
+)
+def test_a_wrong_tensor_is_one_line_that_names_it(network, tmp_path, change, message):
+    tensors = {**parts_of(network), **change}
+    path = tmp_path / "part.safetensors"
+    save_file({name: value for name, value in tensors.items() if value is not None}, path)
+    with pytest.raises(ArtifactError, match=message) as error:
+        measured(tmp_path, section(path))
+    assert "matrices.it" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_does_not_fit_the_heads_is_refused(network, file, tmp_path):
+    with pytest.raises(ArtifactError, match=r"matrices.it.n_heads: 5 heads cannot share .* 12"):
+        measured(tmp_path, section(file, n_heads=5))
+    save_file({"wpe.weight": parts_of(network)["wpe.weight"]}, tmp_path / "table.safetensors")
+    with pytest.raises(ArtifactError, match=r"no tensors h\.0"):
+        measured(tmp_path, section(tmp_path / "table.safetensors"))
+    with pytest.raises(ArtifactError, match=r"too few .*position_heads.offsets"):
+        measured(tmp_path, section(file), parameters=PositionHeads(rows=24, offsets=12))
+    (tmp_path / "broken.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ArtifactError, match=r"matrices.it.path: .* cannot be read"):
+        HeadFile(tmp_path / "broken.safetensors", HEADS, "matrices.it")
+    with pytest.raises(ValueError, match=r"n_heads is of a \.safetensors file"):
+        PathMatrix(kind="path", path="a.npy", sha256="0" * 64, n_heads=2)
+
+
+def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
+    one = measured(tmp_path, section(file))
+    found = position_heads(one)
+    assert tuple(found) == POSITION_HEADS
+    shares = [head["distance_share"] for head in one["heads"]]
+    assert found["distance_share"] == Number(float(np.median(shares)))
+    assert found["distance_share.least"] == Number(min(shares))
+    first = [head for head in one["heads"] if head["layer"] == 0]
+    nearest = min(first, key=lambda head: abs(head["profile"]["mean_offset"]))
+    assert found["near.1.head"] == Number(nearest["head"])
+    best = max(one["heads"], key=lambda head: head["deviation"] ** 2 * head["distance_share"])
+    assert found["steep.1.layer"] == Number(best["layer"])
+    assert found["steep.1.deviation"] == Number(best["deviation"])
+    flat = [{**head, "distance_share": None} for head in one["heads"][:2]]
+    fewer = position_heads({**one, "heads": flat})
+    assert fewer["near.3.head"] == NotRun("there are fewer heads")
+    assert fewer["distance_share"] == NotRun("no head tells positions apart")
+
+
+def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
+    one = measured(tmp_path, section(file))
+    lacking = measured(tmp_path, section(file, n_heads=None))
+    small = {**one, "n_layers": 1, "n_heads": 1, "heads": one["heads"][:1], "subject": "small"}
+    made = figure.draw([lacking, small, one], SECTIONS.position_heads, SECTIONS.style)
+    check_texts(made)
+    panels = [axes for axes in made.axes if axes.lines]
+    assert len(panels) == LAYERS * HEADS and "it" in made.get_suptitle()
+    for axes, head in zip(panels, one["heads"], strict=True):
+        curve = axes.lines[-1].get_ydata() * head["deviation"]
+        np.testing.assert_allclose(curve, head["distances"]["bias"], atol=1e-9)
+    marked = {head["layer"] * HEADS + head["head"] for head in steepest(one["heads"], 3)}
+    colour = SECTIONS.style.palette[1]
+    assert {n for n, axes in enumerate(panels) if axes.lines[-1].get_color() == colour} == marked
+    empty = figure.draw([lacking], SECTIONS.position_heads, SECTIONS.style)
+    assert "not run" in empty.axes[0].texts[0].get_text()

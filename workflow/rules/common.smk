@@ -50,8 +50,6 @@ if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os
 
 # Jobs at work take up the processors of this machine and no more: `--cores 8` on two are two.
 PROCESSORS = len(os.sched_getaffinity(0))
-# Small models gain little by threads: half the processors each, so that two jobs run side by side.
-THREADS = max(1, min(8, PROCESSORS) // 2)
 # Priorities: the jobs from documents to a decoder's evaluations, of which each waits for another;
 # then what takes a minute or more, so that the run does not end with one of these alone.
 LONGEST_CHAIN, LONG_JOBS = 10, 5
@@ -62,6 +60,9 @@ if not ON_CLUSTER and workflow.is_main_process and workflow._cores is not None:
     workflow.register_resource("_cores", min(workflow.cores, PROCESSORS))
 
 STUDY = PARAMS.study
+# Small models gain little by threads: half the processors each, so that two jobs run side by side. In
+# a study of one model the long jobs wait for each other, and have them all.
+THREADS = max(1, min(8, PROCESSORS) // min(2, len([*STUDY.models, *STUDY.schemes])))
 # Tokens, activations and measurements belong to a study: changing to another and back computes
 # nothing anew, and a folder holds the study's runs and no others.
 RUNS = f"data/studies/{STUDY.name}"

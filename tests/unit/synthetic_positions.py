@@ -242,7 +242,10 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
     def compared(predicted: str, found: str, **others) -> dict:
         return {
             "predicted": predicted, "found": found, "heads": 16, "spearman": estimate(0.6, 0.2),
-            "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0, **others,
+            "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0,
+            "over_layers": {"spearman": estimate(0.6, 0.3), "p": 0.01, "undefined": 0.0},
+            "by_layer": [{"layer": 0, "spearman": 0.8}, {"layer": 1, "spearman": None},
+                         {"layer": 2, "spearman": 0.2}], **others,
         }  # fmt: skip
 
     def results() -> dict:
@@ -274,6 +277,8 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
                 {
                     "run": {"models": group, "dataset": dataset, "condition": "intact"},
                     "heads": len(here), "results": results(), "first_layer": results(),
+                    "held_out": {"chosen": "profile_mean", "even": estimate(0.7, 0.2),
+                                 "odd": estimate(0.5, 0.3)},
                     "points": here,
                 }
             )  # fmt: skip

@@ -113,6 +113,58 @@ def test_what_is_the_same_for_all_heads_has_no_correlation():
     assert -1 <= found["spearman"]["low"] <= found["spearman"]["high"] <= 1
 
 
+def test_layers_are_the_units_of_chance():
+    """What all heads of a layer share is one piece of evidence a layer."""
+    rng = generator(8)
+    layers = np.repeat(np.arange(6), 12)
+    shared = rng.normal(size=6)[layers]
+    x, y = shared + 0.01 * rng.normal(size=72), shared + 0.01 * rng.normal(size=72)
+    by_head = measures.compare(x, y, **SETTINGS)["spearman"]
+    found = measures.over_layers(x, y, layers, **SETTINGS)
+    assert found["spearman"]["value"] == by_head["value"] > 0.95
+    wide, narrow = (one["high"] - one["low"] for one in (found["spearman"], by_head))
+    assert wide > 2 * narrow
+    # Within layers nothing is predicted, and the permutations there say so: any p is as likely.
+    settings = {**SETTINGS, "samples": 100}
+    p = [
+        measures.over_layers(shared + 0.01 * rng.normal(size=72), y, layers, **settings)["p"]
+        for _ in range(40)
+    ]
+    assert 0.35 < np.mean(p) < 0.65
+    predicted = y + 0.01 * rng.normal(size=72)
+    assert measures.over_layers(predicted, y, layers, **SETTINGS)["p"] < 0.01
+
+
+def test_the_interval_over_layers_is_that_of_drawn_layers():
+    rng = generator(9)
+    layers = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])  # not of one size
+    x, y = rng.normal(size=(2, 9))
+    found = measures.over_layers(x, y, layers, samples=3000, confidence=0.8, seed=0)
+    assert found["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic)
+    every = []
+    for a in range(3):  # all 27 draws, each as likely
+        for b in range(3):
+            for c in range(3):
+                drawn = np.concatenate([np.flatnonzero(layers == one) for one in (a, b, c)])
+                every.append(stats.spearmanr(x[drawn], y[drawn]).statistic)
+    low, high = np.quantile(every, [0.1, 0.9])
+    assert found["spearman"]["low"] == pytest.approx(low, abs=0.05)
+    assert found["spearman"]["high"] == pytest.approx(high, abs=0.05)
+    # The draws are of the first model's layers and of the second's.
+    twice = measures.over_layers(
+        np.tile(x, 2), np.tile(y, 2), np.tile(layers, 2), groups=np.repeat([0, 1], 9), **SETTINGS
+    )
+    assert twice["spearman"]["value"] == pytest.approx(found["spearman"]["value"])
+
+
+def test_over_layers_says_where_there_is_nothing():
+    assert measures.over_layers([1, 1, 1], [1, 2, 3], [0, 1, 2], **SETTINGS) == {
+        "spearman": None, "p": None, "undefined": 1.0,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="of layers"):
+        measures.over_layers([1, 2, 3], [1, 2, 3], [0, 1], **SETTINGS)
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="shapes"):
         measures.compare([1, 2], [1, 2, 3], **SETTINGS)
@@ -153,6 +205,39 @@ def read(paths) -> list[dict]:
     return [one for path in paths for one in read_sealed(path).get("runs", [read_sealed(path)])]
 
 
+def check_layers(comparison: dict) -> None:
+    """Each layer by itself, and the comparison that the even layers choose."""
+    models = comparison["run"]["models"]
+    best: dict[int, dict[str, float]] = {0: {}, 1: {}}
+    for name, (predicted, found) in step.COMPARED.items():
+        points = [p for p in comparison["points"] if None not in (p[predicted], p[found])]
+        result = comparison["results"][name]
+        for rest in (0, 1):
+            part = [p for p in points if p["layer"] % 2 == rest]
+            groups = [models.index(p["model"]) for p in part]
+            value = measures.compare(
+                [p[predicted] for p in part], [p[found] for p in part], groups=groups, **SETTINGS
+            )["spearman"]
+            if value is not None:
+                best[rest][name] = value["value"]
+        if len(models) == 1:
+            for layer in result["by_layer"]:
+                part = [p for p in points if p["layer"] == layer["layer"]]
+                x, y = [p[predicted] for p in part], [p[found] for p in part]
+                if layer["spearman"] is None:
+                    assert len(set(x)) == 1 or len(set(y)) == 1
+                else:
+                    assert layer["spearman"] == pytest.approx(stats.spearmanr(x, y).statistic)
+    chosen = comparison["held_out"]["chosen"]
+    assert chosen == max(best[0], key=best[0].__getitem__)
+    for rest, key in ((0, "even"), (1, "odd")):
+        value = comparison["held_out"][key]
+        if value is None:
+            assert chosen not in best[rest]
+        else:
+            assert value["value"] == pytest.approx(best[rest][chosen])
+
+
 def test_the_step_joins_head_by_head(inputs):
     measurements = read(inputs)
     found = step.measure(PARAMETERS, measurements)
@@ -170,6 +255,8 @@ def test_the_step_joins_head_by_head(inputs):
     assert result["agreement"]["share"]["value"] == np.mean(np.array(x) == y)
     assert first["first_layer"]["peak"]["heads"] == 5
     assert "agreement" not in first["results"]["profile_mean"]
+    for one in found["comparisons"]:
+        check_layers(one)
     json.dumps(found, allow_nan=False)
     assert found == step.measure(PARAMETERS, measurements)
 

@@ -91,10 +91,14 @@ def test_levels_of_noise_are_the_first_the_middle_and_the_last():
 
 def test_a_correlation_that_is_not_defined_says_why():
     comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
-    comparison["results"]["peak"] |= {"spearman": None, "reason": "all are the same"}
+    nothing = {"spearman": None, "p": None, "undefined": 1.0}
+    comparison["results"]["peak"] |= {"over_layers": nothing, "reason": "all are the same"}
     found = facts.lags(comparison)
     assert found["peak"] == NotRun("all are the same")
-    assert found["profile_mean"] == Number(0.6, pytest.approx(0.4), pytest.approx(0.8))
+    assert found["peak.p"] == NotRun("all are the same")
+    assert found["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))
+    assert (found["lowest_layer"], found["highest_layer"]) == (Number(0.2), Number(0.8))
+    assert found["chosen.odd"] == Number(0.5, pytest.approx(0.2), pytest.approx(0.8))
 
 
 def test_a_head_without_a_null_space_says_so():

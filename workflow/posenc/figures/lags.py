@@ -91,8 +91,8 @@ def groups(style: Style) -> dict[bool, tuple[str, str]]:
 
 
 def summary(result: dict) -> str:
-    """Rank correlation with its interval, and the share of equal offsets, in one or two lines."""
-    value = result["spearman"]
+    """Rank correlation with its interval over layers, and the share of equal offsets."""
+    value = result["over_layers"]["spearman"]
     if value is None:
         text = "ρ not defined"
     else:

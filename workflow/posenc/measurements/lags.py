@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
@@ -15,7 +16,7 @@ from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
 from posenc.measurements.results import unbundled
-from posenc.metrics.lags import agreement, compare
+from posenc.metrics.lags import agreement, compare, correlation, over_layers, within
 
 INTACT = "intact"
 COMPARED = {
@@ -151,6 +152,7 @@ def comparison(
         "results": compared(settings, models, points),
         # What weights alone predict supposes an input that only the first block really has.
         "first_layer": compared(settings, models, first),
+        "held_out": held_out(parameters, models, points),
         "points": points,
     }
 
@@ -162,16 +164,52 @@ def compared(settings: dict[str, Any], models: list[str], points: list[dict]) ->
         both = [one for one in points if None not in (one[predicted], one[found])]
         x, y = ([one[key] for one in both] for key in (predicted, found))
         groups = np.array([models.index(one["model"]) for one in both])
+        layers = np.array([one["layer"] for one in both])
         results[name] = {
             "predicted": predicted,
             "found": found,
             "heads": len(both),
             **compare(x, y, groups=groups, **settings),
+            "over_layers": over_layers(x, y, layers, groups=groups, **settings),
+            "by_layer": by_layer(x, y, layers, groups),
         }
         # Means are never the same.
         if found == "peak" and both:
             results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
     return results
+
+
+def by_layer(x: Sequence, y: Sequence, layers: NDArray, groups: NDArray) -> list[dict[str, Any]]:
+    """The rank correlation among the heads of each layer, None where it is not defined."""
+    found = []
+    for layer in sorted(set(layers.tolist())):
+        inside = layers == layer  # [heads]
+        of_layer = (np.asarray(one, np.float64)[inside] for one in (x, y))
+        value = correlation(*(within(one, groups[inside], ranked=True) for one in of_layer))
+        found.append({"layer": layer, "spearman": None if np.isnan(value) else float(value)})
+    return found
+
+
+def held_out(parameters: Lags, models: list[str], points: list[dict]) -> dict[str, Any]:
+    """The comparison that is best in the even layers, judged in the odd ones.
+
+    Of several comparisons the best one looks better than it is: it is judged where it was not
+    chosen.
+    """
+    settings = bootstrap(parameters)
+    even, odd = (
+        compared(settings, models, [one for one in points if one["layer"] % 2 == rest])
+        for rest in (0, 1)
+    )
+    defined = {name: one["spearman"]["value"] for name, one in even.items() if one["spearman"]}
+    if not defined:
+        return {"chosen": None, "even": None, "odd": None}
+    chosen = max(defined, key=defined.__getitem__)
+    return {
+        "chosen": chosen,
+        "even": even[chosen]["over_layers"]["spearman"],
+        "odd": odd[chosen]["over_layers"]["spearman"],
+    }
 
 
 def name_of(measurement: dict) -> str:

@@ -184,6 +184,88 @@ def compare(
     return {**result, "reason": None}
 
 
+def over_layers(
+    predicted: ArrayLike,
+    found: ArrayLike,
+    layers: ArrayLike,
+    *,
+    samples: int,
+    confidence: float,
+    seed: Seed,
+    groups: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """The rank correlation of two values of each head, with layers as the units of chance.
+
+    The heads of one layer read the same input: resampled one by one they look like more evidence
+    than they are, and what all heads of a layer share correlates without any head being predicted.
+
+    Parameters
+    ----------
+    predicted, found
+        [heads].
+    layers
+        [heads]: layer of each.
+    samples, confidence, seed
+        Of the bootstrap over layers, whose heads are taken all, and of the permutations of the
+        predicted values among the heads of a layer.
+    groups
+        [heads]: model of each; correlated by deviations from its mean, see :func:`within`. Layers
+        are resampled within their model.
+
+    Returns
+    -------
+    dict
+        ``spearman``: value, low and high, or None; ``p``: share of the permutations within layers,
+        the identity among them, whose correlation is as far from 0 or further, or None;
+        ``undefined``: share of the resamples without a correlation, which are left out.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or a value is not finite.
+    """
+    predicted, found, groups = _checked(predicted, found, groups)
+    layers = np.asarray(layers)  # [heads]
+    if layers.shape != predicted.shape:
+        raise ValueError(f"shape {layers.shape} of layers is not {predicted.shape}, of the heads")
+    if not all(within(one, groups, ranked=False).any() for one in (predicted, found)):
+        return {"spearman": None, "p": None, "undefined": 1.0}
+    generator = np.random.default_rng(seed)
+    value = float(_ranked(predicted, found, groups))
+    units: dict[Any, list[NDArray[np.int64]]] = {}  # by model, the heads of each layer
+    for group, layer in sorted(set(zip(groups.tolist(), layers.tolist(), strict=True))):
+        units.setdefault(group, []).append(np.flatnonzero((groups == group) & (layers == layer)))
+    # Draws with as many heads of each model are correlated at once: all, where layers are alike.
+    alike: dict[bytes, list[NDArray[np.int64]]] = {}
+    for _ in range(samples):
+        drawn = np.concatenate(
+            [of[n] for of in units.values() for n in generator.integers(len(of), size=len(of))]
+        )  # [heads drawn]
+        alike.setdefault(groups[drawn].tobytes(), []).append(drawn)
+    replicates = np.concatenate(
+        [
+            _ranked(predicted[index], found[index], groups[index[0]])
+            for index in map(np.stack, alike.values())  # [draws, heads drawn]
+        ]
+    )  # [samples]
+    defined = ~np.isnan(replicates)  # [samples]
+    bounds = replicates[defined] if defined.any() else np.array([value])
+    permuted = np.tile(predicted, (samples, 1))  # [samples, heads]
+    for heads in (heads for of in units.values() for heads in of):
+        permuted[:, heads] = generator.permuted(permuted[:, heads], axis=1)
+    chance = _ranked(permuted, found, groups)  # [samples]
+    return {
+        "spearman": percentile_interval(value, bounds, confidence).as_json(),
+        "p": float((1 + np.sum(np.abs(chance) >= abs(value) - 1e-12)) / (1 + samples)),
+        "undefined": float(1 - defined.mean()),
+    }
+
+
+def _ranked(predicted: Floats, found: Floats, groups: NDArray) -> Floats:
+    """Rank correlation of deviations from each model's mean, [...]; NaN where there is none."""
+    return correlation(within(predicted, groups, ranked=True), within(found, groups, ranked=True))
+
+
 def agreement(
     predicted: ArrayLike,
     found: ArrayLike,

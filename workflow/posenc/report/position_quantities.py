@@ -63,7 +63,12 @@ SCORE_PARTS = (
     *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in SCORES),
 )  # fmt: skip
 NO_POSITION = "no head tells positions apart"
-LAGS = ("peak", "profile_mean", "agreement", "agreement_chance", "heads")
+COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
+LAGS = (
+    *COMPARED, *(f"{name}.p" for name in COMPARED),
+    "lowest_layer", "highest_layer", "chosen.even", "chosen.odd",
+    "agreement", "agreement_chance", "heads",
+)  # fmt: skip
 RANDOM_CAUSAL = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
 )
@@ -255,15 +260,29 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
-    """Agreement of predicted and found offsets over heads."""
-    peak, mean = comparison["results"]["peak"], comparison["results"]["profile_mean"]
-    return {
-        "peak": estimate(peak["spearman"], peak["reason"] or ""),
-        "profile_mean": estimate(mean["spearman"], mean["reason"] or ""),
-        "agreement": estimate(peak["agreement"]["share"]),
-        "agreement_chance": estimate(peak["agreement"]["chance"]),
-        "heads": Number(comparison["heads"]),
-    }
+    """Agreement of predicted and found offsets over heads, in each way that they are compared.
+
+    Layers are the units of the intervals, and ``p`` is that of permutations within layers; single
+    layers are of ``profile_mean``.
+    """
+    found: dict[str, Entry] = {}
+    for name in COMPARED:
+        one = comparison["results"][name]
+        over_layers, reason = one["over_layers"], one["reason"] or ""
+        found[name] = estimate(over_layers["spearman"], reason)
+        found[f"{name}.p"] = estimate(over_layers["p"], reason)
+    layers = [one["spearman"] for one in comparison["results"]["profile_mean"]["by_layer"]]
+    defined = [value for value in layers if value is not None]
+    for name, of in (("lowest", min), ("highest", max)):
+        found[f"{name}_layer"] = estimate(of(defined) if defined else None)
+    held_out = comparison["held_out"]
+    for half in ("even", "odd"):
+        found[f"chosen.{half}"] = estimate(held_out[half], "a correlation is not defined")
+    peak = comparison["results"]["peak"]["agreement"]
+    found["agreement"] = estimate(peak["share"])
+    found["agreement_chance"] = estimate(peak["chance"])
+    found["heads"] = Number(comparison["heads"])
+    return found
 
 
 def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:

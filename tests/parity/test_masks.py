@@ -285,3 +285,16 @@ def test_a_relative_bias_by_hand():
         bias,
         [[10 + 0, 4, 5, 5], [20 + 1, 0, 4, 5], [20 + 2, 1, 0, 4], [20 + 2, 2, 1, 0]],
     )
+
+
+def test_a_mask_is_read_as_it_was_written(tmp_path):
+    """Whatever the order of its axes in memory: a file holds the bytes as they lie there."""
+    rng = np.random.default_rng(0)
+    curves = rng.normal(size=(2, 3, 1, 5)).astype(np.float32)
+    longer = curves[..., np.minimum(np.arange(9), 4)]  # NumPy lays its last axis out first
+    first = np.asfortranarray(rng.normal(size=(2, 3, 9)).astype(np.float32))
+    assert not longer.flags.c_contiguous and not first.flags.c_contiguous
+    write(tmp_path / "mask.safetensors", LearnedMask(relative=longer, first=first), {})
+    found, _ = read(tmp_path / "mask.safetensors")
+    np.testing.assert_array_equal(found.relative, longer)
+    np.testing.assert_array_equal(found.first, first)

@@ -141,8 +141,10 @@ def write(path: Path, mask: LearnedMask, facts: dict[str, Any]) -> None:
     """Write NAME.safetensors, and NAME.json with the facts and its checksum, atomically."""
     from safetensors.numpy import save_file
 
+    # A file holds the bytes as they lie in memory, whatever the order of an array's axes is there.
+    arrays = {name: np.ascontiguousarray(array) for name, array in mask.arrays().items()}
     with atomic_file(path) as temporary:
-        save_file(mask.arrays(), temporary)
+        save_file(arrays, temporary)
     write_sealed(
         path.with_suffix(".json"), {"schema": SCHEMA, **facts, "arrays": sha256_file(path)}
     )

@@ -20,6 +20,8 @@ DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
 FIGURES = Path("data/figures")
+LAYERS = Path("data/plots/layers")
+"""Tables of the hidden states of each run."""
 FORMS = ("pdf", "png", "json")
 """Files of a figure: two pictures, and what they were made of."""
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
@@ -79,6 +81,7 @@ def make_folders(params: Params) -> None:
         *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
     ):
         (folder(params) / name).mkdir(parents=True, exist_ok=True)
+    LAYERS.mkdir(parents=True, exist_ok=True)
 
 
 def folder(params: Params) -> Path:

@@ -142,7 +142,7 @@ def write(path: Path, mask: LearnedMask, facts: dict[str, Any]) -> None:
     from safetensors.numpy import save_file
 
     # A file holds the bytes as they lie in memory, whatever the order of an array's axes is there.
-    arrays = {name: np.ascontiguousarray(array) for name, array in mask.arrays().items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in mask.arrays().items()}
     with atomic_file(path) as temporary:
         save_file(arrays, temporary)
     write_sealed(

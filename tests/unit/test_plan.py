@@ -381,6 +381,13 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     assert folder.is_dir() and not any(folder.iterdir())
 
 
+def test_a_study_that_captures_nothing_has_the_folder_of_layers(raw):
+    """Its record names data/plots/layers, which only captures would fill."""
+    fewer = validate(edited(raw, captured=[]))
+    plan.make_folders(fewer)
+    assert plan.LAYERS.is_dir()
+
+
 def test_a_measurement_that_is_no_more_is_set_aside():
     """The documents' stages depend on the folder of all measurements."""
     params = load(PROJECT / "params.yaml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -16,7 +16,7 @@ from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
 from posenc.measurements.results import unbundled
-from posenc.metrics.lags import agreement, compare, correlation, over_layers, within
+from posenc.metrics.lags import agreement, compare, correlated, over_layers
 
 INTACT = "intact"
 COMPARED = {
@@ -146,69 +146,96 @@ def comparison(
     """All comparisons of some heads; heads are resampled within their model."""
     settings = bootstrap(parameters)
     first = [one for one in points if one["layer"] == 0]
+    results = compared(settings, models, points)
+    for name, one in results.items():
+        heads = Heads.of(points, models, name)
+        one["over_layers"] = heads.over_layers(settings)
+        one["by_layer"] = heads.by_layer()
     return {
         "run": {"models": models, "dataset": dataset, "condition": INTACT},
         "heads": len(points),
-        "results": compared(settings, models, points),
+        "results": results,
         # What weights alone predict supposes an input that only the first block really has.
         "first_layer": compared(settings, models, first),
-        "held_out": held_out(parameters, models, points),
+        "held_out": held_out(settings, models, points),
         "points": points,
     }
+
+
+class Heads(NamedTuple):
+    """The heads of which a comparison has both values, [heads] each."""
+
+    predicted: NDArray[np.float64]
+    found: NDArray[np.float64]
+    layers: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    """Model of each, by its place in the list of models."""
+
+    @classmethod
+    def of(cls, points: Sequence[dict], models: list[str], name: str) -> Heads:
+        """Those of some points in one of the comparisons."""
+        predicted, found = COMPARED[name]
+        both = [one for one in points if None not in (one[predicted], one[found])]
+        return cls(
+            np.array([one[predicted] for one in both], np.float64),
+            np.array([one[found] for one in both], np.float64),
+            np.array([one["layer"] for one in both], np.int64),
+            np.array([models.index(one["model"]) for one in both], np.int64),
+        )
+
+    def correlation(self) -> float:
+        """The rank correlation; NaN where it is not defined."""
+        return float(correlated(self.predicted, self.found, self.groups, ranked=True))
+
+    def over_layers(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The same with layers as the units of chance."""
+        return over_layers(self.predicted, self.found, self.layers, groups=self.groups, **settings)
+
+    def by_layer(self) -> list[dict[str, Any]]:
+        """The rank correlation among the heads of each layer, None where it is not defined."""
+        found = []
+        for layer in np.unique(self.layers).tolist():
+            inside = self.layers == layer  # [heads]
+            value = Heads(*(values[inside] for values in self)).correlation()
+            found.append({"layer": layer, "spearman": None if np.isnan(value) else value})
+        return found
 
 
 def compared(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
     """The results of each comparison."""
     results = {}
     for name, (predicted, found) in COMPARED.items():
-        both = [one for one in points if None not in (one[predicted], one[found])]
-        x, y = ([one[key] for one in both] for key in (predicted, found))
-        groups = np.array([models.index(one["model"]) for one in both])
-        layers = np.array([one["layer"] for one in both])
+        x, y, _, groups = Heads.of(points, models, name)
         results[name] = {
             "predicted": predicted,
             "found": found,
-            "heads": len(both),
+            "heads": len(x),
             **compare(x, y, groups=groups, **settings),
-            "over_layers": over_layers(x, y, layers, groups=groups, **settings),
-            "by_layer": by_layer(x, y, layers, groups),
         }
         # Means are never the same.
-        if found == "peak" and both:
+        if found == "peak" and len(x):
             results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
     return results
 
 
-def by_layer(x: Sequence, y: Sequence, layers: NDArray, groups: NDArray) -> list[dict[str, Any]]:
-    """The rank correlation among the heads of each layer, None where it is not defined."""
-    found = []
-    for layer in sorted(set(layers.tolist())):
-        inside = layers == layer  # [heads]
-        of_layer = (np.asarray(one, np.float64)[inside] for one in (x, y))
-        value = correlation(*(within(one, groups[inside], ranked=True) for one in of_layer))
-        found.append({"layer": layer, "spearman": None if np.isnan(value) else float(value)})
-    return found
-
-
-def held_out(parameters: Lags, models: list[str], points: list[dict]) -> dict[str, Any]:
+def held_out(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
     """The comparison that is best in the even layers, judged in the odd ones.
 
     Of several comparisons the best one looks better than it is: it is judged where it was not
     chosen.
     """
-    settings = bootstrap(parameters)
-    even, odd = (
-        compared(settings, models, [one for one in points if one["layer"] % 2 == rest])
-        for rest in (0, 1)
-    )
-    defined = {name: one["spearman"]["value"] for name, one in even.items() if one["spearman"]}
+    even, odd = ([one for one in points if one["layer"] % 2 == rest] for rest in (0, 1))
+    values = {name: Heads.of(even, models, name).correlation() for name in COMPARED}
+    defined = {name: value for name, value in values.items() if not np.isnan(value)}
     if not defined:
         return {"chosen": None, "even": None, "odd": None}
     chosen = max(defined, key=defined.__getitem__)
     return {
         "chosen": chosen,
-        "even": even[chosen]["over_layers"]["spearman"],
-        "odd": odd[chosen]["over_layers"]["spearman"],
+        **{
+            half: Heads.of(part, models, chosen).over_layers(settings)["spearman"]
+            for half, part in (("even", even), ("odd", odd))
+        },
     }
 
 

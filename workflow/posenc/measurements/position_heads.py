@@ -86,11 +86,9 @@ def of_layer(
     causal: bool,
 ) -> list[dict[str, Any]]:
     """What is kept of the heads of one layer."""
-    scores = (x @ query) @ np.swapaxes(x @ key, -1, -2)  # [n_heads, rows, rows]
-    scores /= np.sqrt(query.shape[-1])
-    parts = distance_parts(scores, causal=causal)
     looked = head_offsets(x, query, key, offsets, causal=causal)
-    first = softmax(scores, causal=causal)[..., 0].mean(axis=-1)  # [n_heads]; scores are gone
+    parts = distance_parts(looked.scores, causal=causal)
+    first = softmax(looked.scores.copy(), causal=causal)[..., 0].mean(axis=-1)  # [n_heads]
     return [
         {
             "layer": layer,

@@ -30,6 +30,8 @@ class HeadOffsets:
 
     Attributes
     ----------
+    scores
+        float64 [n_heads, tokens, tokens]: query, key; scaled.
     singular
         float64 [n_heads, r]: singular values of W^Q W^Kᵀ, falling.
     score, mass
@@ -49,6 +51,7 @@ class HeadOffsets:
         the factors, and ``trace``, the sums over diagonals from cross-correlations.
     """
 
+    scores: Floats
     singular: Floats
     score: Floats
     mass: Floats
@@ -90,10 +93,12 @@ def head_offsets(
         [trace_by_offset(q, k, offsets) for q, k in zip(queries, keys, strict=True)]
     )  # [n_heads, 2 offsets + 1]
     size = np.abs(scores).max(axis=(1, 2))  # [n_heads]
-    by_offset = score_by_offset(scores / scale, offsets, causal)  # [n_heads, 2 offsets + 1]
-    mass, uniform = profile_by_offset(scores / scale, offsets, causal)
+    scaled = scores / scale  # [n_heads, tokens, tokens]
+    by_offset = score_by_offset(scaled, offsets, causal)  # [n_heads, 2 offsets + 1]
+    mass, uniform = profile_by_offset(scaled, offsets, causal)
     pairs = pair_spectra(a, b)
     return HeadOffsets(
+        scores=scaled,
         singular=singular,
         score=by_offset,
         mass=mass,

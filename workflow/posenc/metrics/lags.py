@@ -128,6 +128,14 @@ def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
     return found
 
 
+def correlated(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, ranked: bool) -> Floats:
+    """Correlation of deviations from the mean of each group, see :func:`within`, [...].
+
+    NaN where all values of a group are the same, in every group.
+    """
+    return correlation(within(x, groups, ranked), within(y, groups, ranked))
+
+
 def compare(
     predicted: ArrayLike,
     found: ArrayLike,
@@ -164,23 +172,16 @@ def compare(
     """
     predicted, found, groups = _checked(predicted, found, groups)
     for which, values in (("predicted", predicted), ("found", found)):
-        if not within(values, groups, ranked=False).any():
+        if not _varies(values, groups):
             reason = f"the {which} value is the same for all heads: a correlation is not defined"
             return {"spearman": None, "pearson": None, "reason": reason, "undefined": 1.0}
     generator = np.random.default_rng(seed)
     drawn = _resampled(groups, samples, generator)  # [samples, heads]
     result: dict[str, Any] = {}
     for name, ranked in (("spearman", True), ("pearson", False)):
-        replicates, value = (
-            correlation(
-                within(predicted[index], groups, ranked), within(found[index], groups, ranked)
-            )
-            for index in (drawn, np.arange(len(predicted)))
-        )  # [samples] and []
-        defined = ~np.isnan(replicates)  # [samples]
-        bounds = replicates[defined] if defined.any() else value[None]
-        result[name] = percentile_interval(float(value), bounds, confidence).as_json()
-        result["undefined"] = float(1 - defined.mean())
+        value = float(correlated(predicted, found, groups, ranked=ranked))
+        replicates = correlated(predicted[drawn], found[drawn], groups, ranked=ranked)  # [samples]
+        result[name], result["undefined"] = _interval(value, replicates, confidence)
     return {**result, "reason": None}
 
 
@@ -228,10 +229,10 @@ def over_layers(
     layers = np.asarray(layers)  # [heads]
     if layers.shape != predicted.shape:
         raise ValueError(f"shape {layers.shape} of layers is not {predicted.shape}, of the heads")
-    if not all(within(one, groups, ranked=False).any() for one in (predicted, found)):
+    if not (_varies(predicted, groups) and _varies(found, groups)):
         return {"spearman": None, "p": None, "undefined": 1.0}
     generator = np.random.default_rng(seed)
-    value = float(_ranked(predicted, found, groups))
+    value = float(correlated(predicted, found, groups, ranked=True))
     units: dict[Any, list[NDArray[np.int64]]] = {}  # by model, the heads of each layer
     for group, layer in sorted(set(zip(groups.tolist(), layers.tolist(), strict=True))):
         units.setdefault(group, []).append(np.flatnonzero((groups == group) & (layers == layer)))
@@ -244,26 +245,17 @@ def over_layers(
         alike.setdefault(groups[drawn].tobytes(), []).append(drawn)
     replicates = np.concatenate(
         [
-            _ranked(predicted[index], found[index], groups[index[0]])
+            correlated(predicted[index], found[index], groups[index[0]], ranked=True)
             for index in map(np.stack, alike.values())  # [draws, heads drawn]
         ]
     )  # [samples]
-    defined = ~np.isnan(replicates)  # [samples]
-    bounds = replicates[defined] if defined.any() else np.array([value])
     permuted = np.tile(predicted, (samples, 1))  # [samples, heads]
     for heads in (heads for of in units.values() for heads in of):
         permuted[:, heads] = generator.permuted(permuted[:, heads], axis=1)
-    chance = _ranked(permuted, found, groups)  # [samples]
-    return {
-        "spearman": percentile_interval(value, bounds, confidence).as_json(),
-        "p": float((1 + np.sum(np.abs(chance) >= abs(value) - 1e-12)) / (1 + samples)),
-        "undefined": float(1 - defined.mean()),
-    }
-
-
-def _ranked(predicted: Floats, found: Floats, groups: NDArray) -> Floats:
-    """Rank correlation of deviations from each model's mean, [...]; NaN where there is none."""
-    return correlation(within(predicted, groups, ranked=True), within(found, groups, ranked=True))
+    chance = correlated(permuted, found, groups, ranked=True)  # [samples]
+    p = float((1 + np.sum(np.abs(chance) >= abs(value) - 1e-12)) / (1 + samples))
+    estimate, undefined = _interval(value, replicates, confidence)
+    return {"spearman": estimate, "p": p, "undefined": undefined}
 
 
 def agreement(
@@ -335,6 +327,18 @@ def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:
     if causal:
         found[..., offsets + 1 :] = 0
     return found
+
+
+def _varies(values: Floats, groups: NDArray) -> bool:
+    """Whether the values differ within a group."""
+    return bool(within(values, groups, ranked=False).any())
+
+
+def _interval(value: float, replicates: Floats, confidence: float) -> tuple[dict[str, Any], float]:
+    """An estimate with its percentile interval, and the share of replicates that are NaN."""
+    defined = ~np.isnan(replicates)  # [samples]
+    bounds = replicates[defined] if defined.any() else np.array([value])
+    return percentile_interval(value, bounds, confidence).as_json(), float(1 - defined.mean())
 
 
 def _checked(

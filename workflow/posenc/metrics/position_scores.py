@@ -69,42 +69,42 @@ def distance_parts(scores: ArrayLike, *, causal: bool) -> DistanceParts:
         raise ValueError(f"{n} positions are too few for a function of distance")
     places = np.arange(n)  # [n]
     distance = places[:, None] - places  # [n, n]
-    seen = (places > 0) & ((distance >= 0) | (not causal))  # [n, n]
-    seen[:1] &= not causal  # a causal first query sees the first key alone
-    if not np.isfinite(scores[:, seen]).all():
+    queries, keys = np.nonzero((places > 0) & ((distance >= 0) | (not causal)))  # [pairs] each
+    values = scores[:, queries, keys]  # [n_heads, pairs]
+    if not np.isfinite(values).all():
         raise ValueError("a score is not finite")
-    number = seen.sum(axis=1)  # [n]: keys of a query
+    number = np.bincount(queries, minlength=n)  # [n]: keys of a query
     safe = np.maximum(number, 1)  # [n]
-    values = np.where(seen, scores, 0.0)  # [n_heads, n, n]
-    mean = values.sum(axis=-1) / safe  # [n_heads, n]
-    centred = np.where(seen, scores - mean[..., None], 0.0)  # [n_heads, n, n]
-    total = np.square(centred).sum(axis=(1, 2))  # [n_heads]
 
-    offset = distance - distance[seen].min()  # [n, n]: which entry of b
-    distances = int(offset[seen].max()) + 1
-    sees = np.zeros((n, distances))  # [n, distances]: 1 where a query sees a key at a distance
-    queries, keys = np.nonzero(seen)  # [pairs] each
-    which = offset[queries, keys]  # [pairs]
+    def by_query(values: Floats) -> Floats:  # [n_heads, pairs] to [n_heads, n]
+        """Mean over the keys of each query."""
+        return np.stack([np.bincount(queries, one, n) for one in values]) / safe
+
+    centred = values - by_query(values)[:, queries]  # [n_heads, pairs]
+    total = np.square(centred).sum(axis=-1)  # [n_heads]
+
+    lowest = distance[queries, keys].min()
+    which = distance[queries, keys] - lowest  # [pairs]: entry of b
+    count = np.bincount(which)  # [distances]
+    sees = np.zeros((n, len(count)))  # [n, distances]: 1 where a query sees a key at a distance
     sees[queries, which] = 1
-    count = sees.sum(axis=0)  # [distances]
     # Normal equations of b with the c_i eliminated. A constant in b is one in all c_i: it is fixed
     # by the mean of b over all pairs, the added rank-one term.
     normal = np.diag(count) - (sees / safe[:, None]).T @ sees  # [distances, distances]
     normal += np.outer(count, count) / count.sum()
-    sums = [np.bincount(which, one[queries, keys], distances) for one in centred]
-    curve = np.linalg.solve(normal, np.stack(sums, axis=1)).T  # [n_heads, distances]
+    sums = np.stack([np.bincount(which, one) for one in centred], axis=1)  # [distances, n_heads]
+    curve = np.linalg.solve(normal, sums).T.astype(np.float64)  # [n_heads, distances]
 
-    fitted = np.zeros((n_heads, n, n))
-    fitted[:, queries, keys] = curve[:, which]
-    level = (values - fitted).sum(axis=-1) / safe  # [n_heads, n]: c_i
-    left = np.where(seen, values - fitted - level[..., None], 0.0)  # [n_heads, n, n]
-    varies = total > 1e-24 * np.square(values).sum(axis=(1, 2))  # [n_heads]
+    left = values - curve[:, which]  # [n_heads, pairs]
+    level = by_query(left)  # [n_heads, n]: c_i
+    left -= level[:, queries]
+    varies = total > 1e-24 * np.square(values).sum(axis=-1)  # [n_heads]
     share = np.full(n_heads, np.nan)
-    np.divide(np.square(left).sum(axis=(1, 2)), total, out=share, where=varies)
+    np.divide(np.square(left).sum(axis=-1), total, out=share, where=varies)
 
     # Of the first key, queries whose distance to it b knows.
-    after = np.flatnonzero((places <= offset[seen].max() + distance[seen].min()) & (number > 0))
-    own = curve[:, offset[after, 0]]  # [n_heads, queries]
+    after = np.flatnonzero((places < lowest + len(count)) & (number > 0))
+    own = curve[:, after - lowest]  # [n_heads, queries]
     first = (scores[:, after, 0] - own - level[:, after]).mean(axis=1)  # [n_heads]
     return DistanceParts(curve, first, np.sqrt(total / number.sum()), np.clip(1 - share, 0, 1))
 

@@ -160,21 +160,29 @@ def losses(name: str, dataset: str, seed: int = 0) -> dict:
     }
 
 
+def evaluated(study: dict, model: str) -> dict[str, dict]:
+    """By name, the conditions that a model of a study is evaluated under."""
+    kind = [study["models"][model][key] for key in ("is_decoder", "positions")]
+    own = study["study"]["evaluations"].get(model, study["study"])
+    return {
+        name: spec
+        for name, spec in study["conditions"].items()
+        if name in (*study["study"]["conditions"], *own["evaluated"])
+        and Condition.model_validate(spec).is_for(*kind)
+    }
+
+
 def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 0) -> dict:
     """A measurement of all conditions of a study, and of its sweeps for a decoder."""
     is_decoder, at = (study["models"][model][key] for key in ("is_decoder", "positions"))
     made = common("conditions", model, dataset, "intact")
     made["run"] = {"model": model, "dataset": dataset}
     own = study["study"]["evaluations"].get(model, study["study"])
-    named = [*study["study"]["conditions"], *own["evaluated"]]
     sweeps = {name: sweep for name, sweep in sweeps.items() if name in own["sweeps"]}
-    entries, masks = [], set()
-    for index, (name, spec) in enumerate(study["conditions"].items()):
-        condition = Condition.model_validate(spec)
-        if name not in named or not condition.is_for(is_decoder, at):
-            continue
-        masks.update(condition.masks())
-        value = 1.0 if name == "intact" else 0.93 - 0.013 * index
+    entries, masks, place = [], set(), list(study["conditions"])
+    for name, spec in evaluated(study, model).items():
+        masks.update(Condition.model_validate(spec).masks())
+        value = 1.0 if name == "intact" else 0.93 - 0.013 * place.index(name)
         layers = [{**estimate(value - 0.04 * k, 0.004), "layer": k} for k in range(5)]
         entry = {"condition": name, "spec": spec, "layers": layers}
         entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
@@ -410,6 +418,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)
+            made = positions.induction(model, dataset, evaluated(study, model))
+            if not facts["is_decoder"]:
+                made = {**made, "status": "not run", "reason": "no language-model head"}
+            add("induction", f"{model}/{dataset}.json", made)
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

@@ -370,6 +370,35 @@ def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def induction(model: str, dataset: str, specs: dict) -> dict:
+    """Rotary models copy: a mask brings half of it back."""
+    is_rotary = model == "smollm2"
+    gains = {name: (5.0 if is_rotary else 0.0) for name in specs} | {"zero": 0.0}
+    if is_rotary:
+        gains |= {"intact": 10.0}
+    entries = [
+        {
+            "condition": name,
+            "spec": spec,
+            "first": estimate(11.0, 0.2),
+            "again": estimate(11.0 - gains[name], 0.2),
+            "gain": estimate(gains[name], 0.2),
+            "recovered": estimate(gains[name] / 10) if is_rotary else None,
+            "previous": estimate(0.02 + gains[name] / 20),
+            "induction": estimate(0.01 + gains[name] / 20),
+            "reason": None,
+        }
+        for name, spec in specs.items()
+    ]
+    return {
+        **shared("induction", model=model, dataset=dataset),
+        "documents": 24, "tokens": 1560, "confidence": 0.95, "period": 32,
+        "heads": {kind: [{"layer": 1, "head": 0, "score": 0.5}] for kind in
+                  ("previous", "induction")},
+        "uniform": {"previous": 0.06, "induction": 0.02}, "conditions": entries,
+    }  # fmt: skip
+
+
 def random_causal() -> dict:
     """The law in the first layer, and less of it in later ones."""
     place = np.arange(1, 129)

@@ -33,6 +33,8 @@ CASES = {
                    facts.LAYER_NORM),
     "score_parts": (made.score_parts("decoder", "sample_reviews", True), facts.score_parts,
                     facts.SCORE_PARTS),
+    "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(facts.UNDER)),
+                  facts.induction, facts.INDUCTION),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

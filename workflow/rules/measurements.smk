@@ -32,6 +32,8 @@ def read_by(name):
         )
     if WEIGHTS in declared.reads:
         inputs["model"] = [f"data/models/{{model}}/{file}" for file in MODEL_FILES]
+    if MASKS in declared.reads:
+        inputs["masks"] = f"{RUNS}/masks/{{model}}/masks.json"
     if joined := joined_by(name):
         inputs["measurements"] = joined
     return inputs
@@ -54,6 +56,7 @@ def options_of(wildcards, input, output):
         f"--weights data/models/{model}": "model" in input.keys(),
         f"--tokens {RUNS}/tokens/{model}": "tokens" in input.keys(),
         f"--activations {RUNS}/activations/{model}": "activations" in input.keys(),
+        f"--masks {RUNS}/masks/{model}": "masks" in input.keys(),
         f"--output {RUNS}/measurements/{'/'.join(written)}": True,
     }
     given = [option for option, is_given in options.items() if is_given]
@@ -62,7 +65,7 @@ def options_of(wildcards, input, output):
 
 # What reads something else has a rule of its own, below.
 for measurement, declared in MEASUREMENTS.items():
-    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, *MEASUREMENTS}:
+    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, *MEASUREMENTS}:
         continue
     of_what = f"{measurement}/{{model}}" if declared.of else measurement
 
@@ -90,7 +93,6 @@ rule conditions:
             f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
             dataset=EVALUATED_TEXTS,
         ),
-        masks=f"{RUNS}/masks/{{model}}/masks.json",
     output:
         written_by("conditions"),
     log:

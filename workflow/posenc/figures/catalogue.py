@@ -119,6 +119,16 @@ FIGURES = {
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
     ),
+    "induction": Entry(
+        "F masks in place of rotation", ("induction",),
+        caption="Random tokens that are repeated once, under each condition, for the model that "
+        "copies most: how much lower its loss is where a token occurs again, and the attention of "
+        "the heads that look most at the previous token, and at the token after the earlier "
+        "occurrence. Heads are those of the intact model, chosen on other sequences; dashed, a "
+        "head that attends to all keys alike. Intervals are over sequences.",
+        alt="Points with intervals, a row for each condition: loss gained by repetition, "
+        "attention to the previous token, attention to the token after the earlier occurrence.",
+    ),
     "slope_sweep": Entry(
         "A4 masks", ("conditions", "reference"),
         caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "

@@ -16,7 +16,7 @@ from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Confidence, Documents, Draws, Name, Samples, Section, Seed
-from posenc.measurements.declaration import CELL, Measurement
+from posenc.measurements.declaration import CELL, MASKS, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import PairedMeans, adaptation, by_bucket, paired_losses
@@ -58,7 +58,7 @@ class Conditions(Section):
 
 
 MEASUREMENT = Measurement(
-    "conditions", Conditions, of=CELL, reads=("evaluations", "masks"),
+    "conditions", Conditions, of=CELL, reads=("evaluations", MASKS),
     catalogue=("A1", "A3", "A4", "A5", "D1"), always=True, also=("extrapolation",),
     subjects="models",
 )  # fmt: skip

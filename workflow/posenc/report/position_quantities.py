@@ -4,8 +4,8 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``matrix.NAME.positions.mae``,
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
-``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``, ``lags.DATASET.peak``
-and so on.
+``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``,
+``MODEL.DATASET.induction.zero_closed.recovered``, ``lags.DATASET.peak`` and so on.
 """
 
 from __future__ import annotations
@@ -57,6 +57,13 @@ POSITION_HEADS = (
     *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
     *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
 )  # fmt: skip
+UNDER = (
+    "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
+    "placebo_mean", "zero_scores", "zero_scores_fitted",
+)  # fmt: skip
+"""Conditions whose copying is spoken of."""
+COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
+INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
 SCORES = ("correlation", "content", "mask", "interaction")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
@@ -302,6 +309,19 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Losses, gain and attention on repeated tokens, by condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {}
+    for condition in UNDER:
+        entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
+        reason = entry["reason"] or "the study does not evaluate it"
+        if condition in entries:
+            reason = entry["reason"] or "the intact model copies nothing that it loses"
+        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
+    return found
+
+
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -322,6 +342,7 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
 OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
+    "induction": (induction, INDUCTION),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

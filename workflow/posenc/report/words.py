@@ -280,6 +280,14 @@ WORDS: dict[str, dict[str, str]] = {
         "mask": "share of the scores' variance, mask",
         "interaction": "share of the scores' variance, interaction",
     },
+    "induction": {
+        "first": "loss of random tokens (nats per token)",
+        "again": "loss of the same tokens where they occur again (nats per token)",
+        "gain": "gain where a token occurs again (nats per token)",
+        "recovered": "recovered share of the lost gain",
+        "previous": "attention of chosen heads to the previous token",
+        "induction": "attention of chosen heads to the token after the earlier occurrence",
+    },
     "random_causal": {
         "exponent": "exponent of the variance by position",
         "exponent_sd": "exponent of the variance by position, standard deviation over seeds",

@@ -18,7 +18,7 @@ from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
-from posenc.measurements.declaration import MATRICES, TOKENS, WEIGHTS
+from posenc.measurements.declaration import MASKS, MATRICES, TOKENS, WEIGHTS
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
@@ -107,7 +107,26 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         job["datasets"] = study.datasets
     if MEASUREMENTS[measurement].keeps_runs:
         job["conditions"] = study.conditions
+    if MASKS in reads:
+        evaluated = _evaluated(params, name)
+        job["conditions"] = {c: one.model_dump() for c, one in evaluated.items()}
     return job
+
+
+def _suited(params: Params, name: str, conditions: Iterable[str]) -> dict[str, Condition]:
+    """By name, those conditions that are for a model."""
+    model = params.models[name]
+    return {
+        # Which kind of model a condition is for is nothing that it does.
+        c: params.conditions[c].model_copy(update={"only": None})
+        for c in conditions
+        if params.conditions[c].is_for(model.is_decoder, model.positions)
+    }
+
+
+def _evaluated(params: Params, name: str) -> dict[str, Condition]:
+    """By name, the conditions that a model of the study is evaluated under."""
+    return _suited(params, name, params.study.evaluation_of(name).evaluated)
 
 
 def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
@@ -196,28 +215,25 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     study, model = params.study, params.models[name]
     section, reading = params.measurements.conditions, model.reading.model_dump()
 
-    def chosen(names: Iterable[str]) -> list[str]:
-        return [c for c in names if params.conditions[c].is_for(model.is_decoder, model.positions)]
-
     def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
         for mask in condition.masks():
             named.update([mask, *beneath(params.masks, mask)])
-        # Which kind of model a condition is for is nothing that it does.
-        return {"condition": condition.model_copy(update={"only": None}).model_dump(),
-                "tokens": tokens}  # fmt: skip
+        return {"condition": condition.model_dump(), "tokens": tokens}
 
     named: set[str] = set()
     own = study.evaluation_of(name)
-    conditions = {c: unit(params.conditions[c]) for c in chosen(own.evaluated)}
+    conditions = {c: unit(one) for c, one in _evaluated(params, name).items()}
     goes_beyond = model.is_decoder and model.max_tokens < study.extrapolation.tokens
-    longer_conditions = chosen(study.extrapolation.conditions) if goes_beyond else []
-    long = {c: unit(params.conditions[c]) for c in longer_conditions}
+    longer = study.extrapolation.conditions if goes_beyond else []
+    long = {c: unit(one) for c, one in _suited(params, name, longer).items()}
     sweeps, units = {}, dict(conditions)
     for name_of_sweep in own.sweeps if model.is_decoder else []:
         sweep = params.sweeps[name_of_sweep]
-        varied: dict[str, dict[str, float]] = {c: {} for c in chosen(sweep.conditions)}
+        suited = _suited(params, name, sweep.conditions)
+        varied: dict[str, dict[str, float]] = {c: {} for c in suited}
         for c, value, condition, tokens in sweep.units(params.conditions):
             if c in varied:
+                condition = condition.model_copy(update={"only": None})
                 units[f"{c}@{value}"] = unit(condition, tokens)
                 varied[c][f"{c}@{value}"] = float(value)
         sweeps[name_of_sweep] = {"key": sweep.key, "units": varied}

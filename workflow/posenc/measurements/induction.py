@@ -1,0 +1,276 @@
+"""Does a mask restore order? Copying of repeated random tokens, and the heads that do it (F1, F4).
+
+A lower loss on text can have many causes. On random tokens that are repeated, order is all that
+there is to use: a token is predicted by looking at the token after its earlier occurrence, which
+takes a head that looks at the previous token first (:mod:`posenc.metrics.induction`). Heads are
+chosen in the intact model on half of the sequences, and their attention is measured on the others.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from tqdm import tqdm
+
+from posenc.artifacts.command import read_section, run
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition, dumped
+from posenc.config.base import (
+    Confidence,
+    Documents,
+    HeadCount,
+    Length,
+    Name,
+    Samples,
+    Section,
+    Seed,
+)
+from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.of_models import (
+    CellsJob,
+    MasksFolder,
+    Model,
+    TokensFolder,
+    WeightsFolder,
+    cells,
+    learned_masks,
+)
+from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
+from posenc.metrics.recovery import PairedMeans, is_lost, recovered
+from posenc.models.devices import use_threads
+from posenc.models.files import model_digests
+from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
+
+Floats = NDArray[np.float64]
+INTACT, WITHOUT = "intact", "zero"
+CHOOSING, MEASURED = slice(0, None, 2), slice(1, None, 2)
+"""Sequences that choose heads, and those on which their attention is measured."""
+BATCH = 8
+"""Sequences of one forward pass."""
+
+
+class Induction(Section):
+    """Copying of repeated random tokens, and the heads that do it (F1, F4)."""
+
+    sequences: Annotated[Documents, Field(ge=4)]
+    """Half of them choose heads; the attention of those is measured on the others."""
+    tokens: Annotated[Length, Field(ge=4)]
+    """Random tokens of a sequence, before it is repeated."""
+    heads: HeadCount
+    """How many heads of each kind are chosen."""
+    bootstrap_samples: Samples
+    confidence: Confidence
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    "induction", Induction, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
+    uses=("torch", "transformers"), subjects="models",
+)  # fmt: skip
+
+
+class Job(CellsJob[Induction]):
+    """What the measurement of one model depends on, besides its files."""
+
+    conditions: dict[Name, Condition]
+
+
+class Found(NamedTuple):
+    """What one condition does to the sequences.
+
+    Attributes
+    ----------
+    first, again
+        float64 [sequences]: sum of the losses in nats of a sequence's tokens where they occur first
+        and again, but for the first token of either, which nothing announces.
+    previous, induction
+        float64 [sequences, n_layers, n_heads]: attention to the previous token, and to the token
+        after the earlier occurrence. None where patterns are not at hand.
+    reason
+        Why they are not.
+    """
+
+    first: Floats
+    again: Floats
+    previous: Floats | None
+    induction: Floats | None
+    reason: str | None
+
+
+def main(
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    masks: MasksFolder,
+    output: Output,
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    # Sums by several threads would be in another order.
+    use_threads(1)
+    job = read_section(config, Job)
+    named = {mask for one in job.conditions.values() for mask in one.masks()}
+    learned, digests = learned_masks(masks, named)
+    inputs = {**model_digests(weights), "masks": digests}
+    network = load(weights, job.reading.family) if job.reading.is_decoder else None
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job, network, text, learned)
+        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
+
+
+def measure(
+    job: Job, network: Any, text: Tokens, learned: dict[str, LearnedMask]
+) -> dict[str, Any]:
+    """Make sequences of the tokens of a text, and run them under all conditions."""
+    parameters = job.parameters
+    tokens, begin = parameters.tokens, start(text)
+    if not job.reading.is_decoder:
+        return not_run("no language-model head", parameters)
+    if len(begin) + 2 * tokens > job.reading.max_tokens:
+        beside = f"{2 * tokens} beside its first" if begin else f"{2 * tokens}"
+        reason = f"the model reads {job.reading.max_tokens} tokens, a sequence has {beside}"
+        return not_run(reason, parameters)
+    try:
+        sequences = repeated(types(text), parameters.sequences, tokens, parameters.seed)
+    except ValueError as error:
+        return not_run(f"of the text, {error}", parameters)
+    documents = [[*begin, *ids] for ids in sequences.tolist()]
+    found = {
+        name: under(network, documents, tokens, condition, learned)
+        for name, condition in tqdm(job.conditions.items(), unit="condition", desc="induction")
+    }
+    heads = {
+        kind: strongest(getattr(found[INTACT], kind)[CHOOSING], parameters.heads)
+        for kind in ("previous", "induction")
+    }
+    uniform = uniform_scores(len(documents[0]), tokens)
+    return {
+        "documents": len(documents),
+        "tokens": len(documents) * len(documents[0]),
+        "confidence": parameters.confidence,
+        "period": tokens,
+        "heads": heads,
+        "uniform": dict(zip(("previous", "induction"), uniform, strict=True)),
+        "conditions": results(job, found, heads),
+    }
+
+
+def start(text: Tokens) -> list[int]:
+    """What each document of a text begins with: the end-of-text token, or nothing."""
+    return text.ids[0][:1] if text.metadata["bos"] else []
+
+
+def types(text: Tokens) -> NDArray[np.int64]:  # [types]
+    """Tokens that occur in a text, without those that the tokenizer adds."""
+    ids = np.concatenate([np.asarray(ids, np.int64) for ids in text.ids])  # [tokens]
+    special = np.concatenate([np.asarray(one, bool) for one in text.table["special"].to_pylist()])
+    return np.unique(ids[~special])
+
+
+def under(
+    network: Any,
+    documents: list[list[int]],
+    period: int,
+    condition: Condition,
+    learned: dict[str, LearnedMask],
+) -> Found:
+    """Losses and attention of the sequences under a condition."""
+    import torch
+
+    from posenc.capture.capture import document_losses
+    from posenc.capture.evaluation import states_under
+    from posenc.capture.patterns import patterns_under, problem
+
+    reason = problem(condition)
+
+    def scores(pattern: Any) -> NDArray:  # [batch, n_heads, tokens, tokens]
+        pattern = pattern.numpy()
+        both = previous_scores(pattern), induction_scores(pattern, period)
+        return np.stack(both, axis=-1)  # [batch, n_heads, 2]
+
+    losses, looked = [], []
+    for place in range(0, len(documents), BATCH):
+        batch = documents[place : place + BATCH]
+        if reason is None:
+            last, layers = patterns_under(network, batch, condition, learned, scores)
+            looked.append(np.stack(layers, axis=1))  # [batch, n_layers, n_heads, 2]
+        else:
+            (states,) = states_under(network, batch, [condition], learned)
+            last = states[-1]  # [batch * tokens, d_model]
+        with torch.inference_mode():
+            losses += document_losses(network, last.reshape(-1, last.shape[-1]), batch)
+    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [sequences, 2 * period - 1]
+    previous = induction = None
+    if looked:
+        previous, induction = np.moveaxis(np.concatenate(looked), -1, 0)
+    return Found(
+        nll[:, : period - 1].sum(axis=1), nll[:, period:].sum(axis=1), previous, induction, reason
+    )
+
+
+def strongest(scores: Floats, count: int) -> list[dict[str, Any]]:
+    """The heads with the highest mean score of some sequences [sequences, n_layers, n_heads]."""
+    mean = scores.mean(axis=0)  # [n_layers, n_heads]
+    order = np.argsort(-mean, axis=None, kind="stable")[:count]  # [count]
+    return [
+        {"layer": int(layer), "head": int(head), "score": float(mean[layer, head])}
+        for layer, head in zip(*np.unravel_index(order, mean.shape), strict=True)
+    ]
+
+
+def results(
+    job: Job, found: dict[str, Found], heads: dict[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """One entry per condition, all on the same resampled sequences."""
+    options, names = bootstrap(job.parameters), list(found)
+    first, again = (
+        np.stack([getattr(one, part) for one in found.values()], axis=1)
+        for part in ("first", "again")
+    )  # [sequences, conditions] each
+    tokens = np.full(len(first), job.parameters.tokens - 1)  # [sequences]
+    # The gain is a loss with its sign turned.
+    sums = {"first": first, "again": again, "gain": again - first}
+    means = {part: PairedMeans(values, tokens, **options) for part, values in sums.items()}
+    entries = []
+    for column, (name, one) in enumerate(found.items()):
+        entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
+        for part in ("first", "again"):
+            entry[part] = means[part].of(lambda own: own, column).as_json()
+        entry["gain"] = means["gain"].of(np.negative, column).as_json()
+        entry["recovered"] = share_of_gain(means["gain"], names, column)
+        for kind, which in heads.items():
+            entry[kind] = attention_of(getattr(one, kind), which, options)
+        entries.append({**entry, "reason": one.reason})
+    return entries
+
+
+def share_of_gain(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
+    """Share of the gain that the model without positions lost; None where none was, or none is."""
+    if WITHOUT not in names:
+        return None
+    intact, without = names.index(INTACT), names.index(WITHOUT)
+    has_gain = means.of(np.negative, intact).low > 0
+    if not (has_gain and is_lost(means, intact, without)):
+        return None
+    return means.of(recovered, column, without, intact).as_json()  # type: ignore[return-value]
+
+
+def attention_of(
+    scores: Floats | None, heads: list[dict[str, Any]], options: dict[str, Any]
+) -> dict[str, float] | None:
+    """Mean score of some heads, of scores [sequences, n_layers, n_heads]."""
+    if scores is None:
+        return None
+    layers, numbers = ([head[key] for head in heads] for key in ("layer", "head"))
+    own = scores[MEASURED][:, layers, numbers].mean(axis=1)  # [sequences]
+    mean = PairedMeans(own[:, None], np.ones(len(own)), **options)
+    return mean.of(lambda value: value, 0).as_json()  # type: ignore[return-value]
+
+
+if __name__ == "__main__":
+    run(main)

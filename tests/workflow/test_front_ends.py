@@ -94,8 +94,8 @@ CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
     "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
-EVALUATED = {"evaluate": 2, "conditions": 2, **MEASURE, "figure": 7}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 18}
+EVALUATED = {"evaluate": 2, "conditions": 2, "induction": 2, **MEASURE, "figure": 8}
+ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 19}
 
 
 @pytest.mark.parametrize(
@@ -104,20 +104,20 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 18}
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
-        ("figures.style.font_size", 9, {"figure": 34, **SHOWN}),
+        ("figures.style.font_size", 9, {"figure": 35, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
          {"train": 1, "training": 1, **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS], 1), "masks": 1,
-          "norms": 1, "reference": 1, "score_parts": 1, "figure": 27}),
+          "norms": 1, "reference": 1, "score_parts": 1, "figure": 28}),
         ("activations.batch_tokens", 4096, CAPTURED),
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "reference": 2, "scheme_probes": 1,
           "score_parts": 2, "gpu_trials": 2, "trials": 4, "experiment": 2, "experiment_of_model": 1,
-          **ALL_RUNS, "figure": 23}),
+          **ALL_RUNS, "figure": 24}),
         ("conditions.mean.position", "zero", EVALUATED),
-        ("masks.fitted.steps", 3, {"masks": 1, **EVALUATED, "evaluate": 1, "conditions": 1}),
+        ("masks.fitted.steps", 3, {"masks": 1, **dict.fromkeys(EVALUATED, 1), "figure": 8}),
         ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),

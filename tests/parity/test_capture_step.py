@@ -52,6 +52,9 @@ def test_the_store_gives_back_every_document(project, documents, condition):
         expected = forward(model, [ids], True)[0][2][0].numpy()
         np.testing.assert_allclose(states[2, window], expected, rtol=1e-3, atol=1e-3)
         assert list(store.special_mask(row["shard"])[window]) == [True] + [False] * (len(ids) - 1)
+        tokens = store.token_ids(row["shard"])
+        assert isinstance(tokens, np.memmap) and tokens.dtype == np.int32
+        assert list(tokens[window]) == ids
 
 
 def test_an_index_says_what_its_run_is_made_of(project):

@@ -75,6 +75,7 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
     for index, name in enumerate(names):
         cosine = 1.0 if condition == "intact" else 0.93 - 0.35 * np.sin(2.6 * index / blocks)
         baseline = 0.05 + 0.35 * index / blocks
+        same_token = 0.8 - 0.3 * index / blocks
         layers.append(
             {
                 "layer": index,
@@ -83,6 +84,8 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
                 "token_sd": 0.11,
                 "baseline": estimate(baseline, 0.006),
                 "rescaled": estimate((cosine - baseline) / (1 - baseline), 0.02),
+                "same_token": estimate(same_token, 0.008),
+                "rescaled_same_token": estimate((cosine - same_token) / (1 - same_token), 0.05),
                 "centred": estimate(cosine - 0.05, 0.013),
                 "standardised": estimate(cosine - 0.07, 0.014),
                 "retrieval": estimate(0.6 * cosine, 0.02),
@@ -93,7 +96,7 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
     histograms: dict = {"edges": edges.tolist()}
     for layer in (layers[0], layers[-1]):
         drawn = {}
-        for kind, spread in (("cosine", 0.08), ("baseline", 0.12)):
+        for kind, spread in (("cosine", 0.08), ("baseline", 0.12), ("same_token", 0.1)):
             centre = layer[kind]["value"] - 0.02
             sample = np.clip(generator.normal(centre, spread, 20000), -1, 1)
             drawn[kind] = np.histogram(sample, edges, density=True)[0].tolist()
@@ -102,6 +105,7 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
         **common("similarity", model, dataset, condition),
         "d_model": d_model,
         "sample_tokens": 4096,
+        "same_token_share": 0.93,
         "layers": layers,
         "gaussian_null": {"mean": 0.0, "sd": d_model**-0.5},
         "histograms": histograms,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import itertools
 import os
@@ -98,12 +99,31 @@ def test_every_figure_of_the_documents_has_a_module_and_a_section():
 def test_lines_are_the_layers_cosines(inputs):
     figure = drawn("layer_similarity", inputs)
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
-    for label, key in (("zero", "cosine"), ("random pairs", "baseline")):
+    keys = {"zero": "cosine", "random pairs": "baseline"}
+    for label, key in {**keys, "same token, other document": "same_token"}.items():
         found = lines(figure, label)
         assert len(found) == len(runs)
         for line, run in zip(found, runs, strict=True):
             assert list(line.get_ydata()) == [layer[key]["value"] for layer in run["layers"]]
             assert list(line.get_xdata()) == [layer["layer"] for layer in run["layers"]]
+
+
+def test_the_axis_holds_a_null_below_all_else_and_nothing_where_there_is_none(inputs):
+    runs = copy.deepcopy([m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"])
+    runs[0]["layers"][1]["same_token"] = synthetic.estimate(-0.6, 0.1)
+    figure = layer_similarity.draw(runs, SECTIONS.layer_similarity, STYLE)
+    assert all(axes.get_ylim()[0] < -0.7 for axes in figure.axes)
+    for run in runs:
+        for layer in run["layers"]:
+            layer["same_token"] = layer["rescaled_same_token"] = None
+        for layer in ("embedding", "last"):
+            del run["histograms"][layer]["same_token"]
+    for module in (layer_similarity, cosine_histogram):
+        name = module.__name__.rsplit(".", 1)[1]
+        figure = module.draw(runs, getattr(SECTIONS, name), STYLE)
+        (legend,) = figure.legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert "random pairs" in labels and "same token, other document" not in labels
 
 
 @pytest.mark.parametrize("layer", ["embedding", "last"])
@@ -112,9 +132,10 @@ def test_histogram_is_the_measured_density(inputs, layer):
     figure = cosine_histogram.draw(inputs[2]["similarity"], section, STYLE)
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
     for axes, run in zip(figure.axes, runs, strict=True):
-        filled, outline = (patch.get_data() for patch in axes.patches)
+        filled, random, same = (patch.get_data() for patch in axes.patches)
         assert list(filled.values) == run["histograms"][layer]["cosine"]
-        assert list(outline.values) == run["histograms"][layer]["baseline"]
+        assert list(random.values) == run["histograms"][layer]["baseline"]
+        assert list(same.values) == run["histograms"][layer]["same_token"]
         assert list(filled.edges) == run["histograms"]["edges"]
         (null,) = (line for line in axes.get_lines() if line.get_label() == "Gaussian null")
         assert np.trapezoid(null.get_ydata(), null.get_xdata()) == pytest.approx(1, abs=1e-4)

@@ -18,7 +18,7 @@ from posenc.artifacts.files import (
     sha256_file,
     write_json,
 )
-from posenc.artifacts.tables import write_table
+from posenc.artifacts.tables import read_table, write_table
 from posenc.measurements import frame as measurement
 from posenc.measurements import perplexity, similarity
 from posenc.measurements.perplexity import Perplexity
@@ -54,6 +54,17 @@ def hidden_states(noise: float) -> list[np.ndarray]:
     return shards
 
 
+def token_ids() -> list[np.ndarray]:
+    """int32 [tokens] for each shard: few words, and after each document the same special token."""
+    shards = []
+    for number, lengths in enumerate(LENGTHS):
+        ids = np.random.default_rng(number).integers(2, 8, sum(lengths), np.int32)
+        ids[np.cumsum(lengths) - 1] = 1
+        shards.append(ids)
+    shards[1][0] = 99  # in one document alone
+    return shards
+
+
 def losses(scale: float) -> list[np.ndarray]:
     """float32 [length - 1] for each document: its first token has no context to be scored in."""
     rng = np.random.default_rng(9)
@@ -81,7 +92,8 @@ def write_store(
         special = np.zeros(states.shape[1], dtype=bool)  # [tokens of the shard]
         special[ends - 1] = True  # the last token of each document
         name = shard_name(number)
-        save_file({"hidden_states": states, "special_mask": special}, folder / name)
+        arrays = {"token_ids": token_ids()[number], "hidden_states": states}
+        save_file({**arrays, "special_mask": special}, folder / name)
         files.append({"file": name, "sha256": sha256_file(folder / name)})
     ids = [f"{prefix}-{number}" for number in range(len(flat_lengths))]
     if scale is not None:
@@ -138,6 +150,12 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
     assert result["tokens"] == len(rows) == (28 if special_tokens else 23)
     assert result["documents"] == 5
     x, y = (np.concatenate(hidden_states(noise), axis=1).astype(float) for noise in (0, 0.4))
+    document = np.repeat(np.arange(5), [length for part in LENGTHS for length in part])
+    token = np.concatenate(token_ids())
+    partners = [
+        [j for j in rows if token[i] == token[j] and document[i] != document[j]] for i in rows
+    ]
+    assert result["same_token_share"] == np.mean([len(others) > 0 for others in partners]) < 1
     assert [layer["name"] for layer in result["layers"]] == [
         "embedding", "block 1", "block 2", "last",
     ]  # fmt: skip
@@ -146,23 +164,33 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
         assert layer["layer"] == state
         assert layer["cosine"]["value"] == pytest.approx(np.mean(cosines), abs=1e-12)
         assert layer["token_sd"] == pytest.approx(np.std(cosines), abs=1e-7)
-        for name in ("cosine", "baseline", "rescaled"):
+        for name in ("cosine", "baseline", "rescaled", "same_token", "rescaled_same_token"):
             estimate = layer[name]
             assert estimate["low"] <= estimate["value"] <= estimate["high"]
         # The mean over all pairs of different documents, which the sampled one estimates.
-        document = np.repeat(np.arange(5), [length for part in LENGTHS for length in part])
         pairs = [
             1 - distance.cosine(x[state, i], x[state, j])
             for i in rows
             for j in rows
             if document[i] != document[j]
         ]
-        error = np.std(pairs) / np.sqrt(SIMILARITY.baseline_pairs)
-        base = layer["baseline"]
-        assert base["value"] == pytest.approx(np.mean(pairs), abs=4 * error)
-        assert base["high"] - base["low"] == pytest.approx(2 * 1.645 * error, rel=0.35)
-        expected = (layer["cosine"]["value"] - base["value"]) / (1 - base["value"])
-        assert layer["rescaled"]["value"] == pytest.approx(expected, abs=1e-12)
+        # The mean over the partners of each token, and of these over tokens.
+        same = [
+            [1 - distance.cosine(x[state, i], x[state, j]) for j in others]
+            for i, others in zip(rows, partners, strict=True)
+            if others
+        ]
+        means, squares = (np.mean([np.mean(np.power(c, k)) for c in same]) for k in (1, 2))
+        for null, name, mean, deviation in (
+            ("baseline", "rescaled", np.mean(pairs), np.std(pairs)),
+            ("same_token", "rescaled_same_token", means, np.sqrt(squares - means**2)),
+        ):
+            error = deviation / np.sqrt(SIMILARITY.baseline_pairs)
+            base = layer[null]
+            assert base["value"] == pytest.approx(mean, abs=4 * error)
+            assert base["high"] - base["low"] == pytest.approx(2 * 1.645 * error, rel=0.35)
+            expected = (layer["cosine"]["value"] - base["value"]) / (1 - base["value"])
+            assert layer[name]["value"] == pytest.approx(expected, abs=1e-12)
     assert result["layers"][0]["cosine"] == {"value": 1, "low": 1, "high": 1}
     assert result["layers"][3]["cosine"]["value"] < result["layers"][1]["cosine"]["value"] < 1
 
@@ -213,7 +241,45 @@ def test_the_intact_run_is_like_itself(encoder):
     result = similarity.measure(SIMILARITY, encoder[0], encoder[0])
     for layer in result["layers"]:
         assert layer["cosine"] == layer["rescaled"] == {"value": 1, "low": 1, "high": 1}
+        assert layer["rescaled_same_token"] == layer["rescaled"]
         assert layer["token_sd"] == 0
+
+
+def test_states_of_the_token_alone_leave_no_room_above_the_same_token(encoder, monkeypatch):
+    """Planted: all hidden states of one id are alike, so that their cosine is exactly one."""
+    rng = np.random.default_rng(5)
+    vectors = rng.normal(size=(N_LAYERS + 1, 100, D_MODEL)).astype(np.float16)  # a row an id
+
+    def states(store: ActivationStore, shard: int) -> np.ndarray:
+        return vectors[:, store.token_ids(shard)]  # [n_layers + 1, tokens, d_model]
+
+    monkeypatch.setattr(ActivationStore, "hidden_states", states)
+    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+        assert layer["same_token"] == {"value": 1, "low": 1, "high": 1}
+        assert layer["rescaled_same_token"] is None
+        assert layer["baseline"]["value"] < 0.5
+
+
+def test_documents_without_a_common_token_have_no_such_null(encoder, monkeypatch):
+    names = ("same_token", "rescaled_same_token")
+    before = similarity.measure(SIMILARITY, *encoder)
+    counted = [np.arange(sum(lengths), dtype=np.int32) for lengths in LENGTHS]
+    monkeypatch.setattr(ActivationStore, "token_ids", lambda store, n: counted[n] + 100 * n)
+    result = similarity.measure(SIMILARITY, *encoder)
+    assert result["same_token_share"] == 0
+    for layer, old in zip(result["layers"], before["layers"], strict=True):
+        assert [layer.pop(name) for name in names] == [None, None]
+        assert layer == {name: old[name] for name in layer}, "the rest does not hang on the ids"
+    assert result["histograms"]["last"].keys() == {"cosine", "baseline"}
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_store_of_an_older_version_is_refused(encoder):
+    intact, _ = encoder
+    table, metadata = read_table(intact.directory / INDEX)
+    write_table(table, intact.directory / INDEX, {**metadata, "schema": 1})
+    with pytest.raises(ArtifactError, match=rf"schema 1, .*reads {SCHEMA}; delete it and rerun"):
+        ActivationStore(intact.directory)
 
 
 def test_stores_that_do_not_correspond_are_refused(tmp_path, encoder):

@@ -229,6 +229,57 @@ def test_random_pairs_with_one_dominant_document_and_with_one_only():
         similarity.random_pairs([3, 3, 3], 10, 0)
 
 
+OCCURRENCES = st.lists(st.tuples(st.integers(-3, 4), st.integers(0, 4)), min_size=1, max_size=60)
+"""Tokens of few words in few documents, in any order."""
+
+
+def partners_of(token, document) -> list[list[int]]:
+    """By a loop: the other tokens of each token's id that are in another document."""
+    return [
+        [b for b in range(len(token)) if token[a] == token[b] and document[a] != document[b]]
+        for a in range(len(token))
+    ]
+
+
+@given(OCCURRENCES, st.integers(0, 2**32 - 1))
+def test_pairs_of_the_same_token_share_it_and_are_of_different_documents(occurrences, seed):
+    token, document = np.array(occurrences).T  # [tokens] each
+    expected = partners_of(token, document)
+    counted = similarity.same_token_partners(token, document)
+    assert counted.tolist() == [len(others) for others in expected]
+    if not any(expected):
+        with pytest.raises(ValueError, match="no token is in two documents"):
+            similarity.same_token_pairs(token, document, 50, seed)
+        return
+    i, j = similarity.same_token_pairs(token, document, 50, seed)
+    assert i.shape == j.shape == (50,)
+    assert (token[i] == token[j]).all() and (document[i] != document[j]).all()
+    again = similarity.same_token_pairs(token, document, 50, seed)
+    assert np.array_equal(i, again[0]) and np.array_equal(j, again[1])
+
+
+def test_pairs_of_the_same_token_weigh_words_as_the_text_does():
+    """The first is uniform over all tokens with a partner, the second over its partners."""
+    token = np.array([7, 2, 7, 7, 2, 9, 7, 2, 5, 5, 7, 3])
+    document = np.array([4, 4, 1, 1, 1, 1, 0, 0, 0, 0, 4, 1])
+    partners = partners_of(token, document)
+    having = [a for a, others in enumerate(partners) if others]
+    assert len(having) == 8, "the words 9, 5 and 3 are in one document each"
+    probability = np.zeros((12, 12))
+    for a in having:
+        probability[a, partners[a]] = 1 / len(having) / len(partners[a])
+    draws = 100_000
+    i, j = similarity.same_token_pairs(token, document, draws, 0)
+    observed = np.zeros((12, 12))
+    np.add.at(observed, (i, j), 1)
+    possible = probability > 0
+    assert (observed[~possible] == 0).all()
+    expected = draws * probability[possible]
+    assert stats.chisquare(observed[possible], expected).pvalue > 1e-3
+    uniform = np.full_like(expected, draws / possible.sum())
+    assert stats.chisquare(observed[possible], uniform).pvalue < 1e-9, "over pairs it is another"
+
+
 def test_baseline_cosines_are_cosines_of_rows():
     x = generator(7).normal(size=(10, 6)).astype(np.float16)
     i, j = np.array([0, 3, 9]), np.array([1, 3, 2])

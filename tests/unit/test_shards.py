@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from posenc.store.activations import map_shard
+from posenc.store.activations import SCHEMA, map_shard
 from posenc.store.shards import ShardFile
 
 SHAPES = {
     "keys": ("float32", (2, 3, 11, 4)),
     "hidden_states": ("float16", (3, 11, 5)),
+    "token_ids": ("int32", (11,)),
     "special_mask": ("bool", (11,)),
 }
 
@@ -33,13 +34,14 @@ def write(path, arrays, parts) -> None:
         for begin, end in parts:
             for name in ("keys", "hidden_states"):
                 file.write(name, begin, arrays[name][..., begin:end, :])
-            file.write("special_mask", begin, arrays["special_mask"][begin:end])
+            for name in ("token_ids", "special_mask"):
+                file.write(name, begin, arrays[name][begin:end])
 
 
 @pytest.mark.parametrize("parts", [[(0, 11)], [(7, 11), (0, 2), (2, 7)]])
 def test_any_order_gives_the_library_s_tensors(tmp_path, arrays, parts):
     write(tmp_path / "ours", arrays, parts)
-    save_file(arrays, tmp_path / "theirs", metadata={"schema": "1"})
+    save_file(arrays, tmp_path / "theirs", metadata={"schema": str(SCHEMA)})
     for read in (load_file, map_shard):
         ours, theirs = read(tmp_path / "ours"), read(tmp_path / "theirs")
         assert ours.keys() == theirs.keys() == arrays.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import dataclasses
 import functools
@@ -507,6 +508,21 @@ def test_reference_levels_and_norms_are_those_of_the_measurements(default, tmp_p
     lines = [line for line in typeset.table_tex(default, "norms").splitlines() if "-0.06" in line]
     assert len(lines) == len(default.of("norms"))
     assert "{--} & --" in lines[0], "an encoder has no loss"
+
+
+def test_a_null_of_the_same_token_that_is_none_says_why(default):
+    (run,) = (
+        copy.deepcopy(m) for m in default.of("similarity")
+        if tuple(m["run"].values()) == ("decoder", "sample_reviews", "zero")
+    )  # fmt: skip
+    first, last = run["layers"][0], run["layers"][-1]
+    first["rescaled_same_token"] = None
+    found = numbers.facts(run)
+    assert found["embedding.rescaled_same_token"] == NotRun("tokens of one id are all alike")
+    assert found["last.rescaled_same_token"] == Number(**last["rescaled_same_token"])
+    assert found["same_token_share"] == Number(run["same_token_share"])
+    run["same_token_share"], last["same_token"] = 0.0, None
+    assert numbers.facts(run)["last.same_token"] == NotRun("no token is in two documents")
 
 
 def test_the_table_of_anisotropy_is_of_the_last_layer(default):

@@ -55,17 +55,20 @@ FIGURES = {
     "layer_similarity": Entry(
         "A1 zeroed positions", ("similarity",), BOTH,
         caption="Mean token cosine between each condition and the intact model, by layer, with "
-        "its interval; random pairs of the intact model, with theirs; and the Gaussian null.",
+        "its interval; random pairs of the intact model (dashed) and pairs of the same token in "
+        "different documents (dotted), with theirs; and the Gaussian null.",
         alt="Line charts, one for each model and data set: mean token cosine against layer for "
-        "each condition, with a band for its interval, a dashed line for random pairs.",
-        quantities=("*cosine", "*.baseline", "*.rescaled"),
+        "each condition, with a band for its interval, a dashed line for random pairs, a dotted "
+        "one for pairs of the same token.",
+        quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*"),
     ),
     "cosine_histogram": Entry(
         "A2 is this cosine high?", ("similarity",), BOTH, Histogram,
-        caption="Distribution of the token cosine against both nulls: random pairs of the intact "
-        "model, and the density of independent Gaussian vectors.",
-        alt="Histograms of the cosine of single tokens, beside those of random token pairs and "
-        "the density of independent Gaussian vectors.",
+        caption="Distribution of the token cosine against its nulls: random pairs of the intact "
+        "model (dashed), pairs of the same token in different documents (dotted), and the density "
+        "of independent Gaussian vectors.",
+        alt="Histograms of the cosine of single tokens, beside those of random token pairs, of "
+        "pairs of the same token, and the density of independent Gaussian vectors.",
         quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
     ),
     "perplexity": Entry(

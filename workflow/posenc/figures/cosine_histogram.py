@@ -1,4 +1,4 @@
-"""Histogram of token cosines at one hidden state, against random pairs and the Gaussian null."""
+"""Histogram of token cosines at one hidden state, against pairs of tokens and the Gaussian null."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
+from posenc.figures.layer_similarity import PAIRS
 from posenc.figures.parameters import Histogram
 from posenc.figures.section import Style
 from posenc.metrics.similarity import gaussian_null_density
@@ -26,7 +27,8 @@ def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
     -------
     matplotlib.figure.Figure
         A filled histogram for each condition, random pairs of the intact model as a dashed
-        outline, and the Gaussian null's exact density as a line.
+        outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
+        null's exact density as a line.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -60,10 +62,12 @@ def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
 
 def _draw_nulls(axes, measurement: dict, layer: str) -> None:
     histogram = measurement["histograms"]
-    axes.stairs(
-        histogram[layer]["baseline"], histogram["edges"], color=common.GREY, ls="--", lw=1,
-        label="random pairs",
-    )  # fmt: skip
+    for key, style, label in PAIRS:
+        if key in histogram[layer]:
+            axes.stairs(
+                histogram[layer][key], histogram["edges"], color=common.GREY, ls=style, lw=1,
+                label=label,
+            )  # fmt: skip
     cosine = np.linspace(-1, 1, 2001)
     density = gaussian_null_density(cosine, measurement["d_model"])
     axes.plot(cosine, density, color="black", lw=0.9, label="Gaussian null")

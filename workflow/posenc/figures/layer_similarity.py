@@ -1,4 +1,4 @@
-"""Token cosine by layer between each condition and the intact model, against both nulls."""
+"""Token cosine by layer between each condition and the intact model, against three nulls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
 from posenc.figures.section import Figure, Style
+
+PAIRS = (("baseline", "--", "random pairs"), ("same_token", ":", "same token, other document"))
+"""Nulls of pairs of the intact model: key, style of the line, label."""
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -23,7 +26,8 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     matplotlib.figure.Figure
         A line with its interval for each condition, random pairs of the intact model as a dashed
-        line with its interval, and the Gaussian null's mean +- 2 sd as a grey band.
+        line with its interval, pairs of the same token as a dotted one (where there are any), and
+        the Gaussian null's mean +- 2 sd as a grey band.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -60,7 +64,8 @@ def _limits(measurements: list[dict]) -> tuple[float, float]:
         if measurement["status"] == "measured":
             lowest.append(-2 * measurement["gaussian_null"]["sd"])
             for layer in measurement["layers"]:
-                lowest += [layer["cosine"]["low"], layer["baseline"]["low"]]
+                shown = [layer["cosine"], *(layer[key] for key, _, _ in PAIRS)]
+                lowest += [estimate["low"] for estimate in shown if estimate]
     return min(lowest) - 0.04, 1.04
 
 
@@ -71,15 +76,17 @@ def _draw_nulls(axes, measurement: dict) -> None:
         color=common.LIGHT, lw=0, label="Gaussian null ± 2 sd",
     )  # fmt: skip
     layers = [layer["layer"] for layer in measurement["layers"]]
-    baseline = [layer["baseline"] for layer in measurement["layers"]]
-    axes.fill_between(
-        layers, [b["low"] for b in baseline], [b["high"] for b in baseline],
-        color=common.GREY, alpha=0.25, lw=0,
-    )  # fmt: skip
-    axes.plot(
-        layers, [b["value"] for b in baseline], color=common.GREY, ls="--", lw=1,
-        label="random pairs",
-    )  # fmt: skip
+    for key, style, label in PAIRS:
+        pairs = [layer[key] for layer in measurement["layers"]]
+        if None in pairs:
+            continue
+        axes.fill_between(
+            layers, [p["low"] for p in pairs], [p["high"] for p in pairs],
+            color=common.GREY, alpha=0.25, lw=0,
+        )  # fmt: skip
+        axes.plot(
+            layers, [p["value"] for p in pairs], color=common.GREY, ls=style, lw=1, label=label
+        )
 
 
 def _draw_condition(axes, measurement: dict, colour: str) -> None:

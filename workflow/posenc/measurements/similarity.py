@@ -27,6 +27,8 @@ from posenc.metrics.similarity import (
     histogram,
     random_pairs,
     rescaled,
+    same_token_pairs,
+    same_token_partners,
     token_cosines,
 )
 from posenc.store.activations import ActivationStore
@@ -39,7 +41,8 @@ class Similarity(Section):
     special_tokens: bool
     """Whether [CLS], [SEP] and the like count as tokens."""
     baseline_pairs: Annotated[Draws, Field(ge=100)]
-    """Random token pairs of the intact model, for the anisotropy baseline of each layer."""
+    """Random token pairs of the intact model, for the anisotropy baseline of each layer; and as
+    many pairs of the same token in different documents."""
     histogram_bins: Annotated[Count, Field(ge=10)]
     """Bins of the histograms over [-1, 1]."""
     bootstrap_samples: Samples
@@ -51,9 +54,12 @@ class Similarity(Section):
 
 
 MEASUREMENT = Measurement(
-    "similarity", Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=2,
+    "similarity", Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=3,
     always=True,
 )  # fmt: skip
+
+RESCALED = {"baseline": "rescaled", "same_token": "rescaled_same_token"}
+"""By null: what the cosine is called on the scale where the null is 0."""
 
 
 def measure(
@@ -73,17 +79,25 @@ def measure(
             f"raise evaluation.documents in params.yaml"
         )
     # Independent streams, so that the pairs, their bootstrap and the documents' do not correlate.
-    pair_seed, baseline_seed, document_seed, sample_seed = np.random.SeedSequence(
-        parameters.seed
-    ).spawn(4)
+    pair_seed, baseline_seed, document_seed, sample_seed, same_pair_seed, same_token_seed = (
+        np.random.SeedSequence(parameters.seed).spawn(6)
+    )
+    null_seeds = {"baseline": baseline_seed, "same_token": same_token_seed}
     # [sampled]
     sample = sampled(np.arange(len(tokens.document)), parameters.sample_tokens, sample_seed)
     compared: list[dict[str, Any]] = []
-    i, j = random_pairs(tokens.document, parameters.baseline_pairs, pair_seed)  # [pairs] each
+    count = parameters.baseline_pairs
+    pairs = {"baseline": random_pairs(tokens.document, count, pair_seed)}  # [pairs] each
+    token = np.concatenate(
+        [intact.token_ids(shard)[keep] for shard, keep in enumerate(tokens.masks)]
+    )  # [kept]
+    same_token_share = float(np.mean(same_token_partners(token, tokens.document) > 0))
+    if same_token_share > 0:  # documents of a few words may have none in common
+        pairs["same_token"] = same_token_pairs(token, tokens.document, count, same_pair_seed)
 
     sums = np.empty((n_documents, n_states))  # of cosines
     token_sd = np.empty(n_states)
-    baseline = np.empty((len(i), n_states))
+    nulls = {name: np.empty((count, n_states)) for name in pairs}  # cosines of pairs
     histograms: dict[str, Any] = {}
     total = n_states * intact.n_shards
     with tqdm(total=total, unit="shard", desc="similarity", mininterval=5) as progress:
@@ -99,10 +113,11 @@ def measure(
             cosines = np.concatenate(parts)  # [kept]
             sums[:, state] = np.bincount(tokens.document, cosines, minlength=n_documents)
             token_sd[state] = cosines.std()
-            baseline[:, state] = token_cosines(
-                gather(intact, state, tokens.shard[i], tokens.row[i]),
-                gather(intact, state, tokens.shard[j], tokens.row[j]),
-            )
+            for name, (i, j) in pairs.items():
+                nulls[name][:, state] = token_cosines(
+                    gather(intact, state, tokens.shard[i], tokens.row[i]),
+                    gather(intact, state, tokens.shard[j], tokens.row[j]),
+                )
             where = tokens.shard[sample], tokens.row[sample]
             compared.append(
                 compare(
@@ -114,13 +129,12 @@ def measure(
                 )
             )
             if state in (0, n_states - 1):
-                edges, density = histogram(cosines, parameters.histogram_bins)
-                _, null = histogram(baseline[:, state], parameters.histogram_bins)
-                histograms["edges"] = edges.tolist()
-                histograms[layer_name(state, n_states)] = {
-                    "cosine": density.tolist(),
-                    "baseline": null.tolist(),
-                }
+                shown = {"cosine": cosines} | {name: of[:, state] for name, of in nulls.items()}
+                densities = {}
+                for name, values in shown.items():
+                    edges, density = histogram(values, parameters.histogram_bins)
+                    densities[name] = density.tolist()
+                histograms |= {"edges": edges.tolist(), layer_name(state, n_states): densities}
 
     counts = np.bincount(tokens.document, minlength=n_documents)  # [documents]
     return {
@@ -129,10 +143,11 @@ def measure(
         "confidence": parameters.confidence,
         "d_model": d_model,
         "sample_tokens": len(sample),
+        "same_token_share": same_token_share,
         "layers": [
             {**layer, **others}
             for layer, others in zip(
-                layers(parameters, sums, counts, token_sd, baseline, baseline_seed, document_seed),
+                layers(parameters, sums, counts, token_sd, nulls, null_seeds, document_seed),
                 compared,
                 strict=True,
             )
@@ -175,41 +190,52 @@ def layers(
     sums: NDArray[np.float64],  # [documents, n_layers + 1]
     counts: NDArray[np.int64],  # [documents]
     token_sd: NDArray[np.float64],  # [n_layers + 1]
-    baseline: NDArray[np.float64],  # [pairs, n_layers + 1]
-    baseline_seed: np.random.SeedSequence,
+    nulls: dict[str, NDArray[np.float64]],  # by name [pairs, n_layers + 1]
+    null_seeds: dict[str, np.random.SeedSequence],
     document_seed: np.random.SeedSequence,
 ) -> list[dict[str, Any]]:
-    """One entry per layer: cosine, baseline and rescaled cosine with their intervals.
+    """One entry per layer: cosine, nulls and the cosine rescaled by each, with their intervals.
 
-    The cosine is bootstrapped over documents and the baseline over pairs; an interval of the
-    rescaled cosine takes both in.
+    The cosine is bootstrapped over documents and a null over its pairs; an interval of the
+    rescaled cosine takes both in. A null without pairs is None, and so is what it rescales; so is
+    the latter where all tokens of one id are alike, as at an embedding that has no position: above
+    such a null there is no room.
     """
     samples, confidence = parameters.bootstrap_samples, parameters.confidence
-    ones = np.ones(len(baseline))  # [pairs]
-    # [samples, n_layers + 1] each
+    n_states = len(token_sd)
+    # [samples, n_layers + 1] and [n_layers + 1]
     cosine_replicates = ratio_replicates(sums, counts, samples, document_seed)
-    baseline_replicates = ratio_replicates(baseline, ones, samples, baseline_seed)
-    rescaled_replicates = rescaled(cosine_replicates, baseline_replicates)
-    # [n_layers + 1] each
-    mean_cosine, mean_baseline = sums.sum(axis=0) / counts.sum(), baseline.mean(axis=0)
-    columns = {
-        "cosine": percentile_interval(mean_cosine, cosine_replicates, confidence),
-        "baseline": percentile_interval(mean_baseline, baseline_replicates, confidence),
-        "rescaled": percentile_interval(
-            rescaled(mean_cosine, mean_baseline), rescaled_replicates, confidence
-        ),
+    mean_cosine = sums.sum(axis=0) / counts.sum()
+    columns: dict[str, Any] = {
+        "cosine": percentile_interval(mean_cosine, cosine_replicates, confidence).as_json()
     }
-    estimates = {name: estimate.as_json() for name, estimate in columns.items()}
+    for name, name_rescaled in RESCALED.items():
+        if name not in nulls:
+            columns[name] = columns[name_rescaled] = [None] * n_states
+            continue
+        ones = np.ones(len(nulls[name]))  # [pairs]
+        # [samples, n_layers + 1] and [n_layers + 1]
+        replicates = ratio_replicates(nulls[name], ones, samples, null_seeds[name])
+        mean = nulls[name].mean(axis=0)
+        columns[name] = percentile_interval(mean, replicates, confidence).as_json()
+        columns[name_rescaled] = [
+            None
+            if name == "same_token" and max(mean[state], replicates[:, state].max()) >= 1
+            else percentile_interval(
+                rescaled(mean_cosine[state], mean[state]),
+                rescaled(cosine_replicates[:, state], replicates[:, state]),
+                confidence,
+            ).as_json()
+            for state in range(n_states)
+        ]
     return [
         {
             "layer": state,
-            "name": layer_name(state, len(token_sd)),
-            "cosine": estimates["cosine"][state],
+            "name": layer_name(state, n_states),
             "token_sd": float(token_sd[state]),
-            "baseline": estimates["baseline"][state],
-            "rescaled": estimates["rescaled"][state],
+            **{name: column[state] for name, column in columns.items()},
         }
-        for state in range(len(token_sd))
+        for state in range(n_states)
     ]
 
 

@@ -1,8 +1,10 @@
 """Cosine similarity of hidden states, and what it has to be compared with.
 
 A cosine says little alone: hidden states of a Transformer fill a narrow cone, so that unrelated
-tokens are similar too (anisotropy; Ethayarajh 2019, https://aclanthology.org/D19-1006). Two
-nulls are given: isotropic Gaussian vectors, and random token pairs of the same layer.
+tokens are similar too (anisotropy; Ethayarajh 2019, https://aclanthology.org/D19-1006). And the
+states that are compared are of one token, so that they share what its identity alone gives. Three
+nulls are given: isotropic Gaussian vectors, random token pairs of the same layer, and pairs of the
+same token in different documents.
 """
 
 from __future__ import annotations
@@ -106,6 +108,72 @@ def random_pairs(
     first, second = np.divmod(number, others[drawn])  # [pairs] each
     second += np.where(second >= starts[drawn], lengths[drawn], 0)  # step over its document
     return by_document[starts[drawn] + first], by_document[second]
+
+
+def same_token_partners(token: ArrayLike, document: ArrayLike) -> NDArray[np.int64]:
+    """Count the occurrences of each token's id in other documents than its own.
+
+    Parameters
+    ----------
+    token, document
+        int [tokens] each: id of each token, and a number that names its document, in any order.
+
+    Returns
+    -------
+    int64 [tokens].
+
+    Examples
+    --------
+    >>> same_token_partners([5, 5, 8, 5], [0, 0, 0, 1]).tolist()
+    [1, 1, 0, 2]
+    """
+    word, per_word, run, per_run = _occurrences(token, document)
+    return per_word[word] - per_run[run]
+
+
+def same_token_pairs(
+    token: ArrayLike, document: ArrayLike, pairs: int, seed: Seed
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw ordered pairs of tokens of one id in different documents, with replacement.
+
+    The first is uniform over the tokens whose id is in another document too, so that words weigh
+    as they do in a mean over tokens; the second is uniform over its partners. Uniform pairs would
+    weigh a word by the square of its frequency, and be function words almost alone.
+
+    Parameters
+    ----------
+    token, document
+        int [tokens] each: id of each token, and a number that names its document, in any order.
+    pairs
+        Number of pairs.
+    seed
+        Seed of the generator.
+
+    Returns
+    -------
+    (i, j)
+        int64 [pairs] each: indices into ``token``.
+
+    Raises
+    ------
+    ValueError
+        If no id is in two documents.
+    """
+    word, per_word, run, per_run = _occurrences(token, document)
+    partners = per_word[word] - per_run[run]  # [tokens]
+    candidates = np.flatnonzero(partners)  # [tokens that have a partner]
+    if len(candidates) == 0:
+        raise ValueError("no token is in two documents: there is no pair of the same token")
+    generator = np.random.default_rng(seed)
+    i = candidates[generator.integers(len(candidates), size=pairs)]  # [pairs]
+    # Sorted by run, the tokens of a word stand together, and so do those of one document in them:
+    # what is drawn is a place among the word's tokens, less the run of the first token.
+    by_run = np.argsort(run, kind="stable")  # [tokens]
+    begin_of_word = np.cumsum(per_word) - per_word  # [words]
+    begin_of_run = np.cumsum(per_run) - per_run  # [runs]
+    place = begin_of_word[word[i]] + generator.integers(partners[i])  # [pairs]
+    place += np.where(place >= begin_of_run[run[i]], per_run[run[i]], 0)  # step over the run
+    return i, by_run[place]
 
 
 def baseline_cosines(x: ArrayLike, i: ArrayLike, j: ArrayLike) -> NDArray[np.float64]:
@@ -243,6 +311,22 @@ def histogram(values: ArrayLike, bins: int) -> tuple[NDArray[np.float64], NDArra
         raise ValueError("a histogram of cosines needs values, all of them in [-1, 1]")
     density, edges = np.histogram(values, bins=bins, range=(-1, 1), density=True)
     return edges, density  # [bins + 1], [bins]
+
+
+def _occurrences(token: ArrayLike, document: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+    """Number the words, and the runs: a run is all tokens of one word in one document.
+
+    Runs are numbered word by word. Returns the word of each token, the tokens of each word, the
+    run of each token and the tokens of each run: int64 [tokens], [words], [tokens], [runs].
+    """
+    _, word, per_word = np.unique(
+        np.asarray(token), return_inverse=True, return_counts=True
+    )  # [tokens], [words]
+    documents, place = np.unique(np.asarray(document), return_inverse=True)  # [tokens]
+    _, run, per_run = np.unique(
+        word * len(documents) + place, return_inverse=True, return_counts=True
+    )  # [tokens], [runs]
+    return word, per_word, run, per_run
 
 
 def _check_dimension(d: int) -> None:

@@ -41,7 +41,8 @@ SPOKEN_MATRICES = ("sinusoid", "gaussian")
 
 ESTIMATES = {
     "similarity": (
-        "cosine", "baseline", "rescaled", "centred", "standardised", "retrieval",
+        "cosine", "baseline", "rescaled", "same_token", "rescaled_same_token", "centred",
+        "standardised", "retrieval",
     ),
     "perplexity": (
         "perplexity", "bits_per_byte", "nll_per_token", "worse_than_uniform", "delta_nll",
@@ -63,6 +64,7 @@ TRAINING = (
 QUANTITIES = {
     "similarity": (
         *COUNTS["similarity"],
+        "same_token_share",
         "gaussian.sd",
         *(
             f"{layer}.{quantity}"
@@ -127,13 +129,16 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     kind = measurement["measurement"]
     found: dict[str, Entry] = {key: Number(measurement[key]) for key in COUNTS[kind]}
     if kind == "similarity":
+        share = measurement["same_token_share"]
+        none = "tokens of one id are all alike" if share else "no token is in two documents"
+        found["same_token_share"] = Number(share)
         found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
         for layer in measurement["layers"]:
             name = layer["name"].replace(" ", "_")
             for key in ("token_sd", "cka"):
                 found[f"{name}.{key}"] = Number(layer[key])
             for key in ESTIMATES[kind]:
-                found[f"{name}.{key}"] = Number(**layer[key])
+                found[f"{name}.{key}"] = Number(**layer[key]) if layer[key] else NotRun(none)
     else:
         for key in ESTIMATES[kind]:
             found[key] = Number(**measurement[key])

@@ -125,7 +125,8 @@ def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str,
     """Types and shapes of a shard's tensors."""
     sizes = shape.sizes(tokens)
     tensors = {name: (activations.dtype, sizes[name]) for name in activations.quantities}
-    return {**tensors, "special_mask": ("bool", (tokens,))}
+    # Bytes last, so that every tensor begins at a multiple of its type's size.
+    return {"token_ids": ("int32", (tokens,)), **tensors, "special_mask": ("bool", (tokens,))}
 
 
 def _fill(network, run: Run, activations: Activations, documents: range, bar, file: ShardFile):
@@ -139,8 +140,10 @@ def _fill(network, run: Run, activations: Activations, documents: range, bar, fi
         for name, array in arrays.items():
             file.write(name, int(begins[pack.documents[0]]), array)
 
-    special = run.tokens.table["special"].slice(documents.start, len(documents))
-    file.write("special_mask", 0, special.combine_chunks().flatten().to_numpy(False))  # [tokens]
+    rows = run.tokens.table.slice(documents.start, len(documents))
+    for name, column in (("token_ids", "input_ids"), ("special_mask", "special")):
+        flat = rows[column].combine_chunks().flatten()  # [tokens]
+        file.write(name, 0, flat.to_numpy(zero_copy_only=False))
     packs = list(packs_of(lengths, documents, activations.batch_tokens))
     losses = captured(network, run.tokens.ids, packs, activations, write, bar)
     return [losses[document] for document in documents if document in losses]

@@ -26,7 +26,7 @@ from posenc.artifacts.tables import read_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA = 1
+SCHEMA = 2
 INDEX = "index.parquet"
 LOSSES = "losses.parquet"
 _DTYPES = {"F16": np.float16, "F32": np.float32, "BOOL": np.bool_, "I32": np.int32}
@@ -121,8 +121,8 @@ class ActivationStore:
         """All tensors of a shard, memory-mapped.
 
         ``hidden_states`` [n_layers + 1, tokens, d_model]; ``queries`` and ``keys``
-        [n_layers, n_heads, tokens, d_head]; ``special_mask`` [tokens]. Quantities that the
-        parameters left out are absent.
+        [n_layers, n_heads, tokens, d_head]; ``special_mask`` and ``token_ids`` [tokens].
+        Quantities that the parameters left out are absent.
         """
         return map_shard(self.directory / shard_name(number))
 
@@ -147,6 +147,10 @@ class ActivationStore:
     def special_mask(self, shard: int) -> np.ndarray:
         """Which tokens of a shard were added by the tokenizer, bool [tokens]."""
         return self._quantity(shard, "special_mask")
+
+    def token_ids(self, shard: int) -> np.ndarray:
+        """Ids of a shard's tokens in the model's vocabulary, int32 [tokens]."""
+        return self._quantity(shard, "token_ids")
 
     def losses(self) -> pa.Table:
         """Per-token negative log-likelihoods in nats; decoders only.

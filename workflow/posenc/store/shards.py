@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from posenc.store.activations import SCHEMA
 
-DTYPES = {"float16": "F16", "float32": "F32", "bool": "BOOL"}
+DTYPES = {"float16": "F16", "float32": "F32", "bool": "BOOL", "int32": "I32"}
 
 
 class ShardFile:

@@ -196,6 +196,7 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
         if is_decoder else {},
         "masks": [learned(name, mask) for name, mask in study["masks"].items() if name in masks],
+        **({"scored_tokens": made["tokens"] - made["documents"]} if is_decoder else {}),
     }  # fmt: skip
 
 

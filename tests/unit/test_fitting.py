@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
 from torch import nn
 
 from posenc.artifacts.checkpoints import Checkpoint
@@ -19,7 +21,7 @@ from posenc.datasets.section import Evaluation
 from posenc.experiments import frame as step
 from posenc.experiments import summary
 from posenc.experiments.fitting import fit
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 
 OPTIMIZATION = Optimization(
     steps=12,
@@ -306,6 +308,53 @@ def test_the_interval_covers_the_mean_as_often_as_it_says():
     found = [over_seeds(row, 0.8) for row in draws]
     covered = np.mean([one["low"] <= 0 <= one["high"] for one in found])
     assert covered == pytest.approx(0.8, abs=0.03)
+
+
+SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=8)
+
+
+@given(SHARES)
+def test_the_interval_of_shares_stays_inside_and_mirrors(values):
+    found = over_seeds(values, bounds=SHARE)
+    assert 0 <= found["low"] <= found["value"] + 1e-12
+    assert found["value"] - 1e-12 <= found["high"] <= 1
+    mirrored = over_seeds([1 - value for value in values], bounds=SHARE)
+    assert (1 - mirrored["high"], 1 - mirrored["low"]) == pytest.approx(
+        (found["low"], found["high"]), abs=1e-9
+    )
+
+
+def test_the_interval_of_shares_is_students_of_the_linearised_logits():
+    values = np.array([0.97, 0.88, 0.99, 0.91])
+    mean = values.mean()
+    linear = special.logit(mean) + (values - mean) / (mean * (1 - mean))  # [seeds]
+    ends = stats.ttest_1samp(linear, 0).confidence_interval(0.9)
+    found = over_seeds(values, 0.9, SHARE)
+    assert (found["low"], found["high"]) == pytest.approx(tuple(special.expit(ends)))
+    # Far from its bounds a result has Student's interval.
+    wide, plain = over_seeds(values, 0.9, (-1e5, 1e5)), over_seeds(values, 0.9)
+    assert (wide["low"], wide["high"]) == pytest.approx((plain["low"], plain["high"]), abs=1e-6)
+    # A difference of shares lies in [-1, 1], which is a share that is stretched and moved.
+    paired = difference_over_seeds(values, 1 - values, 0.9, SHARE)
+    share = over_seeds((values - (1 - values) + 1) / 2, 0.9, SHARE)
+    assert (paired["low"], paired["high"]) == pytest.approx(
+        (2 * share["low"] - 1, 2 * share["high"] - 1)
+    )
+
+
+def test_the_interval_of_shares_covers_the_mean_as_often_as_students():
+    draws = np.random.default_rng(2).beta(8, 2, size=(2000, 5))
+    covered = []
+    for bounds in (None, SHARE):
+        found = [over_seeds(row, 0.9, bounds) for row in draws]
+        covered.append(np.mean([one["low"] <= 0.8 <= one["high"] for one in found]))
+    assert covered[1] == pytest.approx(0.9, abs=0.03)
+    assert covered[1] >= covered[0] - 0.02
+
+
+def test_a_share_out_of_its_bounds_is_refused():
+    with pytest.raises(ValueError, match=r"in \[0\.0, 1\.0\]"):
+        over_seeds([0.5, 1.2], bounds=SHARE)
 
 
 @pytest.mark.parametrize("values", [[1.0], [], [1.0, float("nan")]])

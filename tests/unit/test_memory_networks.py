@@ -616,8 +616,9 @@ def test_the_summary_is_arithmetic_over_seeds():
     cells = {(c["task"], c["network"], c["hops"], c["positions"]): c for c in found["cells"]}
     one = cells["order", "end_to_end", 2, True]
     assert one["error"]["value"] == pytest.approx(0.26)
-    half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3)
-    assert one["error"]["high"] - one["error"]["value"] == pytest.approx(half)
+    # Student's, on the scale of the logit: an error is a share.
+    half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3) / (0.26 * 0.74)
+    assert one["error"]["high"] == pytest.approx(1 / (1 + math.exp(-half) * 0.74 / 0.26))
     assert one["supervised"] is False and cells["order", "dynamic", 2, None]["supervised"]
     assert len(one["facts_found"]) == 2
     (difference,) = [

@@ -576,6 +576,23 @@ def test_planted_effects_are_found_and_pairing_removes_what_seeds_share():
     json.dumps(found, allow_nan=False)
 
 
+def test_intervals_of_accuracies_stay_inside_their_bounds():
+    files = synthetic_files(seeds=2)  # where Student's interval is widest
+    for seed, file in enumerate(files):
+        for trial in file["trials"]:
+            if "accuracy" in trial:
+                trial["accuracy"] = 0.5 if seed == 0 and trial["variant"]["pretrained"] else 1.0
+    found = pretraining.summarise(files, 0.95)
+    accuracies = [one["accuracy"] for one in (*found["cells"], *found["transfer"])]
+    assert any(one["sd"] > 0 for one in accuracies)
+    assert all(0 <= one["low"] <= one["high"] <= 1 for one in accuracies)
+    differences = [one["average"] for one in found["effects"]]
+    differences += [one["gain"] for one in found["transfer"]]
+    differences += [s["difference"] for one in found["effects"] for s in one["settings"]]
+    assert any(one["sd"] > 0 for one in differences)
+    assert all(-1 <= one["low"] <= one["high"] <= 1 for one in differences)
+
+
 def test_the_measurement_is_over_the_seeds_of_params_yaml(files, tmp_path):
     config = {"name": "sample", "seeds": [0, 1], "confidence": 0.9}
     write_json(tmp_path / "config.json", config)

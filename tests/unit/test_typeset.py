@@ -154,12 +154,55 @@ def test_what_was_computed_in_bfloat16_is_said_under_every_table(default, docume
 def test_captions_are_those_of_the_catalogue(default):
     text = typeset.numbers_tex(default)
     captions = dict(
-        re.findall(r"(?m)^\\posencfigure\{(\w+)\}.*\{((?:[^{}]|\\emph\{.*?\})+)\}$", text)
+        re.findall(
+            r"(?m)^\\posencfigure\{(\w+)\}.*?\}\{.*?\}\{((?:[^{}]|\\emph\{.*?\})+)\}\{", text
+        )
     )
     assert captions.keys() == FIGURES.keys()
     for name, entry in FIGURES.items():
         assert re.sub(r"\\emph\{(.+?)\}", r"*\1*", captions[name]) == entry.caption
     assert r"\emph{Windows} cuts" in captions["extrapolation"]
+
+
+def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
+    """Measurements may be of different documents of one data set: each says its own number."""
+    sizes = {
+        ("conditions", "decoder", "sample_reviews"): (31, 4242),
+        ("conditions", "smollm2", "sample_reviews"): (7, 808),
+        ("perplexity", "decoder", "sample_reviews"): (53, 6161),
+        ("reference", "decoder", "sample_reviews"): (53, 6161),
+        ("similarity", "decoder", "sample_reviews"): (53, 6262),
+    }
+
+    def changed(one):
+        size = sizes.get((one["measurement"], one["run"].get("model"), one["run"].get("dataset")))
+        tokens = "scored_tokens" if one["measurement"] == "conditions" else "tokens"
+        return {**one, "documents": size[0], tokens: size[1]} if size else one
+
+    found = dataclasses.replace(default, measurements=[*map(changed, default.measurements)])
+    said = {(31, 4242): ("conditions", "recovery"), (53, 6161): ("reference",)}
+    for (documents, tokens), tables in said.items():
+        for name in tables:
+            text = typeset.table_tex(found, name)
+            assert (
+                rf"sample reviews: \num{{{documents}}} documents, \num{{{tokens}}} tokens" in text
+            )
+    for name, size in {"perplexity": ["53", "6161"], "similarity": ["53", "6262"]}.items():
+        lines = typeset.table_tex(found, name).splitlines()
+        (line,) = (one for one in lines if one.startswith("decoder & sample reviews & zero"))
+        assert line.split(" & ")[3:5] == size
+    key = "decoder.reviews.zero.conditions"
+    made = collect(found)
+    assert (made[f"{key}.documents"].value, made[f"{key}.tokens"].value) == (31, 4242)
+    captions = dict(
+        re.findall(
+            r"(?m)^\\posencfigure\{(\w+)\}.*\{(| Documents: .*)\}$", typeset.numbers_tex(found)
+        )
+    )
+    costs = captions["condition_costs"]
+    assert r"sample reviews \num{31}, sample questions \num{120} (decoder)" in costs
+    assert r"sample reviews \num{7}, sample questions \num{120} (smollm2)" in costs
+    assert captions["scaling"] == "", "no documents"
 
 
 def test_a_changed_value_changes_the_numbers(tmp_path):

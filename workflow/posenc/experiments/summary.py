@@ -12,7 +12,7 @@ from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Confidence, Section
-from posenc.metrics.seeds import over_seeds
+from posenc.metrics.seeds import Bounds, over_seeds
 
 SCHEMA = 1
 
@@ -34,9 +34,11 @@ def by_variant(files: list[dict[str, Any]]) -> list[list[Trial]]:
     return [list(trials) for trials in zip(*(file["trials"] for file in files), strict=True)]
 
 
-def over(trials: list[Trial], keys: Iterable[str], confidence: float) -> dict[str, Any]:
+def over(
+    trials: list[Trial], keys: Iterable[str], confidence: float, bounds: Bounds | None = None
+) -> dict[str, Any]:
     """Some results of the trials of all seeds, each with its mean and interval."""
-    return {key: over_seeds([trial[key] for trial in trials], confidence) for key in keys}
+    return {key: over_seeds([trial[key] for trial in trials], confidence, bounds) for key in keys}
 
 
 def summary_command(

@@ -361,7 +361,7 @@ TABLES = {
     "similarity": Table(("similarity",)),
     "anisotropy": Table(("similarity",)),
     "perplexity": Table(("perplexity",)),
-    "reference": Table(("reference", "conditions")),
+    "reference": Table(("reference", "perplexity")),
     "conditions": Table(("conditions",)),
     "norms": Table(("norms", "conditions")),
     "semantics": Table(("conditions",)),

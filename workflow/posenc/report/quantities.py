@@ -78,7 +78,13 @@ QUANTITIES = {
         "sequence.mean",
         "sequence.median",
     ),
-    "conditions": ("embedding.cosine", "last.cosine", *ESTIMATES["conditions"]),
+    "conditions": (
+        "documents",
+        "tokens",
+        "embedding.cosine",
+        "last.cosine",
+        *ESTIMATES["conditions"],
+    ),
 }
 NORMS = tuple(
     f"r2.{of}.{model}"
@@ -147,6 +153,11 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def tokens_of(measurement: Mapping[str, Any]) -> int:
+    """Tokens that a measurement's losses are of; all that it saw where it has none."""
+    return measurement.get("scored_tokens", measurement["tokens"])
+
+
 def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
     """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
     names = [entry["condition"] for entry in measurement["conditions"]]
@@ -160,7 +171,12 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
     if (entry := next(found, None)) is None:
         return dict.fromkeys(QUANTITIES["conditions"], NotRun(f"{condition} is not for {model}"))
     layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
-    here: dict[str, Entry] = {"embedding.cosine": layers[0], "last.cosine": layers[-1]}
+    here: dict[str, Entry] = {
+        "documents": Number(measurement["documents"]),
+        "tokens": Number(tokens_of(measurement)),
+        "embedding.cosine": layers[0],
+        "last.cosine": layers[-1],
+    }
     for key in ESTIMATES["conditions"]:
         if not measurement["is_decoder"]:
             here[key] = NotRun(f"{model} has no language-model head")

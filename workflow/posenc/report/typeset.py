@@ -16,6 +16,7 @@ from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import sources
 from posenc.report.collection import collect
+from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
 from posenc.report.records import ALL_DECODERS, Entry, NotRun, Number
 from posenc.report.tables import (
@@ -142,6 +143,7 @@ def numbers_tex(results: Results) -> str:
                     escape(entry.question),
                     ", ".join(map(_folder, entry.measurements)),
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
+                    documents_of(results, entry.measurements),
                 )
                 for name, entry in catalogue.FIGURES.items()
                 if name in results.study["figures"]

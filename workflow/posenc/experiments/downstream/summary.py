@@ -10,9 +10,11 @@ from posenc.artifacts.command import run
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import order_sensitivity
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 
 CHANCE = 0.5
+SENSITIVITY = (0.0, 2.0)
+"""Between which 1 - kappa lies."""
 CONTROL = "word_swap"
 KEYS = ("task", "method", "positions")
 
@@ -71,12 +73,14 @@ def result(trials: list[Trial], confidence: float) -> dict[str, Any]:
     accuracy = share(trials, "correct")  # [seeds]
     shuffled = share(trials, "correct_shuffled")  # [seeds]
     return {
-        "accuracy": over_seeds(accuracy, confidence),
-        "validation_accuracy": over_seeds(share(trials, "correct", "validation"), confidence),
-        "accuracy_shuffled": over_seeds(shuffled, confidence),
+        "accuracy": over_seeds(accuracy, confidence, SHARE),
+        "validation_accuracy": over_seeds(
+            share(trials, "correct", "validation"), confidence, SHARE
+        ),
+        "accuracy_shuffled": over_seeds(shuffled, confidence, SHARE),
         # Both are of the same documents.
-        "lost": difference_over_seeds(accuracy, shuffled, confidence),
-        "changed": over_seeds(share(trials, "changed"), confidence),
+        "lost": difference_over_seeds(accuracy, shuffled, confidence, SHARE),
+        "changed": over_seeds(share(trials, "changed"), confidence, SHARE),
         "order_sensitivity": sensitivity(trials, confidence),
     }
 
@@ -91,13 +95,13 @@ def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
             "status": "not run",
             "reason": f"{constant} of {len(scores)} classifiers give all documents one label",
         }
-    return {"status": "measured", "reason": None, **over_seeds(scores, confidence)}
+    return {"status": "measured", "reason": None, **over_seeds(scores, confidence, SENSITIVITY)}
 
 
 def gain(intact: list[Trial], zero: list[Trial], confidence: float) -> dict[str, Any]:
     """Accuracy with positions less that without, paired by seed: the documents are the same."""
     accuracies = share(intact, "correct"), share(zero, "correct")  # [seeds] each
-    return {"gain": difference_over_seeds(*accuracies, confidence)}
+    return {"gain": difference_over_seeds(*accuracies, confidence, SHARE)}
 
 
 def control(trials: list[Trial], confidence: float) -> dict[str, Any]:

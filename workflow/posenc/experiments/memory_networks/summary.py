@@ -7,7 +7,7 @@ from typing import Any
 from posenc.artifacts.command import run
 from posenc.experiments.memory_networks.stories import guess_levels
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 from posenc.metrics.stories import guess_test
 
 SUPERVISED = ("strongly_supervised", "dynamic")
@@ -59,11 +59,11 @@ def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
         **variant,
         "supervised": variant["network"] in SUPERVISED,
         "parameters": of_seeds[0]["parameters"],
-        **over(of_seeds, ("error", "validation_error", "training_error"), confidence),
+        **over(of_seeds, ("error", "validation_error", "training_error"), confidence, SHARE),
         "facts_found": None
         if found is None
         else [
-            over_seeds([trial["facts_found"][hop] for trial in of_seeds], confidence)
+            over_seeds([trial["facts_found"][hop] for trial in of_seeds], confidence, SHARE)
             for hop in range(len(found))
         ],
     }
@@ -94,7 +94,11 @@ def differences(
             continue
         errors, base = ([one["error"] for one in each] for each in (of_seeds, same[0]))
         found.append(
-            {**variant, "minus": reference, **difference_over_seeds(errors, base, confidence)}
+            {
+                **variant,
+                "minus": reference,
+                **difference_over_seeds(errors, base, confidence, SHARE),
+            }
         )
     return found
 

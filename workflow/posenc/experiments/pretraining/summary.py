@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posenc.artifacts.command import run
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.parameter_matching import relative_difference
-from posenc.metrics.seeds import difference_over_seeds, over_seeds
+from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 
 FACTORS = ("pretrained", "auxiliary", "architecture")
 """What is varied, in the order of the axes of a cell."""
@@ -59,8 +59,8 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "cells": [
             {
                 **dict(zip(FACTORS, cell, strict=True)),
-                **over(found, ("accuracy", "validation_accuracy", "validation_loss", "test_loss",
-                                "best_step", "steps"), confidence),
+                **over(found, ("accuracy", "validation_accuracy"), confidence, SHARE),
+                **over(found, ("validation_loss", "test_loss", "best_step", "steps"), confidence),
             }
             for cell, found in trials.items()
         ],
@@ -68,8 +68,8 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "transfer": [
             {
                 "layers": layers,
-                "accuracy": over_seeds(found, confidence),
-                "gain": difference_over_seeds(found, new, confidence),
+                "accuracy": over_seeds(found, confidence, SHARE),
+                "gain": difference_over_seeds(found, new, confidence, SHARE),
             }
             for layers, found in _transferred(stages["transfer"], accuracy)
         ],
@@ -110,9 +110,9 @@ def effect(
     return {
         "factor": factor,
         "levels": list(LEVELS[factor]),
-        "average": difference_over_seeds(one, other, confidence),
+        "average": difference_over_seeds(one, other, confidence, SHARE),
         "settings": [
-            {**setting, "difference": difference_over_seeds(a, b, confidence)}
+            {**setting, "difference": difference_over_seeds(a, b, confidence, SHARE)}
             for setting, a, b in settings
         ],
     }

@@ -8,7 +8,7 @@ from typing import Any
 from posenc.artifacts.command import run
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.experiments.superposition.trials import LOGISTIC, NETWORKS, PRETRAINED
-from posenc.metrics.seeds import difference_over_seeds
+from posenc.metrics.seeds import SHARE, difference_over_seeds
 from posenc.metrics.superposition import absent_partner, chance
 
 FOUND = ("both", "first", "second")
@@ -55,9 +55,13 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
                     _recall(relu, place, "inputs"),
                     _recall(trials[LOGISTIC], place, "inputs"),
                     confidence,
+                    SHARE,
                 ),
                 "outputs": difference_over_seeds(
-                    _recall(relu, place, "inputs"), _recall(relu, place, "outputs"), confidence
+                    _recall(relu, place, "inputs"),
+                    _recall(relu, place, "outputs"),
+                    confidence,
+                    SHARE,
                 ),
             }
             for place, entry in enumerate(relu[0]["mixtures"])
@@ -79,13 +83,13 @@ def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, 
     return {
         "name": name,
         "numbers": trials[0]["numbers"],
-        **over(trials, ("accuracy",), confidence),
+        **over(trials, ("accuracy",), confidence, SHARE),
         "mixtures": [
             {
                 "weight": entry["weight"],
                 **{
                     mixed: over(
-                        [one["mixtures"][place][mixed] for one in trials], FOUND, confidence
+                        [one["mixtures"][place][mixed] for one in trials], FOUND, confidence, SHARE
                     )
                     for mixed in ("inputs", "outputs")
                 },

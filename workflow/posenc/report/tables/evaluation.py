@@ -8,6 +8,7 @@ from typing import Any
 from posenc.conditions.groups import GROUPS, group_of, grouped
 from posenc.measurements.results import Results
 from posenc.report import quantities as keys
+from posenc.report.counts import size
 from posenc.report.quantities import Entry, NotRun, Number
 from posenc.report.tables.cells import (
     column,
@@ -75,7 +76,7 @@ def conditions_table(results: Results) -> dict[str, Any]:
         formats.append([form for _, form in made])
     rows = iter(_transposed(columns))
     return {
-        "datasets": [display(run["run"]["dataset"]) for run in runs],
+        "datasets": [f"{display(run['run']['dataset'])}: {size([run])}" for run in runs],
         "formats": formats,
         "blocks": [
             {"title": GROUPS.get(group, ""), "rows": [next(rows) for _ in names]}
@@ -125,7 +126,12 @@ def recovery_table(results: Results) -> dict[str, Any]:
         kept = [(n, s) for n, s in zip(names, shares, strict=True) if any(map(_number, s))]
         lost = [s for row in shares for s in row if isinstance(s, NotRun)]
         reason = escape(lost[0].reason) if lost else "no mask in this study"
-        blocks.append((dataset, len(kept), None if kept else reason))
+        sized = [
+            one for one in results.of("conditions")
+            if one["run"]["dataset"] == dataset and one["run"]["model"] in decoders
+        ]  # fmt: skip
+        title = f"{display(dataset)}: {size(sized)}" if kept else display(dataset)
+        blocks.append((title, len(kept), None if kept else reason))
         whole += kept
     columns, formats = (
         [[display(n) for n, _ in whole], [_learned(results, n) for n, _ in whole]],
@@ -147,11 +153,11 @@ def recovery_table(results: Results) -> dict[str, Any]:
         "formats": formats,
         "blocks": [
             {
-                "title": display(dataset),
+                "title": title,
                 "reason": reason,
                 "rows": [next(rows) for _ in range(count)],
             }
-            for dataset, count, reason in blocks
+            for title, count, reason in blocks
         ],
         "reason": None if decoders else _lacking(results),
     }
@@ -312,9 +318,14 @@ def reference_table(results: Results) -> dict[str, Any]:
     levels = {
         run["run"]["dataset"]: {level["level"]: level for level in run["levels"]} for run in runs
     }
-    found = {run["run"]["dataset"]: keys.condition_facts(run) for run in _headline(results)}
+    found: dict[str, dict[str, dict[str, Entry]]] = {dataset: {} for dataset in levels}
+    for run in results.of("perplexity"):
+        names = run["run"]
+        if names["model"] == model and run["status"] == "measured":
+            found[names["dataset"]][names["condition"]] = keys.facts(run)
+    sizes = {run["run"]["dataset"]: size([run]) for run in runs if run["status"] == "measured"}
     shown = list(dict.fromkeys(name for here in levels.values() for name in here))
-    conditions = [keys.INTACT, "zero"] if found else []
+    conditions = list(keys.HEADLINE_CONDITIONS) if any(found.values()) else []
     columns, formats = [[*map(escape, shown), *map(display, conditions)]], []
     for dataset in levels:
         entries = []
@@ -329,7 +340,10 @@ def reference_table(results: Results) -> dict[str, Any]:
     rows = _transposed(columns) if runs else []
     reasons = dict.fromkeys(run["reason"] for run in runs if run["reason"])
     return {
-        "datasets": [display(dataset) for dataset in levels],
+        "datasets": [
+            f"{display(dataset)}: {sizes[dataset]}" if dataset in sizes else display(dataset)
+            for dataset in levels
+        ],
         "formats": formats,
         "levels": rows[: len(shown)],
         "conditions": rows[len(shown) :],

@@ -47,7 +47,7 @@ def models_table(results: Results) -> dict[str, Any]:
 
 
 def datasets_table(results: Results) -> dict[str, Any]:
-    """Rows of the table of data sets, with the documents that were measured on."""
+    """Rows of the table of data sets, with the documents whose activations are kept."""
     rows = []
     for name in results.study["study"]["datasets"]:
         dataset, source = results.study["datasets"][name], results.study["datasets"][name]["source"]
@@ -72,10 +72,11 @@ def similarity_table(results: Results) -> dict[str, Any]:
     ]  # fmt: skip
     measured, others = _rows(runs)
     found = [keys.facts(run) for run in measured]
+    documents, _ = column([one["documents"] for one in found])
     tokens, form = column([one["tokens"] for one in found])
     names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
     decimals = shared_decimals([one[name] for one in found for name in names], most=4)
-    columns, forms = [tokens], []
+    columns, forms = [documents, tokens], []
     for name in names:
         entries = [one[name] for one in found]
         cells, form_here = column(entries, decimals)
@@ -102,6 +103,7 @@ def perplexity_table(results: Results) -> dict[str, Any]:
         for run, one in zip(measured, found, strict=True)
     ]
     series: dict[str, tuple[Sequence, int | None]] = {
+        "documents": ([one["documents"] for one in found], None),
         "tokens": ([one["tokens"] for one in found], None),
         "perplexity": ([one["perplexity"] for one in found], None),
         "delta": (changes, 3),

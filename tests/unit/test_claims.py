@@ -1,0 +1,100 @@
+"""Every claim of README, the pages and the paper has an entry, with its control, in claims.md."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from posenc.report import findings
+from posenc.study import plan
+from posenc.study.declared import KINDS
+from posenc.study.params import load
+
+from .synthetic import PROJECT
+
+CLAIMS = PROJECT / "docs/claims.md"
+READMES = ("README.md", "README.ja.md")
+FIELDS = ("Claim", "Control", "Study", "File", "Command")
+FATES = ("Survived", "Weakened", "Sank", "No control yet")
+LINK = re.compile(r"claims\.md#([\w-]+)")
+IN_PAPER = re.compile(r"^ *% Claims: (.+)$", re.MULTILINE)
+PART = re.compile(r"\\(?:section|subsection|paragraph)\{(.+?)\}")
+
+
+def text(path: str) -> str:
+    return (PROJECT / path).read_text(encoding="utf-8")
+
+
+def entries() -> dict[str, dict[str, str]]:
+    """By name, an entry's fields."""
+    named = re.split(r"(?m)^### (.+)\n", text("docs/claims.md"))[1:]
+    bodies = [body.partition("\n## ")[0] for body in named[1::2]]
+    fields = [dict(re.findall(r"(?m)^- \*\*(\w+)\.\*\* (.+)$", body)) for body in bodies]
+    return dict(zip(named[::2], fields, strict=True))
+
+
+def claims() -> dict[str, list[str]]:
+    """By its place and first words, what a claim links to."""
+    found = {}
+    for path in sorted(PROJECT.glob("docs/*.md")):
+        for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
+            if "**Found.**" in paragraph and path != CLAIMS:
+                start = paragraph.partition("**Found.**")[2]
+                found[f"{path.name}: {start[:60]}"] = LINK.findall(start)
+    for readme in READMES:
+        for paragraph in text(readme).split("\n## ")[1].split("\n\n"):
+            if paragraph.startswith("**"):
+                found[f"{readme}: {paragraph[:60]}"] = LINK.findall(paragraph)
+    abstract, _, body = text("paper/paper.tex").partition(r"\section{Questions}")
+    results = body.partition(r"\section{Results}")[2].partition(r"\section{Limitations}")[0]
+    parts = PART.split(results)
+    for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
+        if r"\measured{" in part:
+            named = ", ".join(IN_PAPER.findall(part))
+            found[f"paper: {title}"] = named.split(", ") if named else []
+    return found
+
+
+@cache
+def made(study: str) -> set[str]:
+    """Every measurement file that the rules make for a study."""
+    params = load(PROJECT / "params.yaml", {"study": study})
+    files = {f"{plan.folder(params)}/{file}" for kind in KINDS for file in plan.files(params, kind)}
+    return {file.removeprefix(f"{PROJECT}/") for file in files}
+
+
+@pytest.mark.parametrize("claim", claims())
+def test_a_claim_names_its_entries(claim):
+    assert claims()[claim], f"{claim}: add ([control](claims.md#NAME)), or % Claims: in the paper"
+    assert set(claims()[claim]) <= entries().keys()
+
+
+def test_there_are_claims_in_all_three_places():
+    places = {place.partition(":")[0] for place in claims()}
+    assert {*READMES, "paper", "rotary.md", "relative-attention.md"} <= places
+
+
+@pytest.mark.parametrize("name", entries())
+def test_an_entry_is_whole_and_somebody_claims_it(name):
+    entry = entries()[name]
+    assert re.fullmatch(r"[a-z0-9-]+", name), "a heading is its own anchor"
+    assert tuple(entry) == FIELDS
+    assert re.match(rf"\*({'|'.join(FATES)})\.\* ", entry["Control"])
+    assert findings.MARKED.search(entry["Claim"] + entry["Control"]), "a number, by its mark"
+    pages = [page for page in findings.pages(PROJECT) if page != CLAIMS]
+    linked = {link for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))}
+    assert name in linked, "nothing links to this entry"
+
+
+@pytest.mark.parametrize("name", entries())
+def test_an_entry_has_a_file_that_the_study_makes_and_its_command(name):
+    entry = entries()[name]
+    study = re.match(r"`(\w+)`", entry["Study"])[1]
+    file = entry["File"].strip("`")
+    assert file in made(study)
+    config = "" if study == findings.STUDY else f" --config study={study}"
+    assert entry["Command"] == f"`snakemake --cores 8{config} -- {file}`"
+    marks = findings.MARKED.finditer(entry["Claim"])
+    assert {mark["study"] or findings.STUDY for mark in marks} <= {study}

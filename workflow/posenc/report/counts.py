@@ -1,0 +1,57 @@
+"""On how many documents each model was measured, as the caption of a figure says it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from posenc.measurements.results import Results
+from posenc.report.quantities import Number, tokens_of
+from posenc.report.tables.cells import display, number
+
+
+def span(counts: Collection[int]) -> str:
+    """A count as LaTeX, or the least and the most of several."""
+    return " to ".join(number(Number(end)) for end in dict.fromkeys((min(counts), max(counts))))
+
+
+def size(runs: Collection[Mapping[str, Any]]) -> str:
+    """Documents and tokens of measurements on one data set, from least to most.
+
+    Parameters
+    ----------
+    runs
+        Measurements with ``documents`` and ``tokens``, at least one.
+    """
+    documents = span({run["documents"] for run in runs})
+    return f"{documents} documents, {span({tokens_of(run) for run in runs})} tokens"
+
+
+def documents_of(results: Results, kinds: Collection[str]) -> str:
+    """How many documents of each data set some measurements are of, by model.
+
+    Models with the same documents stand together. Nothing where no measurement is of documents.
+
+    Parameters
+    ----------
+    results
+        All that is typeset.
+    kinds
+        Names of measurements.
+    """
+    counts: dict[str, dict[str, set[int]]] = {}
+    for one in results.measurements:
+        if one["measurement"] not in kinds or one["status"] != "measured":
+            continue
+        model, dataset = (one["run"].get(part) for part in ("model", "dataset"))
+        documents = one.get("documents")
+        if model and dataset and isinstance(documents, int):
+            counts.setdefault(model, {}).setdefault(dataset, set()).add(documents)
+    groups: dict[str, list[str]] = {}
+    for model, own in counts.items():
+        said = ", ".join(f"{display(dataset)} {span(found)}" for dataset, found in own.items())
+        groups.setdefault(said, []).append(display(model))
+    if len(groups) < 2:
+        return "".join(f"Documents: {said}." for said in groups)
+    named = (f"{said} ({', '.join(models)})" for said, models in groups.items())
+    return f"Documents: {'; '.join(named)}."

@@ -46,8 +46,8 @@ def test_mathematics_imports_nothing_else_of_the_package(graph):
     ("module", "rooms"),
     [
         # It finds modules by their place, which no step's list of its code would hold.
-        ("posenc.study.declared", {"cli", "study"}),
-        ("posenc.figures.catalogue", {"cli", "study", "report", "steps"}),
+        ("posenc.study.declared", {"api", "cli", "study"}),
+        ("posenc.figures.catalogue", {"api", "cli", "study", "report", "steps"}),
     ],
 )
 def test_who_knows_all_measurements_or_figures(graph, module, rooms):

@@ -1,0 +1,10 @@
+from posenc.api.loading import Model as Model
+from posenc.api.loading import load as load
+from posenc.api.running import Run as Run
+from posenc.api.running import run as run
+from posenc.api.under import under as under
+from posenc.capture.parts import ConditionError as ConditionError
+from posenc.conditions.section import Condition as Condition
+from posenc.models.files import ModelError as ModelError
+
+__version__: str

@@ -1,0 +1,358 @@
+"""Texts run through a model: hidden states, queries, keys, patterns and losses by document.
+
+Documents are run one by one: nothing is padded, and what is next to a document does not touch it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from posenc.api.loading import Model
+from posenc.api.under import Active, active
+from posenc.capture.branches import branch_of
+from posenc.capture.capture import document_losses, forward, packed_states
+from posenc.capture.evaluation import states_under
+from posenc.capture.interventions import applied
+from posenc.capture.parts import ConditionError, first_position
+from posenc.capture.patterns import problem
+from posenc.conditions.section import Condition
+from posenc.models import attention
+from posenc.models.attention import Recording
+from posenc.tokens.tokenize import tokenize
+
+if TYPE_CHECKING:
+    import pandas
+
+Arrays = list[NDArray[np.float32]]
+LEAKS = ("hf_sdpa_cpu", "hf_sdpa_cuda")
+"""Semantics of masks under which queries see the future."""
+PROGRESS_AFTER = 2.0
+"""Seconds after which a run shows its progress."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a model made of texts, by document; a list has one entry for each.
+
+    Attributes
+    ----------
+    model, condition
+        Their names; ``intact`` where there was no condition.
+    tokens
+        As the vocabulary writes them, special tokens included.
+    ids
+        int64 [tokens].
+    nll
+        float32 [tokens - 1]: negative log-likelihood of tokens 1, 2, ... given those before them,
+        in nats. None for an encoder, which has none.
+    """
+
+    model: str
+    condition: str
+    tokens: list[list[str]]
+    ids: list[NDArray[np.int64]]
+    nll: Arrays | None
+    _kept: dict[str, Arrays] = field(repr=False)
+    _absent: dict[str, str] = field(repr=False)
+
+    def _of(self, name: str) -> Arrays:
+        if name in self._absent:
+            raise ConditionError(f"under {self.condition}: no {name}: {self._absent[name]}")
+        return self._kept[name]
+
+    @property
+    def hidden_states(self) -> Arrays:
+        """float32 [n_layers + 1, tokens, d_model].
+
+        0 is the output of the embeddings, l the input of block l; the last comes after the final
+        norm.
+
+        Raises
+        ------
+        ConditionError
+            If ``activations=False`` was asked for.
+        """
+        return self._of("hidden_states")
+
+    @property
+    def queries(self) -> Arrays:
+        """float32 [n_layers, n_heads, tokens, d_head], before scaling; a rotary model's as turned.
+
+        Raises
+        ------
+        ConditionError
+            If they do not give the scores under the condition, or were not asked for.
+        """
+        return self._of("queries")
+
+    @property
+    def keys(self) -> Arrays:
+        """float32 [n_layers, n_heads, tokens, d_head], one for each query head; else as queries."""
+        return self._of("keys")
+
+    @property
+    def patterns(self) -> Arrays:
+        """float32 [n_layers, n_heads, tokens, tokens]: attention of each query, mask included.
+
+        Raises
+        ------
+        ConditionError
+            If they were not asked for.
+        """
+        return self._of("patterns")
+
+    @property
+    def perplexity(self) -> float:
+        """Of all documents together: exp of the mean loss per predicted token.
+
+        Raises
+        ------
+        ConditionError
+            If the model is an encoder, no token was predicted, or queries saw the future.
+        """
+        if "perplexity" in self._absent:
+            raise ConditionError(f"under {self.condition}: {self._absent['perplexity']}")
+        if self.nll is None:
+            raise ConditionError(f"{self.model} is an encoder: it predicts no token")
+        losses = np.concatenate([np.empty(0), *self.nll])  # float64 [predicted tokens]
+        if not len(losses):
+            raise ConditionError("no token was predicted: the texts are empty")
+        return math.exp(losses.mean())
+
+    def frame(self) -> pandas.DataFrame:
+        """A table with one row per token.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``condition``; ``document`` and ``position``, from 0; ``token``; ``nll`` in nats, NaN
+            for the first token of a document and for an encoder's.
+        """
+        lengths = [len(ids) for ids in self.ids]
+        nll = [np.full(length, np.nan) for length in lengths]
+        for row, losses in zip(nll, self.nll or [], strict=False):
+            row[1:] = losses
+        columns = {
+            "condition": [self.condition] * sum(lengths),
+            "document": np.repeat(np.arange(len(lengths)), lengths),
+            "position": [place for length in lengths for place in range(length)],
+            "token": [token for document in self.tokens for token in document],
+            "nll": np.concatenate([np.empty(0), *nll]),
+        }
+        return pa.table(columns).to_pandas()
+
+
+def run(
+    model: Model,
+    texts: Sequence[str],
+    *,
+    patterns: bool = False,
+    activations: bool = True,
+    max_tokens: int | None = None,
+) -> Run:
+    """Run texts through a model, under the condition that it is under.
+
+    A decoder's text follows its end-of-text token, so that each token of the text is predicted; an
+    encoder's has its special tokens. A bar shows the progress of what takes more than two seconds.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.load`.
+    texts
+        The documents.
+    patterns
+        Keep attention patterns: 4 bytes per layer, head and pair of tokens.
+    activations
+        Keep hidden states, queries and keys: about 12 bytes per layer, token and feature of
+        ``d_model``. Without them, texts of any number can be run for their losses.
+    max_tokens
+        Where texts are cut, special tokens included; by default the model's own, which a warning
+        says. More than the model has positions are for a condition, whose ``beyond`` says what
+        they get.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ConditionError
+        If a text is longer than the model's positions where no condition says what then, the
+        network was changed, or patterns are not at hand under the condition.
+    ValueError
+        If ``texts`` is one text, or a text has no tokens.
+
+    Examples
+    --------
+    >>> run = posenc.run(model, ["the film was good", "the plot was slow again"])
+    >>> [states.shape for states in run.hidden_states]
+    [(3, 5, 16), (3, 6, 16)]
+    >>> list(run.frame().columns)
+    ['condition', 'document', 'position', 'token', 'nll']
+    """
+    on = active(model) or Active(model, "intact", Condition(), {})
+    _check(model, on, patterns)
+    ids = _ids(model, texts, max_tokens)
+    longest = max(map(len, ids), default=0)
+    if longest > model.positions and active(model) is None:
+        raise ConditionError(
+            f"{model.name} has {model.positions} positions, not {longest}: put it under a "
+            f"condition, whose `beyond` says what later ones get (posenc.under(model, 'intact'))"
+        )
+    absent = _absent(model, on, patterns, activations)
+    kept: dict[str, Arrays] = {
+        name: [] for name in ("hidden_states", "queries", "keys", "patterns") if name not in absent
+    }
+    nll: Arrays = []
+    tokens = sum(map(len, ids))
+    bar = tqdm(total=tokens, unit="token", desc=model.name, delay=PROGRESS_AFTER)
+    pause = on.paused() if active(model) else contextlib.nullcontext()
+    with bar as progress, pause, torch.inference_mode():
+        for document in ids:
+            states, recording = _forward(on, document)
+            made: dict[str, Any] = {
+                "hidden_states": states, "queries": recording.queries, "keys": recording.keys,
+            }  # fmt: skip
+            if "patterns" in kept:
+                made["patterns"] = _patterns(on, document, recording)
+            for name, found in kept.items():
+                found.append(_array(made[name]))
+            if model.is_decoder:
+                nll += document_losses(model.network, states[-1], [document])
+            progress.update(len(document))
+    return Run(
+        model=model.name,
+        condition=on.name,
+        tokens=[[model.tokenizer.id_to_token(one) or "" for one in row] for row in ids],
+        ids=[np.array(document, np.int64) for document in ids],
+        nll=nll if model.is_decoder else None,
+        _kept=kept,
+        _absent=absent,
+    )
+
+
+def _check(model: Model, on: Active, patterns: bool) -> None:
+    """Refuse what would run, and be wrong."""
+    network = model.network
+    if network.training:
+        raise ConditionError("the network is in training mode: model.network.eval() ends it")
+    reason = problem(on.condition) if patterns else None
+    if wrong := on.changed_attention() or (reason and f"no attention patterns: {reason}"):
+        raise ConditionError(f"under {on.name}: {wrong}")
+
+
+def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict[str, str]:
+    """Why something is not part of a run, by its name."""
+    absent = {}
+    if not patterns:
+        absent["patterns"] = "ask for them by posenc.run(..., patterns=True)"
+    if reason := problem(on.condition):
+        absent |= dict.fromkeys(("queries", "keys"), reason)
+    if not activations:
+        asked = "the run was asked to keep none (activations=False)"
+        absent |= dict.fromkeys(("hidden_states", "queries", "keys"), asked)
+    if model.is_decoder and on.condition.mask and on.condition.mask.semantics in LEAKS:
+        absent["perplexity"] = "queries see the future, so that losses give no perplexity"
+    return absent
+
+
+def _ids(model: Model, texts: Sequence[str], max_tokens: int | None) -> list[list[int]]:
+    """Token ids of each text, as the workflow makes them."""
+    if isinstance(texts, str):
+        raise ValueError("texts is one text: give a list of texts")
+    names = [str(number) for number in range(len(texts))]
+    limit = max_tokens or model.reading.max_tokens
+    with contextlib.redirect_stderr(io.StringIO()):  # its bar, beside which there is ours
+        table = tokenize(model.tokenizer, names, list(texts), limit, model.is_decoder)
+    if cut := sum(table["truncated"].to_pylist()):
+        warnings.warn(
+            f"{cut} of {len(texts)} texts are longer than {limit} tokens and were cut", stacklevel=3
+        )
+    ids: list[list[int]] = table["input_ids"].to_pylist()
+    size = model.network.config.vocab_size
+    for number, document in enumerate(ids):
+        if not document:
+            raise ValueError(f"texts[{number}] has no tokens")
+        if max(document) >= size:
+            raise ValueError(
+                f"texts[{number}] has the token {max(document)}, but the model has {size}: its "
+                f"tokenizer is another model's"
+            )
+    return ids
+
+
+def _forward(on: Active, document: list[int]) -> tuple[list[Tensor], Recording]:
+    """Hidden states [tokens, d_model] by layer; queries and keys [1, n_heads, tokens, d_head]."""
+    network = on.model.network
+    if on.condition.segments is not None:
+        (cut,) = states_under(network, [document], [on.condition], on.masks)
+        return cut, Recording()
+    change: contextlib.AbstractContextManager = contextlib.nullcontext()
+    if on.condition != Condition() or len(document) > on.model.positions:
+        tokens = len(document) + first_position(network)  # rows of the table
+        change = applied(network, on.condition, on.masks, tokens)
+    with change:
+        if on.model.is_decoder:
+            states, recording = forward(network, [document], is_decoder=True)
+        else:  # the library has no token types beyond an encoder's last position
+            with attention.recording() as recording:
+                states = packed_states(network, [document])
+    return [state[0] for state in states], recording
+
+
+def _patterns(on: Active, document: list[int], recording: Recording) -> list[Tensor]:
+    """Each layer's softmax(factor * scores + bias), times the factor on the pattern.
+
+    As :func:`posenc.capture.patterns.patterns_under`, which is for decoders and takes a forward
+    pass of its own.
+
+    Returns
+    -------
+    By layer, [n_heads, tokens, tokens].
+    """
+    network, n = on.model.network, len(document)
+    branch = branch_of(network, on.condition.mask, on.masks)
+    device = next(network.parameters()).device
+    plain = torch.zeros(n, n, device=device)  # [tokens, tokens]
+    if branch.causal:
+        plain = plain.fill_(-torch.inf).triu_(1)
+    scaling = {
+        module.layer_idx: module.scaling
+        for module in network.modules()
+        if hasattr(module, "layer_idx") and hasattr(module, "scaling")
+    }
+    made = []
+    for layer in range(branch.n_layers):
+        change: dict[str, Tensor | None] = {"bias": plain}
+        if branch.acts_on(layer):
+            change = branch.tensors(layer, [document], n, device)
+        query, key = recording.queries[layer].float(), recording.keys[layer].float()
+        scores = query @ key.transpose(-1, -2) * scaling[layer]  # [1, n_heads, tokens, tokens]
+        if (factor := change.get("score_factor")) is not None:
+            scores = scores * factor
+        pattern = (scores + change["bias"]).softmax(dim=-1)  # [1, n_heads, tokens, tokens]
+        if (factor := change.get("pattern_factor")) is not None:
+            pattern = pattern * factor
+        made.append(pattern[0])
+    return made
+
+
+def _array(layers: Sequence[Tensor] | dict[int, Tensor]) -> NDArray[np.float32]:
+    """Layers, which may have an axis of one document before the others, in one array."""
+    if isinstance(layers, dict):
+        layers = [layers[layer][0] for layer in sorted(layers)]
+    return torch.stack(list(layers)).float().cpu().numpy()

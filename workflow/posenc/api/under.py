@@ -1,0 +1,222 @@
+"""A model under a condition, for the duration of a block; calls that would be wrong are refused."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from posenc.api.loading import Model, project
+from posenc.capture.interventions import applied
+from posenc.capture.parts import ConditionError, body, first_position, positions_of
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.learned import read as read_mask
+from posenc.conditions.section import Condition, dumped
+from posenc.models import attention
+
+
+@dataclass(eq=False)
+class Active:
+    """The condition that a model is under.
+
+    Attributes
+    ----------
+    name
+        Of ``params.yaml``, or what the condition says, as JSON.
+    masks
+        The learned masks that it needs, by name.
+    """
+
+    model: Model
+    name: str
+    condition: Condition
+    masks: Mapping[str, LearnedMask]
+    _attention: str = attention.NAME
+
+    def put_on(self) -> None:
+        """Change the network, and look at each call of it."""
+        network = self.model.network
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(applied(network, self.condition, self.masks))
+            self._attention = network.config._attn_implementation
+            for module in {network, body(network)}:
+                hook = module.register_forward_pre_hook(self._check, with_kwargs=True)
+                stack.callback(hook.remove)
+            self._stack = stack.pop_all()
+
+    def take_off(self) -> None:
+        """Restore the network exactly."""
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Take the condition off for a block, in which it is applied by what runs there."""
+        self.take_off()
+        try:
+            yield
+        finally:
+            self.put_on()
+
+    def changed_attention(self) -> str | None:
+        """What is wrong with the network's attention, if anything."""
+        found = self.model.network.config._attn_implementation
+        if found == self._attention:
+            return None
+        return (
+            f"the network's attention is now {found!r}, which knows no condition and records "
+            f"nothing: model.network.set_attn_implementation({self._attention!r}) undoes it"
+        )
+
+    def _check(self, module: nn.Module, positional: tuple, named: dict[str, Any]) -> None:
+        """Refuse a call of the network that would not be what the condition says."""
+        bound = inspect.signature(module.forward).bind_partial(*positional, **named).arguments
+        problem = self._problem({**bound, **bound.get("kwargs", {})})
+        if problem:
+            raise ConditionError(f"under {self.name}: {problem}")
+
+    def _problem(self, given: Mapping[str, Any]) -> str | None:
+        network = self.model.network
+        if changed := self.changed_attention():
+            return changed
+        if self.condition.segments is not None:
+            return "the network cuts no documents into segments: posenc.run does"
+        if given.get("past_key_values") is not None or given.get("use_cache"):
+            return "a cache of keys does not know the condition: pass use_cache=False"
+        if given.get("output_attentions"):
+            return "the network returns no patterns: posenc.run(..., patterns=True) does"
+        mask = given.get("attention_mask")
+        if mask is not None and not _is_all_ones(mask):
+            return "an attention mask is not looked at: run documents without padding, one by one"
+        ids = given.get("input_ids")
+        shape = (ids if ids is not None else given["inputs_embeds"]).shape
+        tokens, first = shape[1], first_position(network)
+        places = given.get("position_ids")
+        if places is not None and not bool((places.cpu() == torch.arange(tokens) + first).all()):
+            return (
+                f"position_ids are those of a document's first tokens ({first}, {first + 1}, ...)"
+            )
+        if tokens > self.model.positions:
+            return (
+                f"the model has {self.model.positions} positions, not {tokens}: "
+                f"posenc.run(..., max_tokens={tokens}) goes on as the condition's `beyond` says"
+            )
+        return None
+
+
+def _is_all_ones(mask: Any) -> bool:
+    """Whether a mask [batch, tokens] lets all tokens be seen."""
+    return isinstance(mask, torch.Tensor) and mask.dim() == 2 and bool((mask == 1).all())
+
+
+_active: Active | None = None
+
+
+def active(model: Model) -> Active | None:
+    """The condition that a model is under, if it is under one."""
+    return _active if _active is not None and _active.model is model else None
+
+
+@contextlib.contextmanager
+def under(
+    model: Model,
+    condition: str | Condition,
+    masks: Mapping[str, LearnedMask] | None = None,
+) -> Iterator[Model]:
+    """Put a model under a condition for a block, then restore it exactly.
+
+    :func:`posenc.run` runs under it. The network may be called as well; a call that would not be
+    what the condition says is refused: with a cache of keys, padding, other positions,
+    ``output_attentions``, or more tokens than the model has positions. ``network.generate`` takes
+    one prompt, or several of equal length, and ``use_cache=False``.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.load`.
+    condition
+        A condition's name in ``params.yaml`` of the current folder, ``intact``, or the condition.
+    masks
+        Learned masks by name, for a condition that needs them. By default they are those that the
+        active study has learned for the model.
+
+    Raises
+    ------
+    ConditionError
+        If there is no such condition, it does not fit the model, a learned mask is not there, or
+        a condition is on already.
+
+    Examples
+    --------
+    >>> with posenc.under(model, posenc.Condition(position="zero")):
+    ...     run = posenc.run(model, ["the film was good"])
+    >>> run.condition
+    '{"position": "zero"}'
+    """
+    global _active
+    if _active is not None:
+        raise ConditionError(
+            f"{_active.model.name} is under {_active.name} already: leave that block first"
+        )
+    found = Active(model, *_named(model, condition, masks))
+    only = found.condition.only
+    if only is not None and (only == "decoder") != model.is_decoder:
+        raise ConditionError(f"{found.name} is for {only}s only, which {model.name} is not")
+    found.put_on()
+    _active = found
+    try:
+        yield model
+    finally:
+        _active = None
+        found.take_off()
+
+
+def _named(
+    model: Model, condition: str | Condition, masks: Mapping[str, LearnedMask] | None
+) -> tuple[str, Condition, Mapping[str, LearnedMask]]:
+    """A condition's name, the condition, and the masks that it needs."""
+    if isinstance(condition, Condition):
+        name, found = json.dumps(dumped(condition)), condition
+    else:
+        params = project() if condition != "intact" else None
+        known = {"intact": Condition(), **(params.conditions if params else {})}
+        if condition not in known:
+            raise ConditionError(
+                f"{condition!r} is not in conditions of params.yaml in this folder"
+                + ("" if params else ", which has no such file")
+                + ": name one that is, or give posenc.Condition(...)"
+            )
+        name, found = condition, known[condition]
+    # Before masks are looked for: a condition that does not fit needs none.
+    config = model.network.config
+    problem = found.problem(
+        config.num_hidden_layers, config.num_attention_heads, positions_of(model.network)
+    )
+    if problem:
+        raise ConditionError(f"{name}: {problem}")
+    given = masks or {}
+    return name, found, {one: given.get(one) or _learned(model, one) for one in found.masks()}
+
+
+def _learned(model: Model, mask: str) -> LearnedMask:
+    """A mask that the active study has learned."""
+    params = project()
+    if params is None or model.name not in params.models:
+        raise ConditionError(
+            f"the learned mask {mask!r} is of a study: load a model of its params.yaml in its "
+            f"folder, or give posenc.under(..., masks={{{mask!r}: ...}})"
+        )
+    folder = Path("data/studies", params.study.name, "masks", model.name)
+    path = folder / f"{mask}.safetensors"
+    if not path.is_file():
+        raise ConditionError(
+            f"{path} is not there: `snakemake --cores 8 -- {folder}/masks.json` learns the masks "
+            f"that the study {params.study.name} evaluates"
+        )
+    return read_mask(path)[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
 from posenc.capture.parts import first_row, is_rotary, position_embedding
@@ -210,7 +211,10 @@ def _reading(name: str, folder: Path) -> Reading:
         tokens -= (config.pad_token_id or 0) + 1
     window = getattr(config, "sliding_window", None) if family == "llama" else None
     reading = Reading(family=family, max_tokens=min(tokens, window or tokens))
-    check_family(name, section.Model.model_construct(**reading.model_dump()), folder)
+    try:
+        check_family(name, section.Model.model_construct(**reading.model_dump()), folder)
+    except SafetensorError as error:
+        raise ModelError(f"{folder / WEIGHTS} is damaged ({error}): get it again") from None
     return reading
 
 

@@ -7,6 +7,7 @@ position ids, a 4-D mask of its eager attention, texts cut by hand.
 from __future__ import annotations
 
 import contextlib
+import json
 
 import numpy as np
 import pytest
@@ -222,7 +223,7 @@ def test_a_padded_batch_is_refused(model):
     with posenc.under(model, condition(mask=MASKS["log_mask"])):
         model.network(ids, attention_mask=torch.ones_like(ids))
         bias = torch.zeros(2, 1, 3, 3)
-        for mask in (torch.tensor([[1, 1, 1], [1, 1, 0]]), torch.ones(2, 3) / 2, bias):
+        for mask in (torch.tensor([[1, 1, 1], [1, 1, 0]]), torch.ones(2, 3) / 2, bias, bias + 1):
             with pytest.raises(posenc.ConditionError, match="without padding"):
                 model.network(ids, attention_mask=mask)
     model.network(ids, attention_mask=torch.tensor([[1, 1, 1], [1, 1, 0]]))
@@ -353,6 +354,25 @@ def test_a_network_that_was_changed_is_refused(model):
     finally:
         network.eval()
     assert network.config._attn_implementation == attention.NAME
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "rotary"])
+def test_a_scheme_inside_the_attention_is_run_and_its_patterns_refused(tmp_path, scheme):
+    path = saved("gpt2", tmp_path) / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "position_scheme": scheme}))
+    model = posenc.load(tmp_path)
+    run = posenc.run(model, TEXTS)
+    for ids, nll in zip(run.ids, run.nll, strict=True):
+        with torch.inference_mode():  # nothing is packed or padded: the scheme's own attention
+            logits = model.network(torch.from_numpy(ids)[None]).logits[0, :-1]
+        expected = torch.nn.functional.cross_entropy(
+            logits, torch.from_numpy(ids[1:]), reduction="none"
+        )
+        np.testing.assert_allclose(nll, expected, atol=1e-4)
+    with pytest.raises(posenc.ConditionError, match=f"{scheme} acts inside the attention"):
+        posenc.run(model, TEXTS, patterns=True)
+    with pytest.raises(posenc.ConditionError, match=scheme), posenc.under(model, "intact"):
+        raise AssertionError
 
 
 def test_a_model_is_restored_exactly_whatever_happens(model):

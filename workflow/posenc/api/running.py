@@ -29,7 +29,7 @@ from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError, first_position
 from posenc.capture.patterns import problem
 from posenc.conditions.section import Condition
-from posenc.models import attention
+from posenc.models import attention, schemes
 from posenc.models.attention import Recording
 from posenc.tokens.tokenize import tokenize
 
@@ -250,7 +250,11 @@ def _check(model: Model, on: Active, patterns: bool) -> None:
     network = model.network
     if network.training:
         raise ConditionError("the network is in training mode: model.network.eval() ends it")
-    reason = problem(on.condition) if patterns else None
+    reason = None
+    if patterns:
+        scheme = getattr(network.config, schemes.KEY, "learned")
+        inside = f"{scheme} acts inside the attention" if scheme in schemes.IN_ATTENTION else None
+        reason = problem(on.condition) or inside
     if wrong := on.changed_attention() or (reason and f"no attention patterns: {reason}"):
         raise ConditionError(f"under {on.name}: {wrong}")
 

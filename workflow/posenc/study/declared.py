@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import create_model
 
@@ -87,37 +87,41 @@ class _Chosen(Section):
         return [kind for kind in EXPERIMENTS if getattr(self, kind) is not None]
 
 
-Measurements = _section(
-    "One entry per measurement.",
-    "Measurements",
-    Section,
-    {name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
-)
-"""The ``measurements`` section."""
-Experiments = _section(
-    "One entry a kind of experiment: named sizes, of which a study takes one at most.",
-    "Experiments",
-    Section,
-    {
-        name: (dict[Name, experiment.section], ...)  # type: ignore[name-defined]
-        for name, experiment in EXPERIMENTS.items()
-    },
-)
-"""The ``experiments`` section."""
-Chosen = _section(
-    "Which size of each kind of experiment a study has; one that is left out is not run.",
-    "Chosen",
-    _Chosen,
-    dict.fromkeys(EXPERIMENTS, (Name | None, None)),
-)
-"""The ``experiments`` of a study."""
-Figures = _section(
-    "What all figures share, and one entry per figure.",
-    "Figures",
-    Section,
-    {"style": (Style, ...), **{name: (entry.section, ...) for name, entry in FIGURES.items()}},
-)
-"""The ``figures`` section."""
+if TYPE_CHECKING:
+    # Their fields are those of what is declared, which a checker of types does not know.
+    Measurements: TypeAlias = Any
+    Experiments: TypeAlias = Any
+    Chosen: TypeAlias = Any
+    Figures: TypeAlias = Any
+else:
+    Measurements = _section(
+        "One entry per measurement.",
+        "Measurements",
+        Section,
+        {name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
+    )
+    """The ``measurements`` section."""
+    Experiments = _section(
+        "One entry a kind of experiment: named sizes, of which a study takes one at most.",
+        "Experiments",
+        Section,
+        {name: (dict[Name, experiment.section], ...) for name, experiment in EXPERIMENTS.items()},
+    )
+    """The ``experiments`` section."""
+    Chosen = _section(
+        "Which size of each kind of experiment a study has; one that is left out is not run.",
+        "Chosen",
+        _Chosen,
+        dict.fromkeys(EXPERIMENTS, (Name | None, None)),
+    )
+    """The ``experiments`` of a study."""
+    Figures = _section(
+        "What all figures share, and one entry per figure.",
+        "Figures",
+        Section,
+        {"style": (Style, ...), **{name: (entry.section, ...) for name, entry in FIGURES.items()}},
+    )
+    """The ``figures`` section."""
 
 
 def place_of(kind: str, *names: str) -> str:

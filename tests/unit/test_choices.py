@@ -35,6 +35,11 @@ def study_with(**chosen) -> Params:
     return validate(raw)
 
 
+@pytest.fixture
+def raw() -> dict:
+    return YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+
+
 @pytest.fixture(scope="module")
 def chosen() -> Params:
     return study_with(**CHOSEN)
@@ -108,7 +113,7 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert set(before) - set(after) == {
         "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "layer_norm",
         "score_parts", "induction", "random_causal", "lags", "scaling", "downstream", "tokenizers",
-        "pretraining", "memory_networks", "slides", "figure_mask_semantics",
+        "pretraining", "memory_networks", "slides", "figure_mask_semantics", "corpora",
     }  # fmt: skip
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
     assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
@@ -208,3 +213,72 @@ def test_a_measurement_that_the_study_has_must_be_there(written, tmp_path):
             study=written["study"], **ARGUMENTS,
             output=tmp_path / "index.html", inputs=without,
         )  # fmt: skip
+
+
+LITTLE = {
+    "name": "little",
+    "models": ["minilm"],
+    "pretrained": ["minilm"],
+    "captured": ["minilm"],
+    "datasets": ["sample_questions"],
+    "conditions": ["intact", "zero"],
+}
+"""All that a study must have."""
+
+
+def little(raw: dict, **changed) -> Params:
+    """The parameters of a study that leaves out what may be left out."""
+    study = {**LITTLE, **changed}
+    return validate({**raw, "studies": {**raw["studies"], "little": study}, "study": study})
+
+
+def test_a_study_needs_six_lines(raw):
+    params = little(raw)
+    values = {
+        str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)
+    }
+    assert values["study.json"]["study"]["title"] == "little"
+    assert "texts/minilm.json" not in values
+    assert values["masks/minilm.json"]["masks"] == values["evaluate/minilm.json"]["long"] == {}
+    assert plan.files(params, "conditions") == [
+        "measurements/conditions/minilm/sample_questions.json"
+    ]
+    assert params.study.all_datasets == ["sample_questions"]
+    with pytest.raises(ParamsError, match="pretrained and trained"):
+        little(raw, pretrained=[])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"evaluated": ["zero_distilled"]},
+         "'zero_distilled', whose mask is learned from calibration text: name a data set"),
+        ({"sweeps": ["length"]}, "sweeps names 'length', whose condition 'zero_slope' has a mask"),
+        ({"experiments": {"tokenizers": "sample"}}, "learns from the study's labelled data set"),
+        ({"extrapolation": {"tokens": 64, "documents": 2, "bucket": 8, "conditions": ["intact"]}},
+         "extrapolation reads the evaluation documents of calibration, which is not there"),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_but_needed_is_named(raw, changed, message):
+    with pytest.raises(ParamsError, match=message):
+        little(raw, **changed)
+
+
+def test_stages_of_what_is_left_out_are_taken_out_and_missed_when_it_comes_back(
+    raw, tmp_path, monkeypatch
+):
+    params = little(raw, documents=[])
+    left = YAML(typ="safe").load(stages.needed(STAGES, params))["stages"]
+    assert not {"texts", "corpus", "train", "training", "scheme", "scheme_probes"} & set(left)
+    for name in ("masks", "evaluate"):
+        assert not [dep for dep in left[name]["do"]["deps"] if "/texts/" in dep]
+    # Templates read no key that is not there.
+    raw_study = {"study": LITTLE}
+    for key in re.findall(r"\$\{study\.(\w+)", stages.needed(STAGES, params)):
+        assert key in raw_study["study"], key
+    monkeypatch.chdir(tmp_path)
+    stages.FILE.write_text(stages.needed(STAGES, params))
+    stages.check(params)
+    again = little(raw, schemes={"scheme_none": "sample_questions"}, documents=[])
+    with pytest.raises(stages.StagesError, match="no stage of schemes, which study 'little' has"):
+        stages.check(again)

@@ -6,6 +6,7 @@ import collections
 import csv
 import gzip
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from posenc.artifacts.files import write_checksums
-from posenc.datasets import imdb, truthfulqa
+from posenc.datasets import imdb, lines, truthfulqa
 from posenc.datasets.documents import (
     parse,
     read_documents,
@@ -394,3 +395,56 @@ def test_the_real_reviews():
         *(("neg", stars) for stars in range(1, 5)),
     }
     assert len(identities) == 100_000
+
+
+def test_lines_of_plain_text_are_documents(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("\ufeffFirst one.\r\n\n  \n二つ目の文書。\nno newline at the end", "utf-8")
+    documents = list(lines.parse(path))
+    assert [one["text"] for one in documents] == [
+        "First one.", "二つ目の文書。", "no newline at the end",
+    ]  # fmt: skip
+    assert [one["document_id"] for one in documents] == [
+        "test/0000000", "test/0000001", "test/0000002",
+    ]  # fmt: skip
+
+
+def test_lines_of_json_name_their_split(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    rows = [{"text": "a\nb", "split": "train"}, {"text": "c", "more": 1}, {"text": "d"}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert [(one["split"], one["document_id"], one["text"]) for one in lines.parse(path)] == [
+        ("train", "train/0000000", "a\nb"),
+        ("test", "test/0000000", "c"),
+        ("test", "test/0000001", "d"),
+    ]
+
+
+def test_the_hubs_export_of_texts(tmp_path):
+    path = tmp_path / "hub.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"], "split": ["test", "train"], "id": [1, 2]}), path)
+    assert [(one["split"], one["text"]) for one in lines.parse(path)] == [
+        ("train", "b"), ("test", "a"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b" \n\n", "holds no document: write one per line"),
+        ("a.txt", b"caf\xe9\n", "is not UTF-8"),
+        ("a.txt", b"x" * 101, r"a\.txt:1: the line is longer than 100 characters"),
+        ("a.jsonl", b'{"text": "a"}\n{"text"\n', r"a\.jsonl:2 is not JSON"),
+        ("a.jsonl", b"[" * 90, r"a\.jsonl:1 is not JSON"),
+        ("a.jsonl", b'["a"]', r"a\.jsonl:1 must be an object with a text"),
+        ("a.jsonl", b'{"text": 1}', r"a\.jsonl:1 must be an object with a text"),
+        ("a.jsonl", b'{"text": "a", "split": "dev"}', r"'dev'; the format has train, validation"),
+        ("a.jsonl", b'{"text": "\\ud800"}', r"a\.jsonl:1 has half a character"),
+        ("a.jsonl", b'{"text": " "}', "document 1 has no text"),
+    ],
+)  # fmt: skip
+def test_lines_of_another_make_are_explained(tmp_path, monkeypatch, name, content, message):
+    monkeypatch.setattr(lines, "LINE_BYTES", 100)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DatasetError, match=message):
+        list(lines.parse(tmp_path / name))

@@ -141,6 +141,8 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
     assert values["study.json"] == configs.facts(params)
     said, own = dict(values["study.json"]["study"]), raw["study"].pop("evaluations")["smollm2"]
     assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}
+    # What it chose is said in full, beside it.
+    assert raw["study"].pop("documents") == study.documents
     assert said == raw["study"]
     evaluated = values["evaluate/smollm2.json"]
     assert list(evaluated["units"]) == [*study.conditions, *own["evaluated"]]

@@ -16,7 +16,6 @@ from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
 from posenc.measurements.declaration import ACTIVATIONS, MASKS, MATRICES, TOKENS, WEIGHTS
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
-from posenc.study.names import TEXTS
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 try:
@@ -67,7 +66,7 @@ THREADS = max(1, min(8, PROCESSORS) // min(2, len([*STUDY.models, *STUDY.schemes
 # nothing anew, and a folder holds the study's runs and no others.
 RUNS = f"data/studies/{STUDY.name}"
 # What is evaluated: the study's data sets, and documents longer than the model was trained for.
-EVALUATED_TEXTS = [*STUDY.datasets, "long"]
+EVALUATED_TEXTS = plan.evaluated(PARAMS)
 if workflow.is_main_process:
     if not recovery.is_running(Path.cwd()):
         try:
@@ -133,7 +132,7 @@ def outputs():
     values = {
         "dataset": STUDY.all_datasets,
         "figure": plan.figures(PARAMS),
-        "text": list(TEXTS),
+        "text": STUDY.texts,
         "subject": [*STUDY.captured, *STUDY.matrices],
     }
     raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))

@@ -1,30 +1,37 @@
 # tokens -> learned masks -> losses and similarities under every condition; no activations are kept
 
 
-rule texts:
-    input:
-        documents=f"data/documents/{STUDY.calibration}.parquet",
-        tokenizer="data/tokenizers/{model}/tokenizer.json",
-        checksums="data/tokenizers/{model}/checksums.json",
-        config=section("texts/{model}"),
-        code=section("code/posenc.steps.tokenize"),
-    output:
-        update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=TEXTS)),
-    log:
-        "logs/texts/{model}.log",
-    benchmark:
-        "logs/benchmarks/texts/{model}.tsv"
-    priority: LONGEST_CHAIN
-    shell:
-        "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents data/documents --output {RUNS}/texts/{wildcards.model}"
-        " 2>&1 | tee {log}"
+def text_of(name):
+    """The tokens of a text beside the data sets, where the study has it."""
+    return [f"{RUNS}/texts/{{model}}/{name}.parquet"] if name in STUDY.texts else []
+
+
+if STUDY.texts:
+
+    rule texts:
+        input:
+            documents=f"data/documents/{STUDY.calibration}.parquet",
+            tokenizer="data/tokenizers/{model}/tokenizer.json",
+            checksums="data/tokenizers/{model}/checksums.json",
+            config=section("texts/{model}"),
+            code=section("code/posenc.steps.tokenize"),
+        output:
+            update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=STUDY.texts)),
+        log:
+            "logs/texts/{model}.log",
+        benchmark:
+            "logs/benchmarks/texts/{model}.tsv"
+        priority: LONGEST_CHAIN
+        shell:
+            "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
+            " --documents data/documents --output {RUNS}/texts/{wildcards.model}"
+            " 2>&1 | tee {log}"
 
 
 # The list holds the checksum of every mask, so it stands for the folder.
 rule masks:
     input:
-        tokens=f"{RUNS}/texts/{{model}}/calibration.parquet",
+        tokens=text_of("calibration"),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("masks/{model}"),
         code=section("code/posenc.steps.masks"),
@@ -38,16 +45,18 @@ rule masks:
     threads: THREADS
     resources:
         gpu=GPU,
+    params:
+        tokens=lambda wildcards, input: f"--tokens {input.tokens}" if input.tokens else "",
     shell:
         "python -m posenc.steps.masks --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {input.tokens}"
+        " --weights data/models/{wildcards.model} {params.tokens}"
         " --output {RUNS}/masks/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
 
 
 rule evaluate:
     input:
         tokens=expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets),
-        long=f"{RUNS}/texts/{{model}}/long.parquet",
+        long=text_of("long"),
         masks=f"{RUNS}/masks/{{model}}/masks.json",
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("evaluate/{model}"),
@@ -67,8 +76,10 @@ rule evaluate:
     threads: THREADS
     resources:
         gpu=GPU,
+    params:
+        long=lambda wildcards, input: f"--long {input.long}" if input.long else "",
     shell:
         "python -m posenc.steps.evaluate --model {wildcards.model} --config {input.config}"
         " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
-        " --long {input.long} --masks {RUNS}/masks/{wildcards.model}"
+        " {params.long} --masks {RUNS}/masks/{wildcards.model}"
         " --output {RUNS}/evaluations/{wildcards.model} --threads {threads} 2>&1 | tee {log}"

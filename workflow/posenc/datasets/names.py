@@ -7,8 +7,9 @@ from urllib.parse import unquote, urlsplit
 
 from posenc.datasets.section import HubSource, PathSource, Source, UrlSource
 
-PUBLISHED = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv"}
-"""What the authors call the raw file of each format; generated ones are named alike."""
+PUBLISHED = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv", "text": "text.txt"}
+"""What the authors call the raw file of each format; generated ones are named alike, and one whose
+source gives no name."""
 
 
 def raw_file_name(source: Source, format: str) -> str:
@@ -19,7 +20,7 @@ def raw_file_name(source: Source, format: str) -> str:
     source
         Where the data set comes from.
     format
-        ``imdb`` or ``truthfulqa``.
+        ``imdb``, ``truthfulqa`` or ``text``.
 
     Examples
     --------

@@ -78,28 +78,33 @@ class Evaluation(Section):
     seed: Seed
 
 
-SPLITS = {"imdb": ("train", "test", "unsup"), "truthfulqa": ("validation",)}
+Format = Literal["imdb", "truthfulqa", "text"]
+SPLITS = {
+    "imdb": ("train", "test", "unsup"),
+    "truthfulqa": ("validation",),
+    "text": ("train", "validation", "test"),
+}
 """The splits that each format has."""
 
 
 class Origin(Section):
     """What fetching a data set depends on."""
 
-    format: Literal["imdb", "truthfulqa"]
+    format: Format
     source: Source
 
 
 class Content(Section):
     """What a data set's documents depend on, beside the raw file."""
 
-    format: Literal["imdb", "truthfulqa"]
+    format: Format
     text: Text
 
 
 class Dataset(Section):
     """One data set."""
 
-    format: Literal["imdb", "truthfulqa"]
+    format: Format
     source: Source
     text: Text
     evaluation: Evaluation
@@ -129,6 +134,10 @@ class Dataset(Section):
                     f"choose another"
                 )
         if isinstance(self.source, SampleSource):
+            if self.format == "text":
+                raise ValueError(
+                    "source.kind is 'sample', which makes no format: text: choose path, url or hub"
+                )
             named |= set(self.source.documents)
             if self.source.language != "en" and self.format != "imdb":
                 raise ValueError(

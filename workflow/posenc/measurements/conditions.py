@@ -75,7 +75,7 @@ class Sweep(Section):
 class Job(StudyJob[Conditions]):
     """What the measurement of one model's evaluations depends on, besides them."""
 
-    extrapolation: Extrapolation
+    extrapolation: Extrapolation | None
     datasets: list[Name]
     conditions: dict[Name, Condition]
     sweeps: dict[Name, Sweep]
@@ -95,10 +95,9 @@ def main(
          if key not in ("provenance", "arrays")}
         for name in read_sealed(masks / "masks.json")["masks"]
     ]  # fmt: skip
-    for dataset in [*job.datasets, "long"]:
+    for dataset in [*job.datasets, *(["long"] if job.extrapolation else [])]:
         path = evaluations / f"{dataset}.parquet"
         found = Evaluations(path)
-        make = extrapolation if dataset == "long" else conditions
         write_sealed(
             output / f"{dataset}.json",
             {
@@ -107,7 +106,11 @@ def main(
                 "catalogue": ["A5"] if dataset == "long" else list(MEASUREMENT.catalogue),
                 "run": {"model": model, "dataset": dataset},
                 "confidence": job.parameters.confidence,
-                **make(job, found),
+                **(
+                    extrapolation(job, job.extrapolation, found)
+                    if job.extrapolation and dataset == "long"
+                    else conditions(job, found)
+                ),
                 **({} if dataset == "long" else {"masks": learned}),
                 "provenance": provenance(
                     MEASUREMENT, job.parameters, {"evaluations": sha256_file(path)}
@@ -277,16 +280,16 @@ def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> 
     return {"key": sweep.key, "rows": rows}
 
 
-def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
+def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[str, Any]:
     """Loss by position in documents that are longer than the model was trained for."""
-    units = [name for name in job.extrapolation.conditions if name in found.units]
+    units = [name for name in beyond.conditions if name in found.units]
     documents = len(found.units[units[0]]) if units else 0
     if not found.metadata["is_decoder"] or documents < 2:
         reason = "no language-model head"
         if found.metadata["is_decoder"]:
-            reason = f"{documents} documents of {job.extrapolation.tokens} tokens"
+            reason = f"{documents} documents of {beyond.tokens} tokens"
             if not units:
-                reason = f"the model reads {job.extrapolation.tokens} tokens or more as it is"
+                reason = f"the model reads {beyond.tokens} tokens or more as it is"
         return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
     losses = {
         unit: np.array(found.units[unit]["nll"].to_pylist(), np.float64) for unit in units
@@ -298,7 +301,7 @@ def extrapolation(job: Job, found: Evaluations) -> dict[str, Any]:
             "buckets": [
                 {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
                 for begin, end, estimate in by_bucket(
-                    own, job.extrapolation.bucket, **bootstrap(job.parameters)
+                    own, beyond.bucket, **bootstrap(job.parameters)
                 )
             ],
         }

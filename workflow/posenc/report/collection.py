@@ -214,9 +214,8 @@ class _Collection:
         called = (place.called[0], LONG)
         place = replace(place, dataset=LONG, measurement="extrapolation", called=called)
         self.add(place, why, keys.long_counts, keys.LONG_COUNTS)
-        for condition in dict.fromkeys(
-            [*self.active["extrapolation"]["conditions"], *keys.SPOKEN_LONG]
-        ):
+        chosen = (self.active["extrapolation"] or {"conditions": []})["conditions"]
+        for condition in dict.fromkeys([*chosen, *keys.SPOKEN_LONG]):
             read = partial(keys.long_facts, condition=condition)
             self.add(replace(place, condition=condition), why, read, keys.ENDS, of=place)
 

@@ -161,7 +161,8 @@ def rows_of(results: Results) -> dict[Place, Entry]:
     """
     study = results.study
     found = collect(results)
-    conditions = {"", *study["conditions"], *study["study"]["extrapolation"]["conditions"]}
+    longer = study["study"]["extrapolation"] or {"conditions": []}
+    conditions = {"", *study["conditions"], *longer["conditions"]}
     models = {"", ALL_DECODERS, *study["models"], *study["matrices"], *study["schemes"]}
     rows = {
         place: entry

@@ -91,7 +91,10 @@ def studied(results: Results) -> dict[str, str]:
     words["models"] = ", ".join(escape(t) if t else display(name) for name, t in titles.items())
     for kind in ("datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
-    words["calibration"] = display(study["calibration"])
+    calibration = study["calibration"]
+    words["calibration"] = (
+        display(calibration) if calibration else r"\notrunreason{no calibration text in this study}"
+    )
     for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):
         for role, name in roles.items():
             lacking = rf"\notrunreason{{no {role} in this study}}"

@@ -79,12 +79,12 @@ def main(
     config: Annotated[Path, typer.Option(help="data/config/evaluate/MODEL.json")],
     weights: Annotated[Path, typer.Option(help="folder of the model")],
     tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
-    long: Annotated[Path, typer.Option(help="tokens of long documents")],
     masks: Annotated[Path, typer.Option(help="folder of its learned masks")],
     output: Annotated[Path, typer.Option(help="folder of its evaluations")],
+    long: Annotated[Path | None, typer.Option(help="tokens of long documents")] = None,
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
-    """Write OUTPUT/DATASET.parquet for each data set, and OUTPUT/long.parquet."""
+    """Write OUTPUT/DATASET.parquet for each data set, and OUTPUT/long.parquet of long documents."""
     job = read_section(config, Job)
     digests = read_sealed(masks / "masks.json")["masks"]
     common = {
@@ -96,7 +96,7 @@ def main(
     sources = [(dataset, tokens / f"{dataset}.parquet", job.units) for dataset in job.datasets]
     found = [
         _Source(name, output / f"{name}.parquet", Tokens(path), units, common, digests, job)
-        for name, path, units in [*sources, ("long", long, job.long)]
+        for name, path, units in [*sources, *([("long", long, job.long)] if long else [])]
     ]
     learned = {
         mask: read_mask(masks / f"{mask}.safetensors")[0]

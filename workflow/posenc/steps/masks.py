@@ -41,14 +41,17 @@ def main(
     model: Annotated[str, typer.Option(help="its name")],
     config: Annotated[Path, typer.Option(help="data/config/masks/MODEL.json")],
     weights: Annotated[Path, typer.Option(help="folder of the model")],
-    tokens: Annotated[Path, typer.Option(help="calibration tokens, as the model reads them")],
     output: Annotated[Path, typer.Option(help="folder of its masks")],
+    tokens: Annotated[
+        Path | None, typer.Option(help="calibration tokens, as the model reads them")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write a mask and what is known of it for each of the study's masks, and their list."""
     job = read_section(config, Job)
-    text = Tokens(tokens)
-    inputs = {"tokens": text.digest, **model_digests(weights)}
+    # Without calibration text, no condition of the study names a mask.
+    text = None if tokens is None else Tokens(tokens)
+    inputs = {"tokens": text and text.digest, **model_digests(weights)}
     identities: dict[str, dict] = {}
     for name in in_order(job.masks):
         source = job.masks[name]
@@ -62,7 +65,7 @@ def main(
             "code": code_digest("posenc.steps.masks"),
         }
     todo = [name for name in identities if not is_current(output / name, identities[name])]
-    if todo:
+    if todo and text is not None:
         learn(model, job, todo, identities, weights, text, output, threads)
     for path in output.glob("*"):
         if path.name.split(".")[0] not in [*job.masks, "masks"]:

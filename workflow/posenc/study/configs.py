@@ -22,7 +22,7 @@ from posenc.measurements.declaration import MASKS, MATRICES, TOKENS, WEIGHTS
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
-from posenc.study.names import NO_MODEL
+from posenc.study.names import CALIBRATION, LONG, NO_MODEL
 from posenc.study.params import Params
 from posenc.study.plan import OF_MODELS, chosen, experiment, figures, make_folders, scheme
 
@@ -198,16 +198,18 @@ def _texts(params: Params, name: str) -> dict[str, Any]:
     """All texts that a study gives to a model: those of its evaluation, and the others."""
     study = params.study
     text = functools.partial(_text, params.models[name].reading)
+    found = {
+        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets}
+    }
+    if study.calibration is None:
+        return found
     data = params.datasets[study.calibration]
     assert data.calibration is not None  # the study was checked
-    longer = data.evaluation.model_copy(update={"documents": study.extrapolation.documents})
-    return {
-        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets},
-        "texts": {
-            "calibration": text(study.calibration, data.calibration),
-            "long": text(study.calibration, longer, max_tokens=study.extrapolation.tokens),
-        },
-    }
+    found["texts"] = {CALIBRATION: text(study.calibration, data.calibration)}
+    if (beyond := study.extrapolation) is not None:
+        longer = data.evaluation.model_copy(update={"documents": beyond.documents})
+        found["texts"][LONG] = text(study.calibration, longer, max_tokens=beyond.tokens)
+    return found
 
 
 def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
@@ -223,8 +225,9 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     named: set[str] = set()
     own = study.evaluation_of(name)
     conditions = {c: unit(one) for c, one in _evaluated(params, name).items()}
-    goes_beyond = model.is_decoder and model.max_tokens < study.extrapolation.tokens
-    longer = study.extrapolation.conditions if goes_beyond else []
+    beyond = study.extrapolation
+    goes_beyond = beyond and model.is_decoder and model.max_tokens < beyond.tokens
+    longer = beyond.conditions if beyond and goes_beyond else []
     long = {c: unit(one) for c, one in _suited(params, name, longer).items()}
     sweeps, units = {}, dict(conditions)
     for name_of_sweep in own.sweeps if model.is_decoder else []:
@@ -263,7 +266,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         CONFIG / "conditions" / f"{name}.json",
         {
             "parameters": section.model_dump(),
-            "extrapolation": study.extrapolation.model_dump(),
+            "extrapolation": beyond and beyond.model_dump(),
             "datasets": study.datasets,
             "conditions": {c: one["condition"] for c, one in conditions.items()},
             "sweeps": sweeps,
@@ -312,7 +315,10 @@ def _facts(params: Params) -> dict[str, Any]:
     active = params.study
     return {
         # What it chose is below, in full.
-        "study": active.model_dump(exclude={"measurements", "figures", "documents"}),
+        "study": {
+            **active.model_dump(exclude={"measurements", "figures", "documents"}),
+            "title": active.title or active.name,
+        },
         "measured": active.measured,
         "measurements": declared.facts(active.measured),
         "figures": figures(params),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from posenc.study import plan
 from posenc.study.declared import KINDS
-from posenc.study.names import TEXTS
 from posenc.study.params import Params
 
 SET_ASIDE = Path("data/set_aside")
@@ -29,7 +28,7 @@ def _leaves(params: Params, root: Path) -> set[Path]:
         for dataset in study.datasets
     }
     for model in study.models:
-        paths |= {root / "texts" / model / f"{use}.parquet" for use in TEXTS}
+        paths |= {root / "texts" / model / f"{use}.parquet" for use in study.texts}
         paths |= {root / "masks" / model, root / "evaluations" / model}
     paths |= {
         root / "activations" / model / dataset / condition

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 
-TEXTS = ("calibration", "long")
+CALIBRATION, LONG = "calibration", "long"
+TEXTS = (CALIBRATION, LONG)
 """Texts of a study that are not its evaluation's: masks are learned from one."""
 NO_MODEL = "study"
 """Stands for the model in paths of trials that have none."""

@@ -69,7 +69,7 @@ class Params(Section):
                 corpora = getattr(study, kind).values()
                 _check_known(f"{where}.{kind}", corpora, "datasets", self.datasets)
             _check_known(f"{where}.corpora", study.corpora, "datasets", self.datasets)
-            if study.labelled not in study.datasets:
+            if study.labelled is not None and study.labelled not in study.datasets:
                 raise ValueError(
                     f"{where}.labelled is {study.labelled!r}, which must be one of its datasets"
                 )
@@ -165,6 +165,11 @@ class Params(Section):
         where = f"{where}.experiments.{kind}"
         _check_known(where, [name], f"experiments.{kind}", known)
         section = known[name]
+        if study.labelled is None and (hasattr(section, "datasets") or hasattr(section, "dataset")):
+            raise ValueError(
+                f"{where} is {name!r}, which learns from the study's labelled data set: name it "
+                f"under labelled"
+            )
         if hasattr(section, "datasets") and section.datasets != [study.labelled, *study.corpora]:
             raise ValueError(
                 f"{where} is {name!r}, whose datasets are {section.datasets}: they must be "
@@ -200,8 +205,24 @@ class Params(Section):
                     f"{where} names the condition {name!r}, which is for none of its models: "
                     f"{reasons[0]}"
                 )
-        _check_known(f"{where}.extrapolation.conditions", study.extrapolation.conditions,
-                     "conditions", self.conditions)  # fmt: skip
+        beyond = [] if study.extrapolation is None else study.extrapolation.conditions
+        _check_known(f"{where}.extrapolation.conditions", beyond, "conditions", self.conditions)
+        if study.calibration is None:
+            for name in study.all_conditions:
+                if self.conditions[name].masks():
+                    raise ValueError(
+                        f"{where} names the condition {name!r}, whose mask is learned from "
+                        f"calibration text: name a data set with some under {where}.calibration"
+                    )
+            for name in study.all_sweeps:
+                for one in self.sweeps[name].conditions:
+                    if self.conditions[one].masks():
+                        raise ValueError(
+                            f"{where}.sweeps names {name!r}, whose condition {one!r} has a mask "
+                            f"that is learned from calibration text: name a data set with some "
+                            f"under {where}.calibration"
+                        )
+            return
         _check_known(f"{where}.calibration", [study.calibration], "datasets", self.datasets)
         if study.calibration not in study.datasets:
             raise ValueError(

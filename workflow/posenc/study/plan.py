@@ -12,7 +12,7 @@ from posenc.figures.catalogue import drawable
 from posenc.measurements.declaration import MATRICES
 from posenc.models.section import TrainSource
 from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
-from posenc.study.names import NO_MODEL
+from posenc.study.names import LONG, NO_MODEL
 from posenc.study.params import Params
 
 STUDIES = Path("data/studies")
@@ -49,10 +49,15 @@ def files_of(params: Params, kind: str, models: Sequence[str] | None = None) -> 
     matrices = study.matrices if MATRICES in what.reads else []
     values = {
         "model": [*getattr(study, what.subjects), *matrices] if models is None else models,
-        "dataset": [*study.datasets, *(["long"] if "evaluations" in what.reads else [])],
+        "dataset": evaluated(params) if "evaluations" in what.reads else study.datasets,
         "condition": study.conditions,
     }
     return [place_of(kind, *names) for names in itertools.product(*(values[p] for p in what.of))]
+
+
+def evaluated(params: Params) -> list[str]:
+    """What models are evaluated on: the study's data sets, and longer documents if it has any."""
+    return [*params.study.datasets, *(text for text in params.study.texts if text == LONG)]
 
 
 def figures(params: Params) -> list[str]:

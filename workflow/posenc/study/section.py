@@ -10,6 +10,7 @@ from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Documents, Line, Name, Section
 from posenc.measurements.declaration import MATRICES
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
+from posenc.study.names import CALIBRATION, LONG
 
 
 class OfOneModel(Section):
@@ -26,43 +27,44 @@ class Study(Section):
     """One study: all models are evaluated; runs are all of captured x data sets x conditions.
 
     ``models`` is the union of ``pretrained`` and ``trained``: DVC's stage templates need all lists
-    of models, and the validator keeps them in agreement.
+    of models, and the validator keeps them in agreement. What is left out is not part of the study.
     """
 
     name: Name
-    title: Annotated[Line, Field(max_length=300)]
-    """Shown in the paper, the slides and the report; of any script, in one line."""
+    title: Annotated[Line, Field(max_length=300)] | None = None
+    """Shown in the paper, the slides and the report; of any script, in one line. Its name where it
+    is left out."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""
     captured: list[Name]
     """Those of ``models`` whose activations are kept, in the order of ``models``."""
-    pretrained: list[Name]
+    pretrained: list[Name] = Field(default_factory=list)
     """Those of ``models`` whose weights are fetched."""
-    finetuned: list[Name]
+    finetuned: list[Name] = Field(default_factory=list)
     """Those of ``pretrained`` that classifiers are made of (A6), in that order."""
-    trained: dict[Name, Name]
+    trained: dict[Name, Name] = Field(default_factory=dict)
     """Those of ``models`` that are trained here, and the data set that each learns from."""
-    schemes: dict[Name, Name]
+    schemes: dict[Name, Name] = Field(default_factory=dict)
     """Decoders that are trained with any scheme of positions and only probed (B4), and the data set
     that each learns from."""
-    matrices: list[Name]
+    matrices: list[Name] = Field(default_factory=list)
     """Tables of position embeddings that are measured beside those of ``captured`` (B1, B3), with
     the heads that read them where a file has them (C3, C6)."""
     datasets: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first of each format is the headline."""
-    labelled: Name
+    labelled: Name | None = None
     """Data set that classifiers and tokenizers learn from; it is evaluated on too."""
-    corpora: list[Name]
+    corpora: list[Name] = Field(default_factory=list)
     """Data sets beside it that tokenizers alone are compared on (D3)."""
-    experiments: Chosen
+    experiments: Chosen = Field(default_factory=Chosen)
     """The size of each kind of experiment."""
     measurements: list[Name] | None = None
     """Those that are made beside `similarity`, `perplexity` and `conditions`; all when it is left
     out."""
     figures: list[Name] | None = None
     """Those that are drawn; when it is left out, all whose measurements the study has."""
-    documents: list[Literal["paper", "slides"]] = Field(default=["paper", "slides"])
-    """Those that are built; `[]` needs no LaTeX."""
+    documents: list[Literal["paper", "slides"]] = Field(default_factory=list)
+    """Those that are built; without any, no LaTeX is needed."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
     evaluated: Annotated[list[Name], Field(default_factory=list)]
@@ -70,9 +72,15 @@ class Study(Section):
     sweeps: Annotated[list[Name], Field(default_factory=list)]
     evaluations: dict[Name, OfOneModel] = Field(default_factory=dict)
     """What is evaluated of a model in place of ``evaluated`` and ``sweeps``: for large ones."""
-    calibration: Name
+    calibration: Name | None = None
     """Data set whose calibration documents masks are learned from."""
-    extrapolation: Extrapolation
+    extrapolation: Extrapolation | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """What its models read beside the data sets: calibration text, and longer documents."""
+        read = {CALIBRATION: self.calibration, LONG: self.extrapolation}
+        return [name for name, section in read.items() if section is not None]
 
     @property
     def all_conditions(self) -> list[str]:
@@ -104,7 +112,8 @@ class Study(Section):
     def all_datasets(self) -> list[str]:
         """Those that models are evaluated on, learn from, or whose masks are learned from."""
         learned_from = [*self.trained.values(), *self.schemes.values()]
-        return list(dict.fromkeys([*self.datasets, *learned_from, self.calibration]))
+        calibration = [] if self.calibration is None else [self.calibration]
+        return list(dict.fromkeys([*self.datasets, *learned_from, *calibration]))
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
@@ -146,6 +155,11 @@ class Study(Section):
                         f"conditions and evaluations.{name}.evaluated name {value!r} twice"
                     )
         self._check_choices()
+        if self.extrapolation is not None and self.calibration is None:
+            raise ValueError(
+                "extrapolation reads the evaluation documents of calibration, which is not there: "
+                "name a data set, or leave extrapolation out"
+            )
         if self.conditions[0] != "intact":
             raise ValueError("conditions must begin with 'intact'")
         return self

@@ -28,12 +28,20 @@ LIST = re.compile(
 """The names that a template is made for, or the figures that the slides show."""
 PATH = re.compile(
     r"^ +- (?:\S*/(?:measurements|trials)/(?P<measurement>\w+)"
+    r"|\S*/texts/\$\{item\}/(?P<text>\w+)\."
     r"|data/figures/(?P<figure>\w+)\.|paper/(?P<document>paper|slides)\.pdf)"
 )
+LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
+"""Keys that a study may leave out; a template that reads one is then taken out as well."""
 
 
 class StagesError(ValueError):
     """``dvc.yaml`` does not fit the active study."""
+
+
+def _reads(key: str) -> str:
+    """How a template reads a list of the active study."""
+    return f"${{study.{key}}}"
 
 
 def _is_lacking(line: str, params: Params) -> bool:
@@ -46,6 +54,8 @@ def _is_lacking(line: str, params: Params) -> bool:
         return name in (*OPTIONAL, *EXPERIMENTS) and name not in study.measured
     if (name := found["figure"]) is not None:
         return name not in figures(params)
+    if (name := found["text"]) is not None:
+        return name not in study.texts
     return found["document"] not in study.documents
 
 
@@ -108,6 +118,8 @@ def needed(text: str, params: Params) -> str:
             written = "".join(names.values())
             return LIST.sub(lambda found: (found["head"] or "") + written, match[0] * bool(names))
         inputs, outs, outputs = match[0].partition("outs:\n")
+        if any(_reads(key) in inputs and not getattr(params.study, key) for key in LISTED):
+            return ""
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""
         lines = inputs.splitlines(keepends=True)
@@ -134,6 +146,12 @@ def check(params: Params) -> None:
     study = params.study
     present = {match["name"] for match in STAGE.finditer(text)}
     listed = {name for stage in present for name in _lists(params).get(stage, ())}
+    for key in LISTED:
+        if getattr(study, key) and _reads(key) not in text:
+            raise StagesError(
+                f"{FILE} has no stage of {key}, which study {study.name!r} has: take {FILE} back "
+                f"from git, then run `posenc stages`"
+            )
     made: dict[str, tuple[Sequence[str], str]] = {
         "measurements": ([n for n in study.measured if n in (*OPTIONAL, *EXPERIMENTS)], r"[/.\n]"),
         "data/figures": (figures(params), r"\.pdf"),

@@ -25,13 +25,13 @@ from typing import Annotated
 import psutil
 import typer
 
+from posenc.study.recovery import JOBS
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
 STUDY = "data/studies/default"
 CAPTURES = f"{STUDY}/captures/*"
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
-JOBS = ("posenc.steps.", "posenc.figures.")
 
 
 @dataclass(frozen=True)

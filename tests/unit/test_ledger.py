@@ -291,21 +291,15 @@ def test_a_list_of_masks_stands_for_its_folder(persistence):
     (folder / "fitted.safetensors").unlink()
     assert module.damaged_part(path) == folder / "fitted.safetensors"
     (folder / "fitted.safetensors").write_bytes(b"weights")
-    # What is beside it was there before.
-    os.utime(path, (100.0, 100.0))
-    for other in ("fitted.json", "fitted.safetensors"):
-        os.utime(folder / other, (100.0, 100.0))
-    assert module.is_last_of_folder(path)
-    os.utime(folder / "fitted.safetensors", (100.5, 100.5))
-    assert not module.is_last_of_folder(path)
-    assert module.is_last_of_folder(folder / "fitted.json")
-    (folder / "fitted.safetensors").rename(folder / "away")
-    assert not module.is_last_of_folder(path)
-    (folder / "away").rename(folder / "fitted.safetensors")
     path.write_text(path.read_text().replace("m", "n"))
     assert module.damaged_part(path) == path
-    # Any other file stands for itself.
-    assert module.damaged_part(folder / "fitted.json") is None
+    # Any other file stands for itself, and tells damage where it has a checksum of its own.
+    other = folder / "fitted.json"
+    assert module.damaged_part(other) is None
+    other.write_text(other.read_text().replace("arrays", "arrayz"))
+    assert module.damaged_part(other) == other
+    other.write_text('{"arrays": 1}')
+    assert module.damaged_part(other) is None
 
 
 def test_the_record_of_a_file_that_was_put_back_is_snakemake_s(persistence):

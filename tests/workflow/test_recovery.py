@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 
+import psutil
 import pytest
 
+from posenc.study.recovery import end_orphans
 from tests.faults.kills import (
     SNAKEMAKE,
     STUDY,
@@ -41,6 +45,17 @@ def test_a_killed_run_is_repaired_by_the_next(core, front_end):
     assert "removed the lock" in result.stdout
     assert artifacts(core) == before
     assert not jobs_of(core)
+
+
+@pytest.mark.parametrize("room", ["steps", "measurements", "experiments", "figures"])
+def test_jobs_of_every_room_end_with_their_run(tmp_path, room):
+    command = [sys.executable, "-c", "import time; time.sleep(600)", f"posenc.{room}.some.module"]
+    with subprocess.Popen(command, cwd=tmp_path) as job:
+        said = []
+        wait_for(lambda: psutil.Process(job.pid).cmdline()[-1:] == command[-1:])
+        end_orphans(tmp_path, said.append)
+        assert not psutil.pid_exists(job.pid)
+    assert said == ["ended 1 processes that a killed run had left running"]
 
 
 def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):

@@ -200,11 +200,19 @@ def reuse(paths: Annotated[list[Path], typer.Argument(help="outputs of a stage")
 
     The steps that follow keep what is current of it.
     """
+    import shutil
+
     from dvc.api import DVCFileSystem
     from dvc_data.index import DataIndexDirError
 
+    from posenc.study.recovery import end_orphans
+
+    # DVC has removed the outputs: what is there was written since, by a job of a killed run.
+    end_orphans(Path(), lambda line: print(line, file=sys.stderr))
     recorded = DVCFileSystem()
     for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
         try:
             recorded.get(str(path), str(path), recursive=True)
         except (FileNotFoundError, DataIndexDirError):

@@ -27,7 +27,6 @@ from posenc.study.ledger import (
     Job,
     Ledger,
     damaged_part,
-    is_last_of_folder,
 )
 from posenc.study.records import read_record, record_path, was_edited_meanwhile
 
@@ -93,7 +92,8 @@ def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
             record = read(path)
             if record is None or (read is read_record and was_edited_meanwhile(record, made)):
                 continue
-            if not is_last_of_folder(path):
+            # Dates do not tell whether a disk forgot something, or another job wrote beside it.
+            if damaged_part(path) is not None:
                 continue
             ledger.add(path, record)
             grown = True

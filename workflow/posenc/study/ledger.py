@@ -16,7 +16,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
+from posenc.artifacts.files import (
+    SEAL,
+    ArtifactError,
+    DamagedError,
+    check_parquet,
+    read_sealed,
+    sha256_file,
+    sha256_json,
+)
 from posenc.study.records import INCOMPLETE, of_absent, record_path, untimed, write_record
 
 PLACE = Path(".snakemake/posenc.sqlite")
@@ -87,11 +95,15 @@ def parts_of(path: Path) -> dict[str, str]:
 
 
 def damaged_part(path: Path) -> Path | None:
-    """The first file of a folder that is not what the file that stands for the folder says.
+    """A file itself if it does not match its own checksum, or one that it stands for and belies it.
 
-    It is that file itself, if that is damaged; None for a file that stands for itself alone.
+    None for a whole file, and for one without a checksum of its own.
     """
     if path.name not in STANDS_FOR_FOLDER:
+        try:
+            _check_own(path)
+        except (DamagedError, FileNotFoundError):
+            return path
         return None
     try:
         parts = parts_of(path)
@@ -104,19 +116,18 @@ def damaged_part(path: Path) -> Path | None:
     return None
 
 
-def is_last_of_folder(path: Path) -> bool:
-    """Whether every file that another one stands for is there, and was written before it.
+def _check_own(path: Path) -> None:
+    """Compare a file with its own checksum, if it is of a kind that has one.
 
-    Then the job that has just made it made these, and they need not be read again.
+    Raises
+    ------
+    DamagedError
+        If it is truncated or altered.
     """
-    if path.name not in STANDS_FOR_FOLDER:
-        return True
-    made = path.stat().st_mtime
-    try:
-        parts = [path.with_name(name) for name in parts_of(path)]
-    except ArtifactError:
-        return False
-    return all(part.exists() and part.stat().st_mtime <= made for part in parts)
+    if path.suffix == ".json" and b'\n "sha256": ' in path.read_bytes():
+        read_sealed(path)
+    elif path.suffix == ".parquet" and SEAL.encode() in path.read_bytes():
+        check_parquet(path)
 
 
 class Ledger:

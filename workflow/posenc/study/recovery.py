@@ -16,7 +16,8 @@ import psutil
 
 from posenc.artifacts.files import UNFINISHED
 
-JOBS = ("posenc.steps.", "posenc.figures.")
+JOBS = "posenc."
+"""What the modules of all jobs begin with: `python -m posenc.steps.capture`."""
 
 
 class BusyError(RuntimeError):
@@ -66,6 +67,20 @@ def _is_orphan(process: psutil.Process) -> bool:
     return False
 
 
+def end_orphans(root: Path, say: Callable[[str], None]) -> None:
+    """End the jobs that a killed run left running, and wait until they are gone."""
+    orphans = [process for process in _here(root.resolve()) if _is_orphan(process)]
+    orphans += [child for process in orphans for child in _children(process)]
+    for process in orphans:
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    if orphans:
+        psutil.wait_procs(orphans, timeout=10)
+        say(f"ended {len(orphans)} processes that a killed run had left running")
+
+
 def recover(root: Path, say: Callable[[str], None]) -> None:
     """End what a killed run left running, and remove its unfinished files and its lock.
 
@@ -79,16 +94,7 @@ def recover(root: Path, say: Callable[[str], None]) -> None:
         Receives one line for each thing that was found.
     """
     root = root.resolve()
-    orphans = [process for process in _here(root) if _is_orphan(process)]
-    orphans += [child for process in orphans for child in _children(process)]
-    for process in orphans:
-        try:
-            process.kill()
-        except psutil.Error:
-            continue
-    if orphans:
-        psutil.wait_procs(orphans, timeout=10)
-        say(f"ended {len(orphans)} processes that a killed run had left running")
+    end_orphans(root, say)
     if is_running(root):
         return
     # Of single files, and of folders that were just being replaced.

@@ -113,13 +113,15 @@ def needed(text: str, params: Params) -> str:
     """
     lists = _lists(params)
 
+    absent = [_reads(key) for key in LISTED if not getattr(params.study, key)]
+
     def kept(match: re.Match[str]) -> str:
+        if any(reading in match[0] for reading in absent):
+            return ""
         if (names := lists.get(match["name"])) is not None:
             written = "".join(names.values())
             return LIST.sub(lambda found: (found["head"] or "") + written, match[0] * bool(names))
         inputs, outs, outputs = match[0].partition("outs:\n")
-        if any(_reads(key) in inputs and not getattr(params.study, key) for key in LISTED):
-            return ""
         if any(_is_lacking(line, params) for line in outputs.splitlines()):
             return ""
         lines = inputs.splitlines(keepends=True)

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import steepest
 from posenc.report.records import Entry, NotRun, Number
 
@@ -51,10 +52,20 @@ HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("laye
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 PLACED = ("1", "2", "3")
 """Heads that are named, in order."""
-NEAR, STEEP = ("head", "offset"), ("layer", "head", "deviation", "distance_share")
+NULL = ("offset", "distance_share")
+"""What is said of those that look near, and of them under a table without order."""
+NEAR, STEEP = ("head", *NULL), ("layer", "head", "deviation", "distance_share")
 POSITION_HEADS = (
     "heads", "distance_share", "distance_share.least", "distance_share.most",
     *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
+    "near.heads", "near.tokens",
+    *(
+        f"null_{null}.{part}" for null in NULLS
+        for part in (
+            "distance_share", "heads", "nearest",
+            *(f"near.{place}.{part}" for place in PLACED for part in NULL),
+        )
+    ),
     *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
 )  # fmt: skip
 UNDER = (
@@ -88,6 +99,11 @@ def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not d
     if isinstance(value, Mapping):
         return Number(value["value"], value["low"], value["high"])
     return Number(value)
+
+
+def drawn(value: Mapping[str, float] | None, reason: str) -> Entry:
+    """A mean over random draws, with the least and the most of them in place of an interval."""
+    return NotRun(reason) if value is None else Number(value["mean"], value["least"], value["most"])
 
 
 def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
@@ -245,15 +261,19 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     """How much of the heads' scores a mask by distance explains, and the heads worth a look.
 
     ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
-    query; ``steep`` those whose mask by distance tells the most positions apart.
+    query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
+    know no order (``null_``) there is the same of the heads that look near under the table itself,
+    how many of all look near then, and the offset of the one of layer 0 that then looks nearest.
     """
     shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
     named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
     named["heads"] = Number(len(one["heads"]))
     for name, of in (("", statistics.median), (".least", min), (".most", max)):
         named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
+    near = one["near"]
+    named |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
     first = [
-        {"head": head["head"], "offset": head["profile"]["mean_offset"]}
+        {**head, "offset": head["profile"]["mean_offset"]}
         for head in one["heads"]
         if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
     ]
@@ -263,6 +283,13 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
         for place, head in zip(PLACED, heads, strict=False):
             for part in parts:
                 named[f"{group}.{place}.{part}"] = estimate(head[part], NO_POSITION)
+    for null, of_all in near["nulls"].items():
+        for part in ("distance_share", "heads", "nearest"):
+            named[f"null_{null}.{part}"] = drawn(of_all[part], NO_POSITION)
+        for place, head in zip(PLACED, first, strict=False):
+            own = head["nulls"][null]
+            for part, value in zip(NULL, (own["mean_offset"], own["distance_share"]), strict=True):
+                named[f"null_{null}.near.{place}.{part}"] = drawn(value, NO_POSITION)
     return named
 
 

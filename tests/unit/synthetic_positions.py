@@ -375,6 +375,8 @@ def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
         },
         "shares": [
             {"weights": weights, "within_query": within, "correlation": estimate(0.8),
+             "content_correlation": estimate(0.7),
+             "placebo": {} if within else {"heads": estimate(0.6), "layers": estimate(0.65)},
              "all": row(0), "layers": [{"layer": layer, **row(layer)} for layer in range(n_layers)]}
             for weights in ("pairs", "attention") for within in (False, True)
         ],

@@ -52,8 +52,8 @@ HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("laye
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 PLACED = ("1", "2", "3")
 """Heads that are named, in order."""
+DRAWN = ("distance_share", "heads", "nearest")
 NULL = ("offset", "distance_share")
-"""What is said of those that look near, and of them under a table without order."""
 NEAR, STEEP = ("head", *NULL), ("layer", "head", "deviation", "distance_share")
 POSITION_HEADS = (
     "heads", "distance_share", "distance_share.least", "distance_share.most",
@@ -61,10 +61,7 @@ POSITION_HEADS = (
     "near.heads", "near.tokens",
     *(
         f"null_{null}.{part}" for null in NULLS
-        for part in (
-            "distance_share", "heads", "nearest",
-            *(f"near.{place}.{part}" for place in PLACED for part in NULL),
-        )
+        for part in (*DRAWN, *(f"near.{place}.{part}" for place in PLACED for part in NULL))
     ),
     *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
 )  # fmt: skip
@@ -75,10 +72,11 @@ UNDER = (
 """Conditions whose copying is spoken of."""
 COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
-SCORES = ("correlation", "content", "mask", "interaction")
+SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
+PLACEBOS = ("placebo_heads", "placebo_layers")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
-    *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in SCORES),
+    *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in (*SCORES, *PLACEBOS)),
 )  # fmt: skip
 NO_POSITION = "no head tells positions apart"
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
@@ -93,17 +91,13 @@ RANDOM_CAUSAL = tuple(
 
 
 def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
-    """A number of a measurement, with its interval where it has one."""
+    """A number of a measurement, with its interval, or the least and most of its draws, if any."""
     if value is None:
         return NotRun(reason)
     if isinstance(value, Mapping):
-        return Number(value["value"], value["low"], value["high"])
+        names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
+        return Number(*(value[name] for name in names))
     return Number(value)
-
-
-def drawn(value: Mapping[str, float] | None, reason: str) -> Entry:
-    """A mean over random draws, with the least and the most of them in place of an interval."""
-    return NotRun(reason) if value is None else Number(value["mean"], value["least"], value["most"])
 
 
 def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
@@ -262,8 +256,8 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
 
     ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
     query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
-    know no order (``null_``) there is the same of the heads that look near under the table itself,
-    how many of all look near then, and the offset of the one of layer 0 that then looks nearest.
+    know no order (``null_``) there is the same of those near heads, how many of all then look near,
+    and the offset of the one of layer 0 that then looks nearest.
     """
     shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
     named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
@@ -284,12 +278,12 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
             for part in parts:
                 named[f"{group}.{place}.{part}"] = estimate(head[part], NO_POSITION)
     for null, of_all in near["nulls"].items():
-        for part in ("distance_share", "heads", "nearest"):
-            named[f"null_{null}.{part}"] = drawn(of_all[part], NO_POSITION)
+        for part in DRAWN:
+            named[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
         for place, head in zip(PLACED, first, strict=False):
             own = head["nulls"][null]
             for part, value in zip(NULL, (own["mean_offset"], own["distance_share"]), strict=True):
-                named[f"null_{null}.near.{place}.{part}"] = drawn(value, NO_POSITION)
+                named[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
     return named
 
 
@@ -331,8 +325,11 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     }
     for shares in one["shares"]:
         if not shares["within_query"]:
-            parts = {"correlation": shares["correlation"], **shares["all"]}
-            found |= {f"{shares['weights']}.{name}": estimate(parts[name]) for name in SCORES}
+            weights, parts = shares["weights"], {**shares, **shares["all"]}
+            found |= {f"{weights}.{name}": estimate(parts[name]) for name in SCORES}
+            for name in PLACEBOS:
+                value = shares["placebo"].get(name.removeprefix("placebo_"))
+                found[f"{weights}.{name}"] = estimate(value, "no other head to take a mask from")
     return found
 
 

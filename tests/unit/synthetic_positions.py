@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from posenc.metrics.null_tables import NULLS
+
 OFFSETS = list(range(-10, 11))
 BANDS = [0.0, 0.0234375, 0.1171875, 0.5]
 SIZES = {False: (6, 12), True: (4, 4)}
@@ -86,6 +88,10 @@ def position_heads(model: str, is_decoder: bool) -> dict:
     """Heads whose mask falls with the distance, each a little more steeply."""
     layers, heads = SIZES[is_decoder]
     distance = np.arange(0 if is_decoder else -127, 127)
+
+    def drawn(value: float) -> dict:
+        return {"mean": value, "least": 0.9 * value, "most": 1.1 * value}
+
     found = [
         {
             "layer": layer, "head": head,
@@ -94,6 +100,8 @@ def position_heads(model: str, is_decoder: bool) -> dict:
             "deviation": 0.4 + layer + head / 3,
             "distance_share": 0.3 + head / 20,
             "first_score": 0.2, "first_mass": 0.01,
+            "nulls": {name: {"mean_offset": drawn(5.0), "distance_share": drawn(0.01)}
+                      for name in NULLS},
             "distances": {
                 "from": int(distance[0]),
                 "bias": (-np.abs(distance) * (1 + head) / 60).tolist(),
@@ -105,7 +113,15 @@ def position_heads(model: str, is_decoder: bool) -> dict:
     return {
         **shared("position_heads", model=model), "subject": model, "kind": "model",
         "is_causal": is_decoder, "n_layers": layers, "n_heads": heads, "rows": 128,
-        "input": "layer normalisation of the position embedding alone", "heads": found,
+        "input": "layer normalisation of the position embedding alone",
+        "near": {
+            "tokens": 2, "heads": 3, "nearest": -0.5,
+            "nulls": {
+                name: {"heads": drawn(1.0), "nearest": drawn(4.5), "distance_share": drawn(0.01)}
+                for name in NULLS
+            },
+        },
+        "heads": found,
     }  # fmt: skip
 
 
@@ -359,6 +375,8 @@ def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
         },
         "shares": [
             {"weights": weights, "within_query": within, "correlation": estimate(0.8),
+             "content_correlation": estimate(0.7),
+             "placebo": {} if within else {"heads": estimate(0.6), "layers": estimate(0.65)},
              "all": row(0), "layers": [{"layer": layer, **row(layer)} for layer in range(n_layers)]}
             for weights in ("pairs", "attention") for within in (False, True)
         ],

@@ -14,6 +14,7 @@ from posenc.figures import position_heads as figure
 from posenc.measurements import position_heads as step
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_heads import PositionHeads
+from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
 from posenc.metrics.position_scores import distance_parts, steepest
 from posenc.models.heads import HeadFile
 from posenc.models.matrices import PathMatrix
@@ -26,7 +27,7 @@ from . import synthetic
 from .test_figures import check_texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
-PARAMETERS = PositionHeads(rows=24, offsets=3)
+PARAMETERS = PositionHeads(rows=24, offsets=3, near=2, null_draws=2, seed=0)
 LAYERS, HEADS, D, POSITIONS = 2, 3, 12, 32
 
 
@@ -200,6 +201,85 @@ def test_each_head_by_hand(network, file, tmp_path):
         assert one["distances"]["from"] == 0
 
 
+def test_null_tables_have_what_a_table_has_but_its_order():
+    table = generator().normal(3, [0.1, 1, 10], (4000, 3))
+    shuffled, gaussian = shuffled_rows(table, 1), gaussian_rows(table, 1)
+    assert (shuffled != table).any()
+    np.testing.assert_array_equal(np.unique(shuffled, axis=0), np.unique(table, axis=0))
+    np.testing.assert_allclose(gaussian.mean(axis=0), 3, atol=5 * 10 / 4000**0.5)
+    np.testing.assert_allclose(gaussian.std(axis=0), [0.1, 1, 10], rtol=0.05)
+    together = np.hstack([table[:, :1], 2 * table[:, :1]])
+    assert abs(np.corrcoef(gaussian_rows(together, 1).T)[0, 1]) < 0.06
+    drawn = null_tables(table, 3, 0)
+    assert tuple(drawn) == NULLS
+    tables = [table for of in drawn.values() for table in of]
+    assert len({table.tobytes() for table in tables}) == 6
+    again = [table for of in null_tables(table, 3, 0).values() for table in of]
+    np.testing.assert_array_equal(tables, again)
+    assert spread([1, np.nan, 4]) == {"mean": 2.5, "least": 1, "most": 4}
+    assert spread([np.nan]) is None
+
+
+def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
+    """Each statistic is that of a file whose table is the one drawn."""
+    found = measured(tmp_path, section(file))
+    table = parts_of(network)["wpe.weight"][: PARAMETERS.rows].astype(float)
+    for name, tables in null_tables(table, PARAMETERS.null_draws, PARAMETERS.seed).items():
+        draws = []
+        for number, drawn in enumerate(tables):
+            path = tmp_path / f"{name}{number}.safetensors"
+            save_file({**parts_of(network), "wpe.weight": drawn}, path)
+            draws.append(measured(tmp_path, section(path))["heads"])
+        for place, head in enumerate(found["heads"]):
+            offsets = [heads[place]["profile"]["mean_offset"] for heads in draws]
+            shares = [heads[place]["distance_share"] for heads in draws]
+            for key, values in (("mean_offset", offsets), ("distance_share", shares)):
+                expected = {"mean": np.mean(values), "least": min(values), "most": max(values)}
+                assert head["nulls"][name][key] == pytest.approx(expected)
+        null = found["near"]["nulls"][name]
+        offsets = [[head["profile"]["mean_offset"] for head in heads] for heads in draws]
+        near = [sum(abs(offset) <= PARAMETERS.near for offset in own) for own in offsets]
+        assert null["heads"] == {"mean": np.mean(near), "least": min(near), "most": max(near)}
+        nearest = [min(own[:HEADS], key=abs) for own in offsets]
+        assert null["nearest"]["mean"] == pytest.approx(np.mean(nearest))
+        medians = [np.median([head["distance_share"] for head in heads]) for heads in draws]
+        assert null["distance_share"]["most"] == pytest.approx(max(medians))
+
+
+def test_a_head_that_reads_the_order_is_near_by_its_table_alone(network, tmp_path):
+    """Waves of positions whose keys are turned by one token: the previous token is found.
+
+    They are fast, so that a position is not like its neighbours, nor a turned key like its query:
+    a head that looks at its own position does so with any table.
+    """
+    tensors, angle = parts_of(network), np.arange(POSITIONS)[:, None] * 2 * np.pi / [3, 4, 5]
+    tensors["wpe.weight"] = np.zeros((POSITIONS, D), np.float32)
+    tensors["wpe.weight"][:, :6:2], tensors["wpe.weight"][:, 1:6:2] = np.cos(angle), np.sin(angle)
+    turn = np.eye(6)
+    for n, period in enumerate((3, 4, 5)):
+        c, s = np.cos(2 * np.pi / period), np.sin(2 * np.pi / period)
+        turn[2 * n : 2 * n + 2, 2 * n : 2 * n + 2] = [[c, s], [-s, c]]
+    for layer in range(LAYERS):
+        tensors[f"h.{layer}.ln_1.weight"] = np.ones(D, np.float32)
+        tensors[f"h.{layer}.ln_1.bias"] = np.zeros(D, np.float32)
+        for kind, planted in (("query", np.eye(6)), ("key", turn)):
+            weight = np.zeros((D, D), np.float32)
+            weight[:6, :6] = 9 * planted
+            tensors[f"h.{layer}.attn.{kind}.weight"] = weight
+            tensors[f"h.{layer}.attn.{kind}.bias"] = np.zeros(D, np.float32)
+    path = tmp_path / "planted.safetensors"
+    save_file(tensors, path)
+    wide = PARAMETERS.model_copy(update={"offsets": 8})
+    one = measured(tmp_path, section(path, n_heads=1), parameters=wide)
+    assert [head["profile"]["peak"] for head in one["heads"]] == [-1] * LAYERS
+    assert all(head["distance_share"] > 0.9 for head in one["heads"])
+    assert one["near"]["heads"] == LAYERS
+    assert one["near"]["nearest"] == one["heads"][0]["profile"]["mean_offset"]
+    for null in one["near"]["nulls"].values():
+        assert null["heads"]["most"] == 0
+        assert null["distance_share"]["most"] < 0.3
+
+
 def test_a_whole_model_gives_the_same_rows(network, file, tmp_path):
     """A file in the form of the hub, queries, keys and values in one tensor, and a folder."""
     part = measured(tmp_path, section(file))["heads"]
@@ -264,7 +344,8 @@ def test_what_does_not_fit_the_heads_is_refused(network, file, tmp_path):
     with pytest.raises(ArtifactError, match=r"no tensors h\.0"):
         measured(tmp_path, section(tmp_path / "table.safetensors"))
     with pytest.raises(ArtifactError, match=r"too few .*position_heads.offsets"):
-        measured(tmp_path, section(file), parameters=PositionHeads(rows=24, offsets=12))
+        few = PARAMETERS.model_copy(update={"offsets": 12})
+        measured(tmp_path, section(file), parameters=few)
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(ArtifactError, match=r"matrices.it.path: .* cannot be read"):
         HeadFile(tmp_path / "broken.safetensors", HEADS, "matrices.it")
@@ -285,6 +366,11 @@ def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
     best = max(one["heads"], key=lambda head: head["deviation"] ** 2 * head["distance_share"])
     assert found["steep.1.layer"] == Number(best["layer"])
     assert found["steep.1.deviation"] == Number(best["deviation"])
+    null = one["heads"][nearest["head"]]["nulls"]["gaussian"]["mean_offset"]
+    expected = Number(null["mean"], null["least"], null["most"])
+    assert found["null_gaussian.near.1.offset"] == expected
+    assert found["near.1.distance_share"] == Number(nearest["distance_share"])
+    assert found["near.heads"] == Number(one["near"]["heads"])
     flat = [{**head, "distance_share": None} for head in one["heads"][:2]]
     fewer = position_heads({**one, "heads": flat})
     assert fewer["near.3.head"] == NotRun("there are fewer heads")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 import transformers
+from scipy.special import softmax
 
 from posenc.artifacts.files import (
     ArtifactError,
@@ -23,15 +24,18 @@ from posenc.measurements import score_parts as step
 from posenc.measurements.score_parts import TERMS, ScoreParts
 from posenc.metrics import closed_form
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
-from posenc.metrics.position_means import PositionMeans
-from posenc.metrics.score_parts import correlation, moments, shares
+from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
+from posenc.metrics.position_means import Curves, PositionMeans
+from posenc.metrics.score_parts import correlation, moments, shares, split, with_mask
 from posenc.models import attention
 from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
 from .small_models import saved
 
-PARAMETERS = ScoreParts(documents=3, tokens=9, bootstrap_samples=100, confidence=0.9, seed=1)
+PARAMETERS = ScoreParts(
+    documents=3, tokens=9, placebo_draws=2, bootstrap_samples=100, confidence=0.9, seed=1
+)
 YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
         "original_max_position_embeddings": 12}  # fmt: skip
 
@@ -193,6 +197,72 @@ def test_parts_sum_to_the_scores_and_intervals_hold_the_values(kind, tmp_path, t
     assert result["tokens"] == sum(map(len, documents))
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
+def test_a_placebo_is_content_with_the_mask_of_another_head(kind, tmp_path, text):
+    """Pair by pair, and Pearson's correlation over all documents."""
+    model = network(kind, tmp_path / "model")
+    result = step.measure(PARAMETERS, model, text)
+    causal, (calibration, documents) = kind != "bert", step.drawn(PARAMETERS, text)
+    means = HeadMeans(model, max(map(len, calibration)))
+    for heads in step.recorded(model, calibration, "calibration"):
+        means.add(heads)
+    mask = means.curves(closed_form.visible_pairs(list(map(len, documents)), causal=causal))
+    runs = list(step.recorded(model, documents, "scores"))
+    n_layers, n_heads = mask.first.shape[:2]
+    shuffles = {"heads": shuffled_over_heads, "layers": shuffled_within_layers}
+    seeds = np.random.SeedSequence(PARAMETERS.seed).spawn(PARAMETERS.placebo_draws)
+    for entry in result["shares"]:
+        if entry["within_query"]:
+            assert entry["placebo"] == {}
+            continue
+        of_content, medians = [], {}
+        for name, shuffled in shuffles.items():
+            for seed in seeds:
+                relative, first = (shuffled(curve, seed) for curve in mask)
+                found = []
+                for layer, head in np.ndindex(n_layers, n_heads):
+                    rows = []
+                    for run in runs:
+                        z, c = (
+                            one(layer)[0, head].double().numpy()
+                            for one in (run.scores, run.content)
+                        )
+                        seen = np.tri(len(z)) if causal else np.ones_like(z)
+                        w = softmax(np.where(seen > 0, z, -np.inf), axis=-1)
+                        w = w if entry["weights"] == "attention" else seen
+                        b = closed_form.by_pair(relative[layer, head], first[layer, head], len(z))
+                        rows.append(np.stack([z, c + b, c, w])[:, seen > 0])
+                    z, both, c, w = np.concatenate(rows, axis=1)
+                    covariance = np.cov([z, both, c], aweights=w)
+                    scale = np.sqrt(np.diag(covariance))
+                    found.append(covariance[0, 1] / scale[0] / scale[1])
+                    of_content.append(covariance[0, 2] / scale[0] / scale[2])
+                medians.setdefault(name, []).append(np.median(found))
+        assert entry["placebo"].keys() == shuffles.keys()
+        for name, values in medians.items():
+            assert entry["placebo"][name]["value"] == pytest.approx(np.mean(values), rel=1e-6)
+        assert entry["content_correlation"]["value"] == pytest.approx(np.median(of_content))
+
+
+def test_one_head_has_no_placebo():
+    curves = Curves(np.zeros((1, 1, 1, 3)), np.zeros((1, 1, 3)))
+    sums = step.Sums(2, np.tri(3), curves, causal=True)
+    assert step.placebo_moments(PARAMETERS, sums, "pairs") == {}
+
+
+def test_another_mask_leaves_content_and_scores():
+    rng = np.random.default_rng(0)
+    scores, content, mask, other = rng.normal(size=(4, 2, 6, 6))
+    weights = np.tri(6) * rng.uniform(0.5, 2, size=(2, 6, 6))
+    products = [(weights * other * one).sum(axis=(1, 2)) for one in (1, content, scores, other)]
+    found = with_mask(moments(split(scores, content, mask), weights), np.stack(products, axis=-1))
+    np.testing.assert_allclose(found, moments(split(scores, content, other), weights), atol=1e-10)
+    alone = correlation(found, 1)
+    for h in range(2):
+        pair = np.cov(content[h].ravel(), scores[h].ravel(), aweights=weights[h].ravel())
+        assert alone[h] == pytest.approx(pair[0, 1] / np.sqrt(pair[0, 0] * pair[1, 1]))
+
+
 def test_constant_queries_and_keys_are_their_mask(text):
     model = llama(biases=True)
     with torch.no_grad():
@@ -205,6 +275,9 @@ def test_constant_queries_and_keys_are_their_mask(text):
         assert head["shares"]["mask"] == pytest.approx(1, abs=1e-5)
         assert head["shares"]["interaction"] == pytest.approx(0, abs=1e-5)
     assert result["r2"]["high_share"]["value"] == 1
+    (pairs,) = (e for e in result["shares"] if e["weights"] == "pairs" and not e["within_query"])
+    assert pairs["correlation"]["value"] == pytest.approx(1, abs=1e-6)
+    assert max(null["high"] for null in pairs["placebo"].values()) < 0.9
     assert result["r2"]["shuffled"]["value"] < 0.5
     for one in result["r2"]["learning"]:
         assert one["median"]["value"] == pytest.approx(1, abs=1e-6)

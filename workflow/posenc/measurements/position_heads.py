@@ -1,7 +1,11 @@
-"""What heads make of positions alone: where they look, and how much of it is a mask (C3, C6)."""
+"""What heads make of positions alone: where they look, and how much of it is a mask (C3, C6).
+
+The null is a table that knows no order (:mod:`posenc.metrics.null_tables`) under the same maps.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,11 +14,14 @@ from pydantic import Field
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Length, Section
+from posenc.config.base import Count, Length, Section, Seed
 from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_tables import Subject, of_tables
 from posenc.measurements.relative_attention import number, of_head
 from posenc.metrics.head_offsets import head_offsets
+from posenc.metrics.heads import mean_offset
+from posenc.metrics.lags import profile_by_offset
+from posenc.metrics.null_tables import null_tables, spread
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_scores import distance_parts
 from posenc.metrics.relative_attention import position_input
@@ -29,11 +36,18 @@ class PositionHeads(Section):
     """How many positions, from the first one on, are measured."""
     offsets: Annotated[Length, Field(ge=2)]
     """Mean offsets are of the attention from -offsets to +offsets."""
+    near: Length
+    """Heads whose mean offset is at most so many tokens are counted."""
+    null_draws: Count
+    """Tables without order, of each kind, that the same heads are measured with."""
+    seed: Seed
+    """Of those tables."""
 
 
 MEASUREMENT = Measurement(
-    "position_heads", PositionHeads, of=MODEL, reads=(WEIGHTS, MATRICES), catalogue=("C3", "C6")
-)
+    "position_heads", PositionHeads, of=MODEL, reads=(WEIGHTS, MATRICES), catalogue=("C3", "C6"),
+    schema=2,
+)  # fmt: skip
 
 
 def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
@@ -54,7 +68,9 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
             f"{subject.name} has {len(positions)} positions, too few for offsets of "
             f"{parameters.offsets}: lower measurements.position_heads.offsets in params.yaml"
         )
-    found = []
+    drawn = null_tables(positions, parameters.null_draws, parameters.seed)
+    found: list[dict[str, Any]] = []
+    by_layer: dict[str, list] = {name: [] for name in drawn}  # [draws, 2, n_heads] each
     for layer in range(heads.n_layers):
         gain, bias = heads.input_norm(layer)
         if len(gain) != positions.shape[1]:
@@ -62,18 +78,41 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
                 f"{subject.name}: positions have the width {positions.shape[1]}, layer {layer} "
                 f"has {len(gain)}"
             )
-        x = position_input(positions, 0.0, gain, bias, heads.eps)  # [rows, d_model]
-        x = np.hstack([x, np.ones((len(x), 1))])  # [rows, d_model + 1]
         query, key = heads.heads(layer)  # [n_heads, d_model + 1, d_head] each
+        x = block_input(positions, gain, bias, heads.eps)  # [rows, d_model + 1]
         found += of_layer(layer, x, query, key, parameters.offsets, causal=heads.is_decoder)
+        for name, tables in drawn.items():
+            inputs = (block_input(table, gain, bias, heads.eps) for table in tables)
+            by_layer[name].append(
+                [of_null(x, query, key, parameters.offsets, heads.is_decoder) for x in inputs]
+            )
+    # [draws, 2, n_layers * n_heads] each
+    nulls = {name: np.concatenate(layers, axis=-1) for name, layers in by_layer.items()}
+    for place, head in enumerate(found):
+        head["nulls"] = {
+            name: dict(zip(STATISTICS, map(spread, of[..., place].T), strict=True))
+            for name, of in nulls.items()
+        }
     return {
         "is_causal": heads.is_decoder,
         "n_layers": heads.n_layers,
         "n_heads": heads.n_heads,
         "rows": len(positions),
         "input": INPUT,
+        "near": near_heads(parameters.near, heads.n_heads, found, nulls),
         "heads": found,
     }
+
+
+def block_input(
+    table: NDArray[np.float64],  # [rows, d_model]
+    gain: NDArray[Any],  # [d_model]
+    bias: NDArray[Any],  # [d_model]
+    eps: float,
+) -> NDArray[np.float64]:
+    """What a block reads of positions alone, and a one for the biases: [rows, d_model + 1]."""
+    x = position_input(table, 0.0, gain, bias, eps)  # [rows, d_model]
+    return np.hstack([x, np.ones((len(x), 1))])
 
 
 def of_layer(
@@ -106,6 +145,59 @@ def of_layer(
     ]
 
 
+def of_null(
+    x: NDArray[np.float64],  # [rows, d]
+    query: NDArray[np.float64],  # [n_heads, d, d_head]
+    key: NDArray[np.float64],  # [n_heads, d, d_head]
+    offsets: int,
+    causal: bool,
+) -> NDArray[np.float64]:
+    """``STATISTICS`` of the heads of one layer, [2, n_heads], as of the table itself."""
+    scores = (x @ query) @ np.swapaxes(x @ key, -1, -2)  # [n_heads, rows, rows]
+    scores /= math.sqrt(query.shape[-1])
+    mass, _ = profile_by_offset(scores, offsets, causal)  # [n_heads, 2 offsets + 1]
+    return np.stack([mean_offset(mass), distance_parts(scores, causal=causal).share])
+
+
+def near_heads(
+    near: int,
+    n_heads: int,
+    found: list[dict[str, Any]],
+    nulls: dict[str, NDArray[np.float64]],  # by kind [draws, 2, n_layers * n_heads]
+) -> dict[str, Any]:
+    """How many heads look near, of the table and of its nulls.
+
+    ``nearest`` is of the first layer: the mean offset of its head that looks nearest, which is
+    chosen anew in each draw.
+    """
+    # [1, n_layers * n_heads], NaN for None
+    own = np.array([[head["profile"]["mean_offset"] for head in found]], np.float64)
+
+    def within(offset: NDArray[np.float64]) -> NDArray[np.int64]:  # [draws, heads] to [draws]
+        return np.sum(np.abs(offset) <= near, axis=-1)
+
+    def nearest(offset: NDArray[np.float64]) -> NDArray[np.float64]:  # [draws, heads] to [draws]
+        first = offset[:, :n_heads]  # [draws, n_heads]
+        place = np.where(np.isnan(first), np.inf, np.abs(first)).argmin(axis=-1)  # [draws]
+        return np.take_along_axis(first, place[:, None], axis=-1)[:, 0]
+
+    return {
+        "tokens": near,
+        "heads": int(within(own)[0]),
+        "nearest": number(nearest(own)[0]),
+        "nulls": {
+            name: {
+                "heads": spread(within(offset)),
+                "nearest": spread(nearest(offset)),
+                "distance_share": spread(np.nanmedian(share, axis=-1)),
+            }
+            for name, (offset, share) in ((n, np.moveaxis(of, 1, 0)) for n, of in nulls.items())
+        },
+    }
+
+
+STATISTICS = ("mean_offset", "distance_share")
+"""What is compared with tables that know no order."""
 KEPT = ("head", "predicted_lag", "profile", "pairs", "pairs_share")
 """Of what :mod:`posenc.measurements.relative_attention` says of a head."""
 

@@ -3,14 +3,15 @@
 Scores with position minus scores without are averaged over the pairs at each distance, and stand
 beside the mask in closed form (:mod:`posenc.metrics.closed_form`), whose means are of other
 documents. With it for the mask, scores are content, mask and interaction
-(:mod:`posenc.metrics.score_parts`). Of a model with a learned table, those without position are of
-the model whose table is zero.
+(:mod:`posenc.metrics.score_parts`); the null is the mask of another head. Of a model with a learned
+table, those without position are of the model whose table is zero.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -20,16 +21,16 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
+from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.closed_form import by_pair, distance_sums, r_squared, visible_pairs
-from posenc.metrics.mask_placebos import shuffled_over_heads
+from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import Curves
-from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split
+from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split, with_mask
 from posenc.models.devices import use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
@@ -47,6 +48,8 @@ TERMS = (*PARTS, *(f"{one}_{other}" for one, other in itertools.combinations(PAR
 """Of the scores' variance: of each part alone, and by the covariance of two."""
 WEIGHTINGS = tuple(itertools.product(("pairs", "attention"), (False, True)))
 """Whether all pairs count alike or by the attention pattern; whether within queries."""
+PLACEBOS = {"heads": shuffled_over_heads, "layers": shuffled_within_layers}
+"""By the heads whose masks are exchanged: all, or those of a layer."""
 
 
 class ScoreParts(Section):
@@ -56,13 +59,15 @@ class ScoreParts(Section):
     """Random documents whose scores are measured; as many others give the means."""
     tokens: Annotated[Length, Field(ge=SHORTEST)]
     """Documents are cut to this many tokens."""
+    placebo_draws: Count
+    """Masks of other heads, of each kind, that stand in for each head's own."""
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
 
 
 MEASUREMENT = Measurement(
-    "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"),
+    "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"), schema=2,
     uses=("torch", "transformers"), subjects="models",
 )  # fmt: skip
 
@@ -165,6 +170,10 @@ class Sums:
         and with the first key. Distance 0 counts on the side of the past only.
     moments
         By ``WEIGHTINGS``, float64 [documents, n_layers, n_heads, 4, 4]: of the parts of the scores.
+    by_distance, by_query
+        By weighting, float64 [documents, 3, n_layers, n_heads, sides, n] and [..., n]: weighted
+        sums of 1, of the content and of the scores over the pairs at a distance without the first
+        key, and with the first key.
     """
 
     def __init__(self, documents: int, seen: Floats, mask: Curves, causal: bool) -> None:
@@ -174,6 +183,10 @@ class Sums:
         self._relative, self._first = np.zeros_like(mask.relative), np.zeros_like(mask.first)
         shape = (documents, *mask.first.shape[:2], 4, 4)
         self.moments = {key: np.zeros(shape) for key in WEIGHTINGS}
+        kinds = {weighting for weighting, _ in WEIGHTINGS}
+        three = (documents, 3)
+        self.by_distance = {kind: np.zeros((*three, *mask.relative.shape)) for kind in kinds}
+        self.by_query = {kind: np.zeros((*three, *mask.first.shape)) for kind in kinds}
 
     def add(self, document: int, heads: Heads) -> None:
         """Add a document by its number."""
@@ -193,10 +206,28 @@ class Sums:
             for (weighting, within_query), found in self.moments.items():
                 weights = pattern if weighting == "attention" else seen
                 found[document, layer] = moments(parts, weights, within_query=within_query)
+            terms = np.stack([np.ones_like(content), content, parts.sum(axis=0)])
+            for weighting, weights in (("attention", pattern), ("pairs", seen)):
+                weighted = terms * weights  # [3, n_heads, tokens, tokens]
+                sums = distance_sums(weighted, causal=self._causal)  # [3, n_heads, sides, tokens]
+                sums[..., 1:, 0] = 0  # of an encoder, distance 0 is on both sides
+                self.by_distance[weighting][document, :, layer, ..., :tokens] = sums
+                self.by_query[weighting][document, :, layer, :, :tokens] = weighted[..., 0]
 
     def measured(self) -> Curves:
         """Mean scores with position minus those without; NaN where there is no pair."""
         return Curves(mean(self._relative, self.pairs), mean(self._first, self.queries))
+
+    def placebo(self, weighting: str, mask: Curves) -> Floats:
+        """Moments of the scores with another mask, [documents, n_layers, n_heads, 4, 4]."""
+        by_distance, by_query = self.by_distance[weighting], self.by_query[weighting]
+        # There is no pair where a curve is not a number.
+        relative, first = np.nan_to_num(mask.relative), np.nan_to_num(mask.first)
+        sums = (by_distance * relative).sum(axis=(-2, -1)) + (by_query * first).sum(axis=-1)
+        squares = (by_distance[:, 0] * relative**2).sum(axis=(-2, -1))
+        squares += (by_query[:, 0] * first**2).sum(axis=-1)  # [documents, n_layers, n_heads]
+        products = np.stack([*np.moveaxis(sums, 1, 0), squares], axis=-1)
+        return with_mask(self.moments[weighting, False], products)
 
 
 def mean(sums: Floats, counts: Floats) -> Floats:
@@ -255,6 +286,18 @@ def share_results(
         layers = terms.reshape(len(terms), -1)  # [resamples, n_layers * 6]
         return np.column_stack([together, terms.mean(axis=1), layers])
 
+    def median(
+        totals: Floats, parts: int = 2
+    ) -> Floats:  # [resamples, ..., n_layers, n_heads, 4, 4]
+        """Over heads, and the mean over draws if there are any: [resamples]."""
+        of_heads = np.nanmedian(correlation(totals, parts), axis=(-2, -1))  # [resamples, ...]
+        return of_heads.reshape(len(of_heads), -1).mean(axis=1)
+
+    def interval(moments: Floats, parts: int = 2) -> Any:  # [documents, ..., n_heads, 4, 4]
+        of = partial(median, parts=parts)
+        return sums_bootstrap([moments], of, **bootstrap(parameters)).as_json()
+
+    placebos = {} if within_query else placebo_moments(parameters, sums, weighting)
     together, *terms = sums_bootstrap([found], statistic, **bootstrap(parameters)).as_json()
     rows = [
         dict(zip(TERMS, terms[start : start + len(TERMS)], strict=True))
@@ -264,9 +307,29 @@ def share_results(
         "weights": weighting,
         "within_query": within_query,
         "correlation": together,
+        "content_correlation": interval(found, 1),
+        "placebo": {name: interval(drawn) for name, drawn in placebos.items()},
         "all": rows[0],
         "layers": [{"layer": layer, **rows[layer + 1]} for layer in range(n_layers)],
     }
+
+
+def placebo_moments(parameters: ScoreParts, sums: Sums, weighting: str) -> dict[str, Floats]:
+    """Moments with masks of other heads, by kind: [documents, draws, n_layers, n_heads, 4, 4].
+
+    What is left of the scores is no interaction then. A kind is missing where there is no other
+    head.
+    """
+    n_layers, n_heads = sums.mask.first.shape[:2]
+    others = {"heads": n_layers * n_heads > 1, "layers": n_heads > 1}
+    found = {}
+    for name, shuffled in PLACEBOS.items():
+        if not others[name]:
+            continue
+        seeds = np.random.SeedSequence(parameters.seed).spawn(parameters.placebo_draws)
+        masks = [Curves(*(shuffled(curve, seed) for curve in sums.mask)) for seed in seeds]
+        found[name] = np.stack([sums.placebo(weighting, mask) for mask in masks], axis=1)
+    return found
 
 
 def share_terms(totals: Floats) -> Floats:

@@ -117,17 +117,51 @@ def shares(moments: ArrayLike) -> Floats:
     return np.divide(covariance, total, out=np.full_like(covariance, np.nan), where=total > 0)
 
 
-def correlation(moments: ArrayLike) -> Floats:
+def with_mask(moments: ArrayLike, products: ArrayLike) -> Floats:
+    """Sums of :func:`moments` with another mask, as those of content, mask and what is then left.
+
+    Parameters
+    ----------
+    moments
+        [..., 4, 4]: not within queries.
+    products
+        [..., 4]: weighted sums of the other mask, and of its products with the content, with the
+        scores and with itself.
+
+    Returns
+    -------
+    float64 [..., 4, 4]: the content and the scores are the same.
+    """
+    moments, products = np.asarray(moments, np.float64), np.asarray(products, np.float64)
+    known = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 1]])  # 1, content, scores
+    of_known = known @ moments @ known.T  # [..., 3, 3]
+    column = products[..., :3, None]  # [..., 3, 1]
+    square = products[..., 3:, None]  # [..., 1, 1]
+    upper = np.concatenate([of_known, column], axis=-1)  # [..., 3, 4]
+    lower = np.concatenate([np.swapaxes(column, -1, -2), square], axis=-1)  # [..., 1, 4]
+    whole = np.concatenate([upper, lower], axis=-2)  # [..., 4, 4] of 1, content, scores, mask
+    parts = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, -1, 1, -1]])
+    return parts @ whole @ parts.T
+
+
+def correlation(moments: ArrayLike, parts: int = 2) -> Floats:
     """Correlation of the scores with content + mask, without the interaction.
+
+    Parameters
+    ----------
+    moments
+        [..., 4, 4].
+    parts
+        1 for content alone.
 
     Returns
     -------
     float64 [n_heads]: Pearson's. NaN where either does not vary.
     """
     covariance = covariances(moments)  # [..., 3, 3]
-    both = covariance[..., :2, :2].sum(axis=(-2, -1))  # [...]
+    both = covariance[..., :parts, :parts].sum(axis=(-2, -1))  # [...]
     product = both * covariance.sum(axis=(-2, -1))
-    across = covariance[..., :2, :].sum(axis=(-2, -1))
+    across = covariance[..., :parts, :].sum(axis=(-2, -1))
     root = np.sqrt(np.maximum(product, 0))
     return np.divide(across, root, out=np.full_like(across, np.nan), where=root > 0)
 

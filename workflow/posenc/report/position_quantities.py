@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import steepest
 from posenc.report.records import Entry, NotRun, Number
 
@@ -51,10 +52,17 @@ HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("laye
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 PLACED = ("1", "2", "3")
 """Heads that are named, in order."""
-NEAR, STEEP = ("head", "offset"), ("layer", "head", "deviation", "distance_share")
+DRAWN = ("distance_share", "heads", "nearest")
+NULL = ("offset", "distance_share")
+NEAR, STEEP = ("head", *NULL), ("layer", "head", "deviation", "distance_share")
 POSITION_HEADS = (
     "heads", "distance_share", "distance_share.least", "distance_share.most",
     *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
+    "near.heads", "near.tokens",
+    *(
+        f"null_{null}.{part}" for null in NULLS
+        for part in (*DRAWN, *(f"near.{place}.{part}" for place in PLACED for part in NULL))
+    ),
     *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
 )  # fmt: skip
 UNDER = (
@@ -64,10 +72,11 @@ UNDER = (
 """Conditions whose copying is spoken of."""
 COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
-SCORES = ("correlation", "content", "mask", "interaction")
+SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
+PLACEBOS = ("placebo_heads", "placebo_layers")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
-    *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in SCORES),
+    *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in (*SCORES, *PLACEBOS)),
 )  # fmt: skip
 NO_POSITION = "no head tells positions apart"
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
@@ -82,11 +91,12 @@ RANDOM_CAUSAL = tuple(
 
 
 def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
-    """A number of a measurement, with its interval where it has one."""
+    """A number of a measurement, with its interval, or the least and most of its draws, if any."""
     if value is None:
         return NotRun(reason)
     if isinstance(value, Mapping):
-        return Number(value["value"], value["low"], value["high"])
+        names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
+        return Number(*(value[name] for name in names))
     return Number(value)
 
 
@@ -245,15 +255,19 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     """How much of the heads' scores a mask by distance explains, and the heads worth a look.
 
     ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
-    query; ``steep`` those whose mask by distance tells the most positions apart.
+    query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
+    know no order (``null_``) there is the same of those near heads, how many of all then look near,
+    and the offset of the one of layer 0 that then looks nearest.
     """
     shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
     named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
     named["heads"] = Number(len(one["heads"]))
     for name, of in (("", statistics.median), (".least", min), (".most", max)):
         named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
+    near = one["near"]
+    named |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
     first = [
-        {"head": head["head"], "offset": head["profile"]["mean_offset"]}
+        {**head, "offset": head["profile"]["mean_offset"]}
         for head in one["heads"]
         if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
     ]
@@ -263,6 +277,13 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
         for place, head in zip(PLACED, heads, strict=False):
             for part in parts:
                 named[f"{group}.{place}.{part}"] = estimate(head[part], NO_POSITION)
+    for null, of_all in near["nulls"].items():
+        for part in DRAWN:
+            named[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
+        for place, head in zip(PLACED, first, strict=False):
+            own = head["nulls"][null]
+            for part, value in zip(NULL, (own["mean_offset"], own["distance_share"]), strict=True):
+                named[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
     return named
 
 
@@ -304,8 +325,11 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     }
     for shares in one["shares"]:
         if not shares["within_query"]:
-            parts = {"correlation": shares["correlation"], **shares["all"]}
-            found |= {f"{shares['weights']}.{name}": estimate(parts[name]) for name in SCORES}
+            weights, parts = shares["weights"], {**shares, **shares["all"]}
+            found |= {f"{weights}.{name}": estimate(parts[name]) for name in SCORES}
+            for name in PLACEBOS:
+                value = shares["placebo"].get(name.removeprefix("placebo_"))
+                found[f"{weights}.{name}"] = estimate(value, "no other head to take a mask from")
     return found
 
 

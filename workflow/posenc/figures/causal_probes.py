@@ -56,9 +56,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
 def _draw_panel(axes: Axes, one: dict, style: Style) -> None:
     for place, entry in enumerate(one["variants"]):
         layers, width = entry["layers"], entry["window"]
+        colour = style.palette[(place - 1) % len(style.palette)]
         curve(
             axes, [layer["layer"] for layer in layers], [layer["error"] for layer in layers],
-            color=style.palette[place % len(style.palette)], lw=1.1, ms=2.5,
+            color=common.GREY if entry["variant"] == common.INTACT else colour, lw=1.1, ms=2.5,
             marker=common.MARKERS[place % len(common.MARKERS)], ls="--" if width else "-",
             label=f"window of {width}" if width else LABELS[entry["variant"]],
         )  # fmt: skip

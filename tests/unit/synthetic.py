@@ -423,6 +423,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)
+            made = positions.causal_probes(model, dataset, facts["is_decoder"])
+            if facts["positions"] != "table":
+                made = {**made, "status": "not run", "reason": "there is no table"}
+            add("causal_probes", f"{model}/{dataset}.json", made)
             made = positions.induction(model, dataset, evaluated(study, model))
             if not facts["is_decoder"]:
                 made = {**made, "status": "not run", "reason": "no language-model head"}

@@ -341,6 +341,51 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
     }  # fmt: skip
 
 
+def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
+    """Errors that fall where tokens can be counted, and only inside the receptive field."""
+    n_states = SIZES[is_decoder][0] + 1
+    ends = {"intact": (4.0, 12.0), "zero": (30.0, 18.0), "random": (31.0, 17.0)}
+    if is_decoder:
+        ends |= {"non_causal": (30.0, 29.0), "no_first_key": (30.0, 18.5)}
+        ends |= {f"window_{width}": (30.0, 29.0 - width / 8) for width in (4, 16, 64)}
+    variants = []
+    for name, (start, end) in ends.items():
+        width = int(name.split("_")[1]) if name.startswith("window") else None
+        layers = []
+        for layer, called in enumerate(names(n_states - 1)):
+            error, zero = (falling(layer, n_states, *e) for e in ((start, end), ends["zero"]))
+            beyond = (
+                {
+                    "tokens": 900,
+                    "error": estimate(error, 0.6),
+                    "causal": estimate(zero, 0.6),
+                    "embedding": estimate(30.0, 0.6),
+                    "chance": estimate(31.0, 0.6),
+                    "difference": estimate(error - zero, 0.6),
+                    "gain": estimate(30.0 - error, 0.6),
+                }
+                if width and layer
+                else None
+            )
+            layers.append(
+                {
+                    "layer": layer,
+                    "name": called,
+                    "error": estimate(error, 0.6),
+                    "difference": estimate(error - zero, 0.6),
+                    "inside": None,
+                    "beyond": beyond,
+                    "field": layer * (width - 1) + 1 if beyond else None,
+                }
+            )
+        variants.append({"variant": name, "window": width, "layers": layers})
+    return {
+        **shared("causal_probes", model=model, dataset=dataset), "documents": 40, "tokens": 2000,
+        "positions": 128, "d_model": 128, "confidence": 0.95, "chance": estimate(31.5, 0.6),
+        "variants": variants,
+    }  # fmt: skip
+
+
 def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
     """Curves that fall with distance, which the closed form follows."""
     n_layers, n_heads = SIZES[is_decoder]

@@ -329,8 +329,9 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
           for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference",
-                      "layer_norm", "score_parts", "induction", "position_embeddings",
-                      "position_heads", "readback", "relative_attention", "embedding_sums")}),
+                      "layer_norm", "score_parts", "causal_probes", "induction",
+                      "position_embeddings", "position_heads", "readback",
+                      "relative_attention", "embedding_sums")}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
          {*of_all("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from posenc.measurements.results import Results, unbundled
+from posenc.report import causal_quantities as causal
 from posenc.report import position_quantities as facts
 from posenc.report import typeset
 from posenc.report.collection import collect
@@ -35,6 +36,8 @@ CASES = {
                     facts.SCORE_PARTS),
     "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(facts.UNDER)),
                   facts.induction, facts.INDUCTION),
+    "causal_probes": (made.causal_probes("decoder", "sample_reviews", True),
+                      causal.causal_probes, causal.CAUSAL_PROBES),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

@@ -1,0 +1,255 @@
+"""Probes under other masks: masks by hand, runs against the library, what a probe can tell."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_json
+from posenc.artifacts.tables import write_table
+from posenc.capture.interventions import applied
+from posenc.conditions.section import Condition
+from posenc.figures import causal_probes as figure
+from posenc.figures import common
+from posenc.measurements import causal_probes as step
+from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.metrics.causal_windows import receptive_field, visible
+from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
+
+from . import synthetic
+from .small_models import random_model, saved
+from .test_figures import SECTIONS, STYLE, check_texts
+
+PARAMETERS = {
+    "documents": 12, "tokens": 240, "windows": [4], "folds": 3, "bootstrap_samples": 100,
+    "confidence": 0.9, "seed": 3,
+}  # fmt: skip
+ZERO = Condition(position="zero")
+
+
+def job(family: str = "gpt2", **changed) -> step.Job:
+    return step.Job.model_validate(
+        {"parameters": {**PARAMETERS, **changed}, "datasets": ["text"],
+         "reading": {"family": family, "max_tokens": 48}}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def text(tmp_path) -> Tokens:
+    """Random documents that begin with the token 2, which the tokenizer has added."""
+    rng = np.random.default_rng(5)
+    ids = [[2, *rng.integers(3, 40, length).tolist()] for length in (*[30] * 9, 25, 28, 40, 45)]
+    table = pa.table({"input_ids": ids, "special": [[True, *[False] * len(i[1:])] for i in ids]})
+    write_table(table, tmp_path / "text.parquet", {"bos": True})
+    return Tokens(tmp_path / "text.parquet")
+
+
+def everything(documents: list[list[int]]) -> step.Sample:
+    lengths = [len(ids) for ids in documents]
+    return step.Sample(
+        np.repeat(np.arange(len(lengths)), lengths), np.concatenate(list(map(np.arange, lengths)))
+    )
+
+
+def states(model, documents: list[list[int]], sees: dict | None = None) -> np.ndarray:
+    """Of all tokens of all documents, [n_states, tokens, d_model]."""
+    variant = step.Variant("any", ZERO, sees=sees)
+    return step.hidden_states(model, documents, everything(documents), variant)
+
+
+@given(st.integers(1, 9), st.booleans(), st.none() | st.integers(1, 10), st.booleans())
+def test_a_mask_is_a_rule_for_each_pair(tokens, is_causal, window, has_first):
+    found = visible(tokens, is_causal=is_causal, window=window, has_first=has_first)
+    for query, key in np.ndindex(tokens, tokens):
+        is_hidden = is_causal and key > query
+        is_hidden |= window is not None and key <= query - window
+        is_hidden |= not has_first and key == 0 != query
+        assert found[query, key] == (not is_hidden)
+
+
+@given(st.integers(0, 5), st.integers(1, 5))
+def test_the_receptive_field_is_what_layer_upon_layer_reaches(layers, window):
+    reached = np.linalg.matrix_power(visible(30, window=window).astype(int), layers)
+    assert np.count_nonzero(reached[-1]) == receptive_field(layers, window)
+
+
+def test_a_state_depends_on_its_receptive_field_and_on_nothing_before():
+    model, rng = random_model("gpt2"), np.random.default_rng(0)
+    one = rng.integers(3, 40, 20)  # [tokens]
+    other = np.concatenate([rng.integers(3, 40, 20 - 5), one[-5:]])  # [tokens]
+    sees = {"window": 3}  # after two layers, five tokens
+    ours, theirs = (states(model, [ids.tolist()], sees)[:, -1] for ids in (one, other))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    other[-5] = 3 + (one[-5] - 2) % 37
+    theirs = states(model, [other.tolist()], sees)[:, -1]
+    np.testing.assert_allclose(ours[:2], theirs[:2], atol=1e-6)
+    assert np.abs(ours[2] - theirs[2]).max() > 1e-4
+
+
+@pytest.mark.parametrize("sees", [{}, {"window": 99}, {"is_causal": True}])
+def test_the_causal_mask_that_is_handed_over_is_the_library_s_own(sees):
+    model, documents = random_model("gpt2"), [[2, 5, 7, 9, 11], [2, 4, 6]]
+    with applied(model, ZERO), torch.inference_mode():
+        theirs = [
+            torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[:, 0]
+            for ids in documents
+        ]
+    for found in (states(model, documents), states(model, documents, sees)):
+        np.testing.assert_allclose(found, torch.cat(theirs, dim=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "sees", [{"window": 3}, {"is_causal": False}, {"has_first": False}], ids=str
+)
+def test_a_masked_run_is_attention_by_hand(tmp_path, sees):
+    # As the job loads it: with the implementation of attention that records.
+    model = load(saved("gpt2", tmp_path / "model"), "gpt2")
+    ids, n_heads = [2, 5, 7, 9, 11, 3, 8], 2
+    allowed = torch.from_numpy(visible(len(ids), **sees))  # [tokens, tokens]
+    body, by_hand = model.transformer, []
+    with torch.inference_mode():
+        x = body.wte(torch.tensor(ids))  # [tokens, d_model], without positions
+        by_hand.append(x)
+        for block in body.h:
+            query, key, value = (
+                part.unflatten(-1, (n_heads, -1)).transpose(0, 1)  # [n_heads, tokens, d_head]
+                for part in block.attn.c_attn(block.ln_1(x)).split(x.shape[-1], dim=-1)
+            )
+            scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+            pattern = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+            x = x + block.attn.c_proj((pattern @ value).transpose(0, 1).flatten(-2))
+            x = x + block.mlp(block.ln_2(x))
+            by_hand.append(x)
+        by_hand[-1] = body.ln_f(x)
+    np.testing.assert_allclose(states(model, [ids], sees), torch.stack(by_hand), atol=1e-5)
+
+
+def test_hiding_the_first_key_is_cutting_the_first_token_off():
+    model, documents = random_model("gpt2"), [[2, 5, 7, 9, 11], [2, 4, 6]]
+    hidden = states(model, documents, {"has_first": False})
+    cut = states(model, [ids[1:] for ids in documents])
+    np.testing.assert_allclose(hidden[:, [1, 2, 3, 4, 6, 7]], cut, atol=1e-6)
+
+
+def test_without_positions_and_a_mask_the_order_of_words_makes_no_difference():
+    model, ids = random_model("gpt2"), np.random.default_rng(1).permutation(30)[:12]
+    order = np.random.default_rng(2).permutation(12)
+    here, there = (states(model, [one.tolist()], {"is_causal": False}) for one in (ids, ids[order]))
+    np.testing.assert_allclose(there, here[:, order], atol=1e-5)
+
+
+def test_random_weights_are_drawn_by_the_seed_and_leave_the_model_as_it_is():
+    model = random_model("gpt2")
+    before = copy.deepcopy(model.state_dict())
+    first, same, other = (step.with_random_weights(model, seed) for seed in (1, 1, 2))
+    weights = [one.transformer.h[0].attn.c_attn.weight for one in (first, same, other, model)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2]) and not torch.equal(weights[0], weights[3])
+    assert weights[0].std().item() == pytest.approx(model.config.initializer_range, rel=0.1)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
+    rng = np.random.default_rng(0)
+    documents = np.repeat(np.arange(30), 40)  # [tokens]
+    positions = np.tile(np.arange(40), 30)  # [tokens]
+    sample = step.Sample(documents, positions)
+    noise = rng.normal(size=(1200, 6))
+    counted, windowed = noise.copy(), noise.copy()  # [tokens, d_model]
+    counted[:, 0], windowed[:, 0] = positions, np.minimum(positions, 9)
+    made = step.results(
+        job(windows=[4]).parameters,
+        sample,
+        {name: np.stack([noise, noise, noise, values]) for name, values in (
+            ("zero", counted), ("window_4", windowed),
+        )},
+    )  # fmt: skip
+    zero, window = (entry["layers"][3] for entry in made["variants"])
+    assert zero["error"]["value"] < 0.1 and zero["difference"]["value"] == 0
+    assert window["field"] == 10
+    assert window["inside"]["error"]["value"] < 0.2
+    assert window["inside"]["tokens"] + window["beyond"]["tokens"] == 1200
+    beyond = window["beyond"]
+    # Nothing is left there: the best constant of 30 positions is 7.5 off.
+    assert beyond["chance"]["value"] == pytest.approx(7.5)
+    assert beyond["error"]["value"] == pytest.approx(7.5, abs=0.3)
+    assert beyond["causal"]["value"] < 0.1
+    assert beyond["difference"]["low"] > 7 and abs(beyond["gain"]["value"]) < 0.2
+    assert made["chance"]["value"] == pytest.approx(10)
+
+
+def test_errors_are_means_over_tokens_with_resampled_documents(text):
+    made = step.measure(job(), random_model("gpt2"), text)
+    parameters, sample = job().parameters, step.drawn(job().parameters, text)
+    assert made["documents"] == 12 and made["tokens"] == 240
+    assert sample.position.min() == 1  # the start-of-text token is left out
+    hidden = step.hidden_states(
+        random_model("gpt2"), text.ids, sample, step.Variant("window_4", ZERO, sees={"window": 4})
+    )
+    errors = step.probed(parameters, sample, hidden[1])["ridge"]
+    expected = ratio_bootstrap(
+        np.bincount(sample.document, errors), np.bincount(sample.document), 100, 0.9, 3
+    ).as_json()
+    entry = next(one for one in made["variants"] if one["window"] == 4)["layers"][1]
+    assert entry["error"] == pytest.approx(expected)
+    assert entry["inside"] is None and entry["beyond"]["tokens"] == (sample.position >= 4).sum()
+
+
+def test_an_encoder_has_no_mask_to_exchange_and_rotation_no_table(text):
+    made = step.measure(job("bert"), random_model("bert"), text)
+    assert [one["variant"] for one in made["variants"]] == ["intact", "zero", "random"]
+    made = step.measure(job("llama"), None, text)
+    assert made["status"] == "not run" and "rotation" in made["reason"]
+
+
+@pytest.mark.parametrize("changed", [{"documents": 2}, {"documents": 3}])
+def test_too_little_text_is_said(text, changed):
+    with pytest.raises(ArtifactError, match="too few for 3 folds: raise evaluation"):
+        step.measure(job(**changed), random_model("gpt2"), text)
+
+
+def test_the_file_says_what_it_is_made_of(tmp_path: Path, text):
+    weights = saved("gpt2", tmp_path / "model")
+    write_json(tmp_path / "config.json", job().model_dump())
+    threads = torch.get_num_threads()
+    for folder in ("once", "again"):
+        step.main("small", tmp_path / "config.json", weights, text.path.parent, tmp_path / folder)
+    torch.set_num_threads(threads)
+    made = read_sealed(tmp_path / "once" / "text.json")
+    assert made["run"] == {"model": "small", "dataset": "text"}
+    inputs = made["provenance"]["inputs"]
+    assert inputs["tokens"] == sha256_file(text.path)
+    assert inputs["weights"] == sha256_file(weights / "model.safetensors")
+    assert (tmp_path / "again/text.json").read_bytes() == (tmp_path / "once/text.json").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> list[dict]:
+    written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
+    return common.read_measurements(written["causal_probes"])
+
+
+def test_lines_are_the_errors_of_the_first_decoder(measured):
+    drawn = figure.draw(measured, SECTIONS.causal_probes, STYLE)
+    (axes,) = drawn.axes
+    one = next(one for one in measured if one["run"]["model"] == "decoder")
+    assert axes.get_title() == "decoder, sample reviews"
+    *lines, chance = axes.lines
+    for line, entry in zip(lines, one["variants"], strict=True):
+        assert list(line.get_ydata()) == [layer["error"]["value"] for layer in entry["layers"]]
+    assert chance.get_ydata()[0] == one["chance"]["value"]
+    check_texts(drawn)
+
+
+def test_without_a_decoder_the_figure_says_so(measured):
+    encoders = [one for one in measured if one["run"]["model"] == "minilm"]
+    drawn = figure.draw(encoders, SECTIONS.causal_probes, STYLE)
+    assert "no decoder with a table" in drawn.axes[0].texts[0].get_text()

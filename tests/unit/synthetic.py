@@ -423,10 +423,11 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)
-            made = positions.induction(model, dataset, evaluated(study, model))
-            if not facts["is_decoder"]:
-                made = {**made, "status": "not run", "reason": "no language-model head"}
-            add("induction", f"{model}/{dataset}.json", made)
+            for kind in ("induction", "swaps"):
+                made = getattr(positions, kind)(model, dataset, evaluated(study, model))
+                if not facts["is_decoder"]:
+                    made = {**made, "status": "not run", "reason": "no language-model head"}
+                add(kind, f"{model}/{dataset}.json", made)
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

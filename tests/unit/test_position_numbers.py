@@ -35,6 +35,9 @@ CASES = {
                     facts.SCORE_PARTS),
     "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(facts.UNDER)),
                   facts.induction, facts.INDUCTION),
+    "swaps": (made.swaps("smollm2", "sample_reviews",
+                         dict.fromkeys([*facts.UNDER, "single_token"])),
+              facts.swaps, facts.SWAPS),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

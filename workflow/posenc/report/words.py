@@ -291,6 +291,13 @@ WORDS: dict[str, dict[str, str]] = {
         "previous": "attention of chosen heads to the previous token",
         "induction": "attention of chosen heads to the token after the earlier occurrence",
     },
+    "swaps": {
+        "preference": "share of swaps whose text is preferred to its swapped form",
+        "margin": "loss of a swapped text beyond its own (nats per swap)",
+        "recovered": "recovered share of the lost margin",
+        "later": "the same, of tokens that follow the swap with the same token before them",
+        "later_recovered": "recovered share of the lost margin, of those tokens",
+    },
     "random_causal": {
         "exponent": "exponent of the variance by position",
         "exponent_sd": "exponent of the variance by position, standard deviation over seeds",

@@ -427,10 +427,11 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             if facts["positions"] != "table":
                 made = {**made, "status": "not run", "reason": "there is no table"}
             add("causal_probes", f"{model}/{dataset}.json", made)
-            made = positions.induction(model, dataset, evaluated(study, model))
-            if not facts["is_decoder"]:
-                made = {**made, "status": "not run", "reason": "no language-model head"}
-            add("induction", f"{model}/{dataset}.json", made)
+            for kind in ("induction", "swaps"):
+                made = getattr(positions, kind)(model, dataset, evaluated(study, model))
+                if not facts["is_decoder"]:
+                    made = {**made, "status": "not run", "reason": "no language-model head"}
+                add(kind, f"{model}/{dataset}.json", made)
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

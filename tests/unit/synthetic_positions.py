@@ -462,6 +462,31 @@ def induction(model: str, dataset: str, specs: dict) -> dict:
     }  # fmt: skip
 
 
+def swaps(model: str, dataset: str, specs: dict) -> dict:
+    """Without positions half of the margin is left, in later tokens nothing."""
+    margins = dict.fromkeys(specs, 6.0) | {"zero": 4.0, "intact": 8.0}
+
+    def at(distance: int, margin: float) -> dict:
+        return {
+            "distance": distance,
+            "preference": {"value": margin / 8, "low": margin / 10, "high": 1.0},
+            "margin": estimate(margin * distance, 0.2),
+            "recovered": estimate(margin / 4 - 1),
+            "later": estimate(margin / 4 - 1),
+            "later_recovered": estimate(margin / 4 - 1),
+        }
+
+    return {
+        **shared("swaps", model=model, dataset=dataset),
+        "documents": 25, "tokens": 1245, "confidence": 0.95, "swaps": 25,
+        "conditions": [
+            {"condition": name, "spec": spec, "distances": [at(1, margins[name]),
+                                                            at(4, margins[name])]}
+            for name, spec in specs.items()
+        ],
+    }  # fmt: skip
+
+
 def random_causal() -> dict:
     """The law in the first layer, and less of it in later ones."""
     place = np.arange(1, 129)

@@ -38,6 +38,9 @@ CASES = {
                   facts.induction, facts.INDUCTION),
     "causal_probes": (made.causal_probes("decoder", "sample_reviews", True),
                       causal.causal_probes, causal.CAUSAL_PROBES),
+    "swaps": (made.swaps("smollm2", "sample_reviews",
+                         dict.fromkeys([*facts.UNDER, "single_token"])),
+              facts.swaps, facts.SWAPS),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

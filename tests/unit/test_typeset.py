@@ -245,6 +245,7 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
         "induction",
         "reference",
         "score_parts",
+        "swaps",
         "training",
     }
     key = "sample_reviews.mean.conditions.delta_nll"

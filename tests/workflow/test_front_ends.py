@@ -94,7 +94,7 @@ CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
     "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
-EVALUATED = {"evaluate": 2, "conditions": 2, "induction": 2, **MEASURE, "figure": 8}
+EVALUATED = {"evaluate": 2, "conditions": 2, "induction": 2, "swaps": 2, **MEASURE, "figure": 8}
 ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 19}
 
 

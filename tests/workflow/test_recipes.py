@@ -134,7 +134,7 @@ def test_a_condition_reaches_evaluations_alone(copies, planned):
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     study = load(ROOT / "params.yaml").study
     models = [name for name in study.models if name not in study.evaluations]
-    jobs = ("evaluate", "conditions", "induction")
+    jobs = ("evaluate", "conditions", "induction", "swaps")
     expected = {f"{job}/{model}.json" for job in jobs for model in models}
     assert changed == {*expected, "study.json"}
     read = json.loads((copies["add-a-condition"].folder / "data/config/study.json").read_text())

@@ -106,6 +106,24 @@ rule conditions:
         " --output {RUNS}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
 
 
+# Where words begin is nothing that tokens know.
+rule swaps:
+    input:
+        **read_by("swaps"),
+        documents=expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets),
+    output:
+        written_by("swaps"),
+    log:
+        "logs/swaps/{model}.log",
+    benchmark:
+        "logs/benchmarks/swaps/{model}.tsv"
+    params:
+        options=options_of,
+    shell:
+        "python -m posenc.measurements.swaps {params.options} --documents data/documents"
+        " 2>&1 | tee {log}"
+
+
 def learned_from(wildcards):
     """The tokens that a model of this workflow learned from; others' are not known."""
     return f"data/corpora/{wildcards.model}.parquet" if wildcards.model in STUDY.trained else []

@@ -5,7 +5,8 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
 ``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``,
-``MODEL.DATASET.induction.zero_closed.recovered``, ``lags.DATASET.peak`` and so on.
+``MODEL.DATASET.induction.zero_closed.recovered``,
+``MODEL.DATASET.swaps.zero_closed.preference``, ``lags.DATASET.peak`` and so on.
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ UNDER = (
 """Conditions whose copying is spoken of."""
 COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
+ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
+SWAPS = tuple(
+    f"{condition}.{where}{part}"
+    for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
+)  # fmt: skip
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
 PLACEBOS = ("placebo_heads", "placebo_layers")
 SCORE_PARTS = (
@@ -346,6 +352,20 @@ def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Preference for a text over its swapped form, of the nearest words and of the furthest."""
+    entries = {entry["condition"]: entry["distances"] for entry in one["conditions"]}
+    found: dict[str, Entry] = {}
+    for condition in (*UNDER, "single_token"):
+        at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
+        reason = "the intact model has no margin that it loses"
+        if not at:
+            at, reason = [dict.fromkeys(ORDER)], "the study does not evaluate it"
+        for where, entry in (("", at[0]), ("far.", at[-1])):
+            found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
+    return found
+
+
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -367,6 +387,7 @@ OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
     "induction": (induction, INDUCTION),
+    "swaps": (swaps, SWAPS),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

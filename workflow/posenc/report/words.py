@@ -307,6 +307,13 @@ WORDS: dict[str, dict[str, str]] = {
         "gain": "error, less than that of the embedding (tokens)",
         "chance": "error of the best constant (tokens)",
     },
+    "swaps": {
+        "preference": "share of swaps whose text is preferred to its swapped form",
+        "margin": "loss of a swapped text beyond its own (nats per swap)",
+        "recovered": "recovered share of the lost margin",
+        "later": "the same, of tokens that follow the swap with the same token before them",
+        "later_recovered": "recovered share of the lost margin, of those tokens",
+    },
     "random_causal": {
         "exponent": "exponent of the variance by position",
         "exponent_sd": "exponent of the variance by position, standard deviation over seeds",

@@ -427,6 +427,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             if not facts["is_decoder"]:
                 made = {**made, "status": "not run", "reason": "no language-model head"}
             add("induction", f"{model}/{dataset}.json", made)
+            made = positions.choices(model, dataset, evaluated(study, model))
+            if not facts["is_decoder"]:
+                made = {**made, "status": "not run", "reason": "no language-model head"}
+            add("choices", f"{model}/{dataset}.json", made)
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

@@ -35,6 +35,8 @@ CASES = {
                     facts.SCORE_PARTS),
     "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(facts.UNDER)),
                   facts.induction, facts.INDUCTION),
+    "choices": (made.choices("smollm2", "sample_questions", dict.fromkeys(facts.ANSWERING)),
+                facts.choices, facts.CHOICES),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

@@ -239,6 +239,7 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
     every = collect(found)
     own = {place.measurement for place in every.places.values() if place.called[0] == "gpt2"}
     assert own == {
+        "choices",
         "conditions",
         "extrapolation",
         "induction",

@@ -218,6 +218,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "relative_attention": {"rows": 32},
         "heads": {"bootstrap_samples": 100, "types": 3},
         "lags": {"bootstrap_samples": 100},
+        "choices": {"questions": 4, "bootstrap_samples": 100},
         "induction": {"sequences": 4, "tokens": 8, "heads": 2, "bootstrap_samples": 100},
         "score_parts": {"documents": 3, "tokens": 24, "bootstrap_samples": 100},
     }.items():

@@ -5,7 +5,8 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
 ``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``,
-``MODEL.DATASET.induction.zero_closed.recovered``, ``lags.DATASET.peak`` and so on.
+``MODEL.DATASET.induction.zero_closed.recovered``, ``MODEL.DATASET.choices.intact.mc1``,
+``lags.DATASET.peak`` and so on.
 """
 
 from __future__ import annotations
@@ -64,6 +65,19 @@ UNDER = (
 """Conditions whose copying is spoken of."""
 COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
+ANSWERING = (
+    "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
+    "zero_scores_fitted", "intact_fitted_short",
+)  # fmt: skip
+"""Conditions whose answers to questions are spoken of."""
+ANSWERS = (
+    *(f"{score}{of}" for score in ("mc1", "mc2", "nll") for of in ("", "_other", "_question")),
+    "mc1_chance", "mc2_chance", "delta_mc1", "delta_mc2", "delta_nll", "recovered",
+)  # fmt: skip
+CHOICES = (
+    "chance.mc1", "chance.mc2", "questions",
+    *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
+)  # fmt: skip
 SCORES = ("correlation", "content", "mask", "interaction")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
@@ -322,6 +336,20 @@ def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Scores of questions and losses of their true answers, by condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {"questions": Number(one["documents"])}
+    found |= {f"chance.{part}": Number(level) for part, level in one["chance"].items()}
+    for condition in ANSWERING:
+        entry = entries.get(condition, dict.fromkeys(ANSWERS))
+        reason = "the study does not evaluate it"
+        if condition in entries:
+            reason = "nothing is lost without positions"
+        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in ANSWERS}
+    return found
+
+
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -343,6 +371,7 @@ OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
     "induction": (induction, INDUCTION),
+    "choices": (choices, CHOICES),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

@@ -348,7 +348,8 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("measurements.conditions.seed", 9, of_all("conditions")),
         ("measurements.conditions.documents", 9,  # the model that is evaluated alone has its own
          {*of_all("conditions"), *of_each_model("evaluate")}),
-        ("studies.default.evaluations.smollm2.documents", 9, {"evaluate/smollm2.json"}),
+        ("studies.default.evaluations.smollm2.documents", 9,
+         {"evaluate/smollm2.json", "choices/smollm2.json"}),
         ("masks.fitted.steps", 9, {"masks/decoder.json"}),  # it is for decoders
         ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
         ("datasets.sample_reviews.calibration.documents", 7, of_all("texts")),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import softmax
 
 
 def mc1(best: float, wrong: ArrayLike) -> bool:
@@ -48,6 +47,8 @@ def mc2(true: ArrayLike, wrong: ArrayLike) -> float:
     >>> round(mc2(np.log([0.2, 0.1]), np.log([0.1])), 4)
     0.75
     """
+    from scipy.special import softmax
+
     true = np.asarray(true, np.float64)  # [true answers]
     shares = softmax(np.concatenate([true, np.asarray(wrong, np.float64)]))  # [answers]
     return float(shares[: len(true)].sum())

@@ -427,7 +427,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             if facts["positions"] != "table":
                 made = {**made, "status": "not run", "reason": "there is no table"}
             add("causal_probes", f"{model}/{dataset}.json", made)
-            for kind in ("induction", "swaps"):
+            for kind in ("induction", "swaps", "choices"):
                 made = getattr(positions, kind)(model, dataset, evaluated(study, model))
                 if not facts["is_decoder"]:
                     made = {**made, "status": "not run", "reason": "no language-model head"}

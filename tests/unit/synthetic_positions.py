@@ -478,12 +478,41 @@ def swaps(model: str, dataset: str, specs: dict) -> dict:
 
     return {
         **shared("swaps", model=model, dataset=dataset),
-        "documents": 25, "tokens": 1245, "confidence": 0.95, "swaps": 25,
+        "documents": 25,
+        "tokens": 1245,
+        "confidence": 0.95,
+        "swaps": 25,
         "conditions": [
-            {"condition": name, "spec": spec, "distances": [at(1, margins[name]),
-                                                            at(4, margins[name])]}
+            {
+                "condition": name,
+                "spec": spec,
+                "distances": [at(1, margins[name]), at(4, margins[name])],
+            }
             for name, spec in specs.items()
         ],
+    }
+
+
+def choices(model: str, dataset: str, specs: dict) -> dict:
+    """A model that a question helps, and that answers worse without positions."""
+    intact, without = {"mc1": 0.5, "mc2": 0.55, "nll": 3.0}, {"mc1": 0.3, "mc2": 0.4, "nll": 4.0}
+    other, level = {"mc1": 0.3, "mc2": 0.4, "nll": 4.5}, {"mc1": 0.25, "mc2": 0.5}
+    entries = []
+    for name, spec in specs.items():
+        scores = without if name == "zero" else intact
+        entry = {"condition": name, "spec": spec, "recovered": estimate(4.0 - scores["nll"])}
+        for part, value in scores.items():
+            entry[part] = estimate(value, 0.02)
+            entry[f"delta_{part}"] = estimate(value - intact[part], 0.02)
+            entry[f"{part}_other"] = estimate(other[part], 0.02)
+            entry[f"{part}_question"] = estimate(value - other[part], 0.02)
+            if part in level:
+                entry[f"{part}_chance"] = estimate(value - level[part], 0.02)
+        entries.append(entry)
+    return {
+        **shared("choices", model=model, dataset=dataset),
+        "documents": 16, "tokens": 1780, "confidence": 0.95, "too_long": 0, "answers": 64,
+        "chance": level, "conditions": entries,
     }  # fmt: skip
 
 

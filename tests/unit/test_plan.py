@@ -158,7 +158,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
         own = mentions("minilm", planned)
         stays = kind in (
             "conditions", "reference", "score_parts", "causal_probes", "induction", "swaps",
-            "downstream",
+            "choices", "downstream",
         )  # fmt: skip
         assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
         assert own or not KINDS[kind].of or kind == "scheme_probes"
@@ -168,7 +168,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
     )
     assert {path.split("/")[0] for path in mentions("minilm", after)} == {
         "models", "tokenize", "texts", "masks", "evaluate", "conditions", "reference",
-        "score_parts", "causal_probes", "induction", "swaps", "downstream_trials",
+        "score_parts", "causal_probes", "induction", "swaps", "choices", "downstream_trials",
     }  # fmt: skip
     gone = before.keys() - after.keys()
     assert gone == mentions("minilm", gone) and "capture/minilm.json" in gone

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from posenc.measurements.results import Results, unbundled
-from posenc.report import causal_quantities as causal
+from posenc.report import order_quantities as order
 from posenc.report import position_quantities as facts
 from posenc.report import typeset
 from posenc.report.collection import collect
@@ -34,13 +34,15 @@ CASES = {
                    facts.LAYER_NORM),
     "score_parts": (made.score_parts("decoder", "sample_reviews", True), facts.score_parts,
                     facts.SCORE_PARTS),
-    "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(facts.UNDER)),
-                  facts.induction, facts.INDUCTION),
+    "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(order.UNDER)),
+                  order.induction, order.INDUCTION),
     "causal_probes": (made.causal_probes("decoder", "sample_reviews", True),
-                      causal.causal_probes, causal.CAUSAL_PROBES),
+                      order.causal_probes, order.CAUSAL_PROBES),
     "swaps": (made.swaps("smollm2", "sample_reviews",
-                         dict.fromkeys([*facts.UNDER, "single_token"])),
-              facts.swaps, facts.SWAPS),
+                         dict.fromkeys([*order.UNDER, "single_token"])),
+              order.swaps, order.SWAPS),
+    "choices": (made.choices("smollm2", "sample_questions", dict.fromkeys(order.ANSWERING)),
+                order.choices, order.CHOICES),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

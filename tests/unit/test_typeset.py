@@ -240,6 +240,7 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
     own = {place.measurement for place in every.places.values() if place.called[0] == "gpt2"}
     assert own == {
         "causal_probes",
+        "choices",
         "conditions",
         "extrapolation",
         "induction",

@@ -95,7 +95,7 @@ CAPTURED = {
     "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, "conditions": 2, "induction": 2, "swaps": 2, **MEASURE, "figure": 8}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 19}
+ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,10 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "figure": 19}
           "score_parts": 2, "causal_probes": 2, "gpu_trials": 2, "trials": 4, "experiment": 2,
           "experiment_of_model": 1, **ALL_RUNS, "figure": 25}),
         ("conditions.mean.position", "zero", EVALUATED),
-        ("masks.fitted.steps", 3, {"masks": 1, **dict.fromkeys(EVALUATED, 1), "figure": 8}),
-        ("datasets.sample_reviews.calibration.seed", 4, {"texts": 2, "masks": 2, **EVALUATED}),
+        ("masks.fitted.steps", 3,
+         {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "figure": 8}),
+        ("datasets.sample_reviews.calibration.seed", 4,
+         {"texts": 2, "masks": 2, **EVALUATED, "choices": 2}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),
         ("measurements.heads.seed", 4, {"heads": 2, "lags": 1, **MEASURE}),

@@ -14,7 +14,14 @@ from posenc.study import agreement, configs, leftovers, ledger, place, plan, rec
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
-from posenc.measurements.declaration import ACTIVATIONS, MASKS, MATRICES, TOKENS, WEIGHTS
+from posenc.measurements.declaration import (
+    ACTIVATIONS,
+    DATASETS,
+    MASKS,
+    MATRICES,
+    TOKENS,
+    WEIGHTS,
+)
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 

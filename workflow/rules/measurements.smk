@@ -34,6 +34,10 @@ def read_by(name):
         inputs["model"] = [f"data/models/{{model}}/{file}" for file in MODEL_FILES]
     if MASKS in declared.reads:
         inputs["masks"] = f"{RUNS}/masks/{{model}}/masks.json"
+    if DATASETS in declared.reads:
+        inputs["documents"] = expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets)
+        inputs["tokenizer"] = "data/tokenizers/{model}/tokenizer.json"
+        inputs["checksums"] = "data/tokenizers/{model}/checksums.json"
     if joined := joined_by(name):
         inputs["measurements"] = joined
     return inputs
@@ -57,6 +61,8 @@ def options_of(wildcards, input, output):
         f"--tokens {RUNS}/tokens/{model}": "tokens" in input.keys(),
         f"--activations {RUNS}/activations/{model}": "activations" in input.keys(),
         f"--masks {RUNS}/masks/{model}": "masks" in input.keys(),
+        "--documents data/documents": "documents" in input.keys(),
+        f"--tokenizer {input.get('tokenizer')}": "tokenizer" in input.keys(),
         f"--output {RUNS}/measurements/{'/'.join(written)}": True,
     }
     given = [option for option, is_given in options.items() if is_given]
@@ -65,7 +71,7 @@ def options_of(wildcards, input, output):
 
 # What reads something else has a rule of its own, below.
 for measurement, declared in MEASUREMENTS.items():
-    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, *MEASUREMENTS}:
+    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, DATASETS, *MEASUREMENTS}:
         continue
     of_what = f"{measurement}/{{model}}" if declared.of else measurement
 

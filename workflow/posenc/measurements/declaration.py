@@ -25,6 +25,8 @@ STUDY = ()
 ACTIVATIONS, TOKENS, WEIGHTS = "activations", "tokens", "weights"
 MASKS = "masks"
 """The learned masks of the conditions that a model is evaluated under."""
+DATASETS = "datasets"
+"""Documents as they were before they were tokens, and the model's tokenizer."""
 MATRICES = "matrices"
 """Tables of positions that are of no model, which stand beside models then."""
 
@@ -42,8 +44,8 @@ class Measurement:
     of
         What one of its files covers: ``RUN``, ``CELL``, ``MODEL`` or ``STUDY``.
     reads
-        What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, ``MASKS``, ``MATRICES``,
-        or names of measurements. One that reads anything else has its own rule.
+        What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, ``MASKS``, ``DATASETS``,
+        ``MATRICES``, or names of measurements. One that reads anything else has its own rule.
     catalogue
         Rows of the catalogue of experiments that it answers.
     uses

@@ -18,8 +18,8 @@ from typing import Any
 
 from posenc.measurements.declaration import RUN
 from posenc.measurements.results import Results
-from posenc.report import causal_quantities as causal
 from posenc.report import experiment_quantities as experiments
+from posenc.report import order_quantities as order
 from posenc.report import position_quantities as positions
 from posenc.report import quantities as keys
 from posenc.report.position_quantities import Facts, facts_of
@@ -64,7 +64,7 @@ def collect(results: Results, roles: bool = True) -> Numbers:
         made.masks(place, why)
     for cell, why in made.cells():
         made.lags(cell, why, [cell.model])
-        made.kinds(cell, why, positions.OF_CELLS | causal.OF_CELLS)
+        made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS)
         made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
     for place, why in made.models():
         made.kinds(place, why, {**positions.OF_MODELS, **experiments.OF_MODELS})

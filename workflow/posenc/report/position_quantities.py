@@ -5,8 +5,7 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 ``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
 ``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``,
-``MODEL.DATASET.induction.zero_closed.recovered``,
-``MODEL.DATASET.swaps.zero_closed.preference``, ``lags.DATASET.peak`` and so on.
+``lags.DATASET.peak`` and so on.
 """
 
 from __future__ import annotations
@@ -65,18 +64,6 @@ POSITION_HEADS = (
         for part in (*DRAWN, *(f"near.{place}.{part}" for place in PLACED for part in NULL))
     ),
     *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
-)  # fmt: skip
-UNDER = (
-    "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
-    "placebo_mean", "zero_scores", "zero_scores_fitted",
-)  # fmt: skip
-"""Conditions whose copying is spoken of."""
-COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
-INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
-ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
-SWAPS = tuple(
-    f"{condition}.{where}{part}"
-    for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
 )  # fmt: skip
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
 PLACEBOS = ("placebo_heads", "placebo_layers")
@@ -339,33 +326,6 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
-def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Losses, gain and attention on repeated tokens, by condition."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
-    found: dict[str, Entry] = {}
-    for condition in UNDER:
-        entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
-        reason = entry["reason"] or "the study does not evaluate it"
-        if condition in entries:
-            reason = entry["reason"] or "the intact model copies nothing that it loses"
-        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
-    return found
-
-
-def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Preference for a text over its swapped form, of the nearest words and of the furthest."""
-    entries = {entry["condition"]: entry["distances"] for entry in one["conditions"]}
-    found: dict[str, Entry] = {}
-    for condition in (*UNDER, "single_token"):
-        at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
-        reason = "the intact model has no margin that it loses"
-        if not at:
-            at, reason = [dict.fromkeys(ORDER)], "the study does not evaluate it"
-        for where, entry in (("", at[0]), ("far.", at[-1])):
-            found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
-    return found
-
-
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -386,8 +346,6 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
 OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
-    "induction": (induction, INDUCTION),
-    "swaps": (swaps, SWAPS),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

@@ -18,7 +18,7 @@ from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
-from posenc.measurements.declaration import MASKS, MATRICES, TOKENS, WEIGHTS
+from posenc.measurements.declaration import DATASETS, MASKS, MATRICES, TOKENS, WEIGHTS
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
@@ -109,7 +109,10 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         job["conditions"] = study.conditions
     if MASKS in reads:
         evaluated = _evaluated(params, name)
-        job["conditions"] = {c: one.model_dump() for c, one in evaluated.items()}
+        wanted = job["parameters"].get("conditions", evaluated)
+        job["conditions"] = {c: one.model_dump() for c, one in evaluated.items() if c in wanted}
+    if DATASETS in reads:
+        job["documents"] = study.evaluation_of(name).documents
     return job
 
 

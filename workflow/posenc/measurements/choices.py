@@ -1,0 +1,348 @@
+"""Questions with right and wrong answers under each condition: MC1 and MC2 of TruthfulQA (A5, F4).
+
+The benchmark of Lin, Hilton and Evans (2022, https://arxiv.org/abs/2109.07958), scored as in
+lm-evaluation-harness (``truthfulqa_mc1``, ``truthfulqa_mc2``; :mod:`posenc.metrics.choices`), with
+two differences, so that numbers are not to be compared with a leaderboard's. Choices are those of
+the published CSV: MC1 is the best answer against all incorrect ones, MC2 all correct ones and the
+best against all incorrect ones; the harness reads lists of multiple-choice targets from a JSON
+file, which may differ. And the harness puts six answered questions before each prompt, a primer;
+here ``params.yaml`` says what stands there.
+
+As a control, answers are scored after another question of the data set as well: what is left of a
+score there does not need the question.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+from tqdm import tqdm
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import sha256_file, verify
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition, dumped
+from posenc.config.base import Confidence, Documents, Length, Line, Name, Samples, Section, Seed
+from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.of_models import (
+    CellsJob,
+    MasksFolder,
+    Model,
+    TokensFolder,
+    WeightsFolder,
+    cells,
+    learned_masks,
+)
+from posenc.metrics.choices import chance, mc1, mc2, others
+from posenc.metrics.recovery import PairedMeans, is_lost, recovered
+from posenc.models.devices import use_threads
+from posenc.models.files import model_digests
+from posenc.models.load import load
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import Tokens
+
+Floats = NDArray[np.float64]
+INTACT, WITHOUT = "intact", "zero"
+FIELD = "{question}"
+SCORES = ("mc1", "mc2")
+
+
+class Choices(Section):
+    """Questions with right and wrong answers: MC1, MC2 and losses of the right ones (A5, F4)."""
+
+    questions: Annotated[Documents, Field(ge=2)]
+    """At most so many of a data set, drawn from those that a study evaluates."""
+    primer: list[Line]
+    """Lines before each prompt, such as answered questions; none for no primer."""
+    prompt: Annotated[list[Line], Field(min_length=1)]
+    """Lines that an answer follows, after a space; ``{question}`` stands for the question."""
+    conditions: Annotated[list[Name], Field(min_length=1)]
+    """Of those that a model is evaluated under, the ones that are measured."""
+    batch_tokens: Length
+    """Tokens of one forward pass, all conditions of the pass included."""
+    bootstrap_samples: Samples
+    confidence: Confidence
+    seed: Seed
+
+    @field_validator("prompt")
+    @classmethod
+    def _check_prompt(cls, prompt: list[str]) -> list[str]:
+        if not any(FIELD in line for line in prompt):
+            raise ValueError(f"there is no {FIELD} in it")
+        return prompt
+
+    @field_validator("conditions")
+    @classmethod
+    def _check_conditions(cls, conditions: list[str]) -> list[str]:
+        if INTACT not in conditions:
+            raise ValueError(f"{INTACT} is not among them, which the others are compared with")
+        return conditions
+
+
+MEASUREMENT = Measurement(
+    "choices", Choices, of=CELL, reads=(TOKENS, WEIGHTS, MASKS, DATASETS),
+    catalogue=("A5", "F4"), uses=("torch", "transformers", "tokenizers"), subjects="models",
+)  # fmt: skip
+
+
+class Job(CellsJob[Choices]):
+    """What the measurement of one model depends on, besides its files."""
+
+    conditions: dict[Name, Condition]
+    documents: int | None
+    """Of how many documents a study evaluates the model, if it says so."""
+
+
+class Question(NamedTuple):
+    """A question; the best of its true answers is the first."""
+
+    text: str
+    true: list[str]
+    wrong: list[str]
+
+
+class Scored(NamedTuple):
+    """What one condition makes of the questions after a prompt.
+
+    Attributes
+    ----------
+    mc1, mc2
+        float64 [questions].
+    nll
+        float64 [questions]: sum of the losses in nats of the tokens of the true answers.
+    """
+
+    mc1: Floats
+    mc2: Floats
+    nll: Floats
+
+
+def main(
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    masks: MasksFolder,
+    documents: Annotated[Path, typer.Option(help="folder of the data sets' documents")],
+    tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
+    output: Output,
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    from tokenizers import Tokenizer
+
+    # Sums by several threads would be in another order.
+    use_threads(1)
+    job = read_section(config, Job)
+    named = {mask for one in job.conditions.values() for mask in one.masks()}
+    learned, digests = learned_masks(masks, named)
+    inputs = {**model_digests(weights), "masks": digests, "tokenizer": sha256_file(tokenizer)}
+    reader = Tokenizer.from_file(str(verify(tokenizer)))
+    network = load(weights, job.reading.family) if job.reading.is_decoder else None
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        source = documents / path.with_suffix(".parquet").name
+        measured = measure(job, network, reader, questions_of(text, source), learned)
+        made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
+        seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
+
+
+def questions_of(text: Tokens, source: Path) -> list[Question]:
+    """The questions of a text that have true and wrong answers, in its order."""
+    from posenc.datasets.documents import read_documents
+
+    names = ("document_id", "text", "best_answer", "correct_answers", "incorrect_answers")
+    rows = {row["document_id"]: row for row in read_documents(source, columns=names).to_pylist()}
+    found = []
+    for name in text.table["document_id"].to_pylist():
+        row = rows[name]
+        best, wrong = (row["best_answer"] or "").strip(), row["incorrect_answers"]
+        if best and wrong:
+            true = list(dict.fromkeys([best, *(row["correct_answers"] or [])]))
+            found.append(Question(row["text"], true, wrong))
+    return found
+
+
+def measure(
+    job: Job,
+    network: Any,
+    tokenizer: Any,
+    questions: list[Question],
+    learned: dict[str, LearnedMask],
+) -> dict[str, Any]:
+    """Score the answers of drawn questions after their own and after another question."""
+    parameters = job.parameters
+    if not job.reading.is_decoder:
+        return not_run("no language-model head", parameters)
+    count = min(parameters.questions, job.documents or parameters.questions, len(questions))
+    if count < 2:
+        reason = f"{count} documents of the text are questions with true and wrong answers"
+        return not_run(reason, parameters)
+    drawn = np.random.default_rng(parameters.seed).choice(len(questions), count, replace=False)
+    some = [questions[index] for index in np.sort(drawn)]
+    other = others(count, parameters.seed)  # [questions]
+    prompts = {"own": [one.text for one in some], "other": [some[index].text for index in other]}
+    asked = {kind: sequences(tokenizer, job, texts, some) for kind, texts in prompts.items()}
+    longest = [
+        max(len(ids) for kind in asked.values() for ids, _ in kind[place]) for place in range(count)
+    ]
+    kept = [place for place in range(count) if longest[place] <= job.reading.max_tokens]
+    if len(kept) < 2:
+        reason = f"{len(kept)} of {count} questions fit {job.reading.max_tokens} tokens"
+        return not_run(reason, parameters)
+    some = [some[place] for place in kept]
+    asked = {kind: [pairs[place] for place in kept] for kind, pairs in asked.items()}
+    flat = [pair for kind in asked.values() for pairs in kind for pair in pairs]
+    documents = [ids for ids, _ in flat]
+    begins = [begin for _, begin in flat]
+    answers = losses_under(network, documents, begins, job, learned)
+    answer_tokens = [
+        sum(len(ids) - begin for ids, begin in pairs[: len(one.true)])
+        for one, pairs in zip(some, asked["own"], strict=True)
+    ]
+    levels = np.array([chance(len(one.true), len(one.wrong)) for one in some])  # [questions, 2]
+    found = {
+        name: [scored(some, part) for part in np.split(sums, 2)] for name, sums in answers.items()
+    }
+    return {
+        "documents": len(some),
+        "tokens": sum(len(ids) for pairs in asked["own"] for ids, _ in pairs),
+        "confidence": parameters.confidence,
+        "too_long": count - len(kept),
+        "answers": sum(len(one.true) + len(one.wrong) for one in some),
+        "chance": dict(zip(SCORES, levels.mean(axis=0).tolist(), strict=True)),
+        "conditions": results(job, found, np.array(answer_tokens), levels),
+    }
+
+
+def sequences(
+    tokenizer: Any, job: Job, asked: list[str], questions: list[Question]
+) -> list[list[tuple[list[int], int]]]:
+    """For each question, tokens of a prompt with each of its answers, and where the answer begins.
+
+    As in the harness, an answer's tokens are those beyond as many as the prompt alone has.
+
+    Parameters
+    ----------
+    tokenizer, job
+        The model's, and what is measured.
+    asked
+        What each prompt asks.
+    questions
+        Whose answers follow it.
+    """
+    from posenc.tokens.tokenize import tokenize
+
+    texts = []
+    for text, one in zip(asked, questions, strict=True):
+        lines = [line.replace(FIELD, text) for line in job.parameters.prompt]
+        prompt = "\n".join([*job.parameters.primer, *lines])
+        texts += [prompt, *(f"{prompt} {answer}" for answer in [*one.true, *one.wrong])]
+    names = [str(number) for number in range(len(texts))]
+    table = tokenize(tokenizer, names, texts, max_tokens=None, is_decoder=True)
+    ids = iter(table["input_ids"].to_pylist())
+    found = []
+    for one in questions:
+        begin = len(next(ids))
+        found.append([(next(ids), begin) for _ in [*one.true, *one.wrong]])
+    return found
+
+
+def losses_under(
+    network: Any,
+    documents: list[list[int]],
+    begins: list[int],
+    job: Job,
+    learned: dict[str, LearnedMask],
+) -> dict[str, Floats]:
+    """By condition, the summed loss in nats of each document's tokens from its answer on.
+
+    Returns
+    -------
+    float64 [documents] each.
+    """
+    from posenc.capture.capture import document_losses
+    from posenc.capture.evaluation import groups_of, states_under
+
+    n_layers = network.config.num_hidden_layers
+    lengths = np.array([len(ids) for ids in documents])  # [documents]
+    # Neighbours of equal length share calls, and a mask is made once for each length.
+    order = np.argsort(lengths, kind="stable").tolist()
+    found = {name: np.empty(len(documents)) for name in job.conditions}
+    for names in tqdm(groups_of(job.conditions), unit="group", desc="choices"):
+        some = [job.conditions[name] for name in names]
+        for pack in packs_of(lengths, order, max(1, job.parameters.batch_tokens // len(names))):
+            ids = [documents[index] for index in pack.documents]
+
+            def last(layer: int, state: Any, ids: list[list[int]] = ids) -> Any:
+                return document_losses(network, state, ids) if layer == n_layers else None
+
+            for name, layers in zip(
+                names, states_under(network, ids, some, learned, last), strict=True
+            ):
+                for index, losses in zip(pack.documents, layers[-1], strict=True):
+                    # The loss of token 1 is the first.
+                    found[name][index] = losses[begins[index] - 1 :].sum(dtype=np.float64)
+    return found
+
+
+def scored(questions: list[Question], losses: Floats) -> Scored:
+    """Scores of questions, of the losses of their answers one after the other, true ones first."""
+    ends = np.cumsum([len(one.true) + len(one.wrong) for one in questions])  # [questions]
+    rows = []
+    for one, own in zip(questions, np.split(-losses, ends[:-1]), strict=True):
+        true, wrong = np.split(own, [len(one.true)])  # [true answers], [wrong answers]
+        rows.append((mc1(true[0], wrong), mc2(true, wrong), -true.sum()))
+    return Scored(*np.array(rows, np.float64).T)
+
+
+def results(
+    job: Job, found: dict[str, list[Scored]], answer_tokens: NDArray[np.int64], levels: Floats
+) -> list[dict[str, Any]]:
+    """One entry per condition, all on the same resampled questions.
+
+    Parameters
+    ----------
+    job, found
+        What was asked for; by condition, scores after the own and after another question.
+    answer_tokens
+        int64 [questions]: tokens of the true answers.
+    levels
+        float64 [questions, 2]: MC1 and MC2 by chance.
+    """
+    options, names = bootstrap(job.parameters), list(found)
+    intact, count = names.index(INTACT), len(names)
+    means = {}
+    for part in Scored._fields:
+        columns = [getattr(one[asked], part) for asked in (0, 1) for one in found.values()]
+        if part in SCORES:
+            columns.append(levels[:, SCORES.index(part)])
+        # Own and other question of all conditions, then chance: [questions, columns].
+        sums = np.stack(columns, axis=1)
+        counts = np.ones(len(sums)) if part in SCORES else answer_tokens
+        means[part] = PairedMeans(sums, counts, **options)
+    has_lost = WITHOUT in names and is_lost(means["nll"], intact, names.index(WITHOUT))
+    entries = []
+    for column, name in enumerate(names):
+        entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
+        for part, mean in means.items():
+            entry[part] = mean.of(lambda own: own, column).as_json()
+            entry[f"delta_{part}"] = mean.of(np.subtract, column, intact).as_json()
+            entry[f"{part}_other"] = mean.of(lambda own: own, count + column).as_json()
+            entry[f"{part}_question"] = mean.of(np.subtract, column, count + column).as_json()
+        for part in SCORES:
+            entry[f"{part}_chance"] = means[part].of(np.subtract, column, 2 * count).as_json()
+        entry["recovered"] = None
+        if has_lost:
+            without = names.index(WITHOUT)
+            entry["recovered"] = means["nll"].of(recovered, column, without, intact).as_json()
+        entries.append(entry)
+    return entries
+
+
+if __name__ == "__main__":
+    run(main)

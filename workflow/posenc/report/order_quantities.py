@@ -1,0 +1,129 @@
+"""Numbers of what still knows order, by key.
+
+``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks;
+``MODEL.DATASET.induction.zero_closed.recovered``, ``MODEL.DATASET.swaps.zero_closed.preference`` and
+``MODEL.DATASET.choices.intact.mc1``, of models under the conditions of a study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.report.position_quantities import PLACES, estimate
+from posenc.report.records import Entry, Number
+
+WINDOWS = ("window_4", "window_16", "window_64")
+VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS)
+"""Variants whose probes are spoken of."""
+BEYOND = ("error", "causal", "embedding", "chance", "difference", "gain")
+CAUSAL_PROBES = (
+    *(f"{name}.{part}" for name in VARIANTS for part in (*PLACES, "difference")),
+    *(f"{name}.beyond.{part}" for name in WINDOWS for part in BEYOND),
+    "chance",
+)  # fmt: skip
+UNDER = (
+    "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
+    "placebo_mean", "zero_scores", "zero_scores_fitted",
+)  # fmt: skip
+"""Conditions whose copying is spoken of."""
+COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
+INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
+ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
+SWAPS = tuple(
+    f"{condition}.{where}{part}"
+    for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
+)  # fmt: skip
+ANSWERING = (
+    "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
+    "zero_scores_fitted", "intact_fitted_short",
+)  # fmt: skip
+"""Conditions whose answers to questions are spoken of."""
+ANSWERS = (
+    *(f"{score}{of}" for score in ("mc1", "mc2", "nll") for of in ("", "_other", "_question")),
+    "mc1_chance", "mc2_chance", "delta_mc1", "delta_mc2", "delta_nll", "recovered",
+)  # fmt: skip
+CHOICES = (
+    "chance.mc1", "chance.mc2", "questions",
+    *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
+)  # fmt: skip
+
+
+def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Errors of a ridge probe by variant, at the embedding, where they are least, and last.
+
+    ``difference`` is from the model without its table, at the layer where that one's error is
+    least; ``beyond`` is of the same layer, or of the last before it that has enough tokens there.
+    """
+    by_name = {entry["variant"]: entry["layers"] for entry in one["variants"]}
+    reason = "the model, or the study, has no such variant"
+
+    def error(layer: Mapping[str, Any]) -> float:
+        return layer["error"]["value"]
+
+    layer = by_name["zero"].index(min(by_name["zero"], key=error))
+    found = {"chance": estimate(one["chance"])}
+    for name in VARIANTS:
+        layers = by_name.get(name)
+        parts = dict.fromkeys((*PLACES, "difference"))
+        if layers:
+            ends = layers[0], min(layers, key=error), layers[-1]
+            parts = dict(zip(PLACES, (end["error"] for end in ends), strict=True))
+            parts["difference"] = layers[layer]["difference"]
+        found |= {f"{name}.{part}": estimate(value, reason) for part, value in parts.items()}
+        if name in WINDOWS:
+            there = [own["beyond"] for own in (layers or [])[: layer + 1] if own["beyond"]]
+            beyond = there[-1] if there else dict.fromkeys(BEYOND)
+            why = "too few tokens are beyond the receptive field" if layers else reason
+            found |= {f"{name}.beyond.{part}": estimate(beyond[part], why) for part in BEYOND}
+    return found
+
+
+def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Losses, gain and attention on repeated tokens, by condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {}
+    for condition in UNDER:
+        entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
+        reason = entry["reason"] or "the study does not evaluate it"
+        if condition in entries:
+            reason = entry["reason"] or "the intact model copies nothing that it loses"
+        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
+    return found
+
+
+def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Preference for a text over its swapped form, of the nearest words and of the furthest."""
+    entries = {entry["condition"]: entry["distances"] for entry in one["conditions"]}
+    found: dict[str, Entry] = {}
+    for condition in (*UNDER, "single_token"):
+        at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
+        reason = "the intact model has no margin that it loses"
+        if not at:
+            at, reason = [dict.fromkeys(ORDER)], "the study does not evaluate it"
+        for where, entry in (("", at[0]), ("far.", at[-1])):
+            found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
+    return found
+
+
+def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Scores of questions and losses of their true answers, by condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {"questions": Number(one["documents"])}
+    found |= {f"chance.{part}": Number(level) for part, level in one["chance"].items()}
+    for condition in ANSWERING:
+        entry = entries.get(condition, dict.fromkeys(ANSWERS))
+        reason = "the study does not evaluate it"
+        if condition in entries:
+            reason = "nothing is lost without positions"
+        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in ANSWERS}
+    return found
+
+
+OF_CELLS = {
+    "causal_probes": (causal_probes, CAUSAL_PROBES),
+    "induction": (induction, INDUCTION),
+    "swaps": (swaps, SWAPS),
+    "choices": (choices, CHOICES),
+}
+"""As in :mod:`posenc.report.position_quantities`."""

@@ -1,8 +1,8 @@
 """Numbers of what still knows order, by key.
 
-``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks;
-``MODEL.DATASET.induction.zero_closed.recovered``, ``MODEL.DATASET.swaps.zero_closed.preference`` and
-``MODEL.DATASET.choices.intact.mc1``, of models under the conditions of a study.
+``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks. Of models under the
+conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
+``MODEL.DATASET.swaps.zero_closed.preference`` and ``MODEL.DATASET.choices.intact.mc1``.
 """
 
 from __future__ import annotations

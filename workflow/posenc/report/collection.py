@@ -214,6 +214,8 @@ class _Collection:
     def long(self, place: Place, why: str | None) -> None:
         called = (place.called[0], LONG)
         place = replace(place, dataset=LONG, measurement="extrapolation", called=called)
+        if self.active["extrapolation"] is None:
+            why = "not part of this study"
         self.add(place, why, keys.long_counts, keys.LONG_COUNTS)
         chosen = (self.active["extrapolation"] or {"conditions": []})["conditions"]
         for condition in dict.fromkeys([*chosen, *keys.SPOKEN_LONG]):

@@ -146,6 +146,6 @@ def facts(measured: list[str]) -> dict[str, Any]:
         if name not in measured:
             continue
         found[name] = {**declared.facts(), "in": name}
-        for kind in getattr(declared, "also", ()):
+        for kind in set(getattr(declared, "also", ())) & set(measured):
             found[kind] = {**declared.facts(), "in": name}
     return found

@@ -106,6 +106,8 @@ class Study(Section):
         """All measurements of the study; those of experiments and schemes, and trainings, too."""
         chosen = OPTIONAL if self.measurements is None else self.measurements
         also = [kind for name in ALWAYS for kind in MEASUREMENTS[name].also]
+        if self.extrapolation is None:
+            also.remove("extrapolation")
         return [*ALWAYS, *also, *chosen, *FURTHER, "training", *self.experiments.kinds]
 
     @property

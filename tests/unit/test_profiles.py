@@ -14,7 +14,7 @@ PROFILE = YAML(typ="safe").load((PROJECT / "workflow/profiles/slurm/config.yaml"
 def rules() -> dict[str, str]:
     """The text of each rule."""
     text = "".join(path.read_text() for path in sorted(PROJECT.glob("workflow/rules/*.smk")))
-    parts = re.split(r"(?m)^(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:$", text)
+    parts = re.split(r"(?m)^ *(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:$", text)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))
     # A loop makes those of the measurements that are alike.
     loop = re.search(r"(?ms)^    rule:\n(.+?)^\S", text)[1]

@@ -73,7 +73,8 @@ def phases(graph: nx.DiGraph, root: Path = ROOT) -> dict[str, str]:
         **dict.fromkeys(DOCUMENTS, FILES["paper"]),
     }
     for path in sorted((root / "workflow/rules").glob("*.smk")):
-        for rule in re.findall(r"(?m)^ *(?:rule|use rule \w+ as) (\w+)(?: with)?:", path.read_text()):
+        text = path.read_text()
+        for rule in re.findall(r"(?m)^ *(?:rule|use rule \w+ as) (\w+)(?: with)?:", text):
             found[rule] = RULES.get(rule) or FILES.get(path.stem)
     lacking = [rule for rule in graph if found.get(rule) is None]
     if lacking:

@@ -131,8 +131,8 @@ def workplace(tmp_path, documents):
 
 
 def call(place):
-    step.main("m", place / "job.json", place / "weights", place / "tokens", place / "long.parquet",
-              place / "masks", place / "studies/evaluations/m", threads=1)  # fmt: skip
+    step.main("m", place / "job.json", place / "weights", place / "tokens", place / "masks",
+              place / "studies/evaluations/m", place / "long.parquet", threads=1)  # fmt: skip
     return place / "studies/evaluations/m"
 
 

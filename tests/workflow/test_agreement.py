@@ -183,7 +183,7 @@ def test_every_rule_is_in_a_stage(root, stages):
     """A study that chooses has no use for some rules."""
     rules = {*MEASUREMENTS, *DOCUMENTS}  # loops make those that are alike
     for path in (ROOT / "workflow/rules").glob("*.smk"):
-        rules |= set(re.findall(r"(?m)^(?:use rule \w+ as|rule) (\w+)", path.read_text()))
+        rules |= set(re.findall(r"(?m)^ *(?:use rule \w+ as|rule) (\w+)", path.read_text()))
     assert rules - TARGETS == set().union(*(stage.rules for stage in stages))
 
 

@@ -12,8 +12,15 @@ from posenc.artifacts.files import ArtifactError, write_checksums, write_sealed
 from posenc.artifacts.tables import read_table, write_table
 from posenc.capture import evaluation
 from posenc.capture.capture import forward, packed_last
-from posenc.capture.evaluation import evaluate, groups_of
+from posenc.capture.evaluation import (
+    evaluate,
+    groups_of,
+    last_states_under,
+    losses_under,
+    states_under,
+)
 from posenc.capture.interventions import applied
+from posenc.capture.parts import blocks
 from posenc.conditions.section import Condition
 from posenc.metrics.similarity import token_cosines
 from posenc.models.load import load
@@ -91,6 +98,49 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
     chosen = {name: one for name, one in conditions().items() if name != "alone"}
     list(evaluate(model, documents, counted, chosen, {}, 10_000))
     assert len(passes) == 2  # the intact model, which all are compared with, and the others
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rows"),
+    # The trunk of "zero" is "zero" itself; of the others, nothing needs it once all have parted.
+    [(["zero", "log", "late"], [2, 2, 3]), (["log", "late"], [2, 2, 2]), (["log"], [1, 1, 1])],
+)  # fmt: skip
+def test_a_trunk_that_nothing_needs_is_not_computed(folder, family, documents, chosen, rows):
+    model = load(folder, family)
+    found: list[int] = []
+    hooks = [
+        block.attention.output.dense.register_forward_hook(look)
+        if family != "gpt2"
+        else block.attn.c_proj.register_forward_hook(look)
+        for look in [lambda module, given, out: found.append(len(out))]
+        for block in blocks(model)
+    ]
+    some = {name: conditions()[name] for name in chosen}
+    alone = {name: {} for name in some}
+    for name, index, state in last_states_under(
+        model, documents, some, {}, 10_000, lambda state, pack: state.split(pack.lengths)
+    ):
+        alone[name][index] = state
+    for hook in hooks:
+        hook.remove()
+    assert found == rows
+    for name, states in alone.items():
+        (each,) = states_under(model, documents, [some[name]], {})
+        expected = each[-1].split([len(ids) for ids in documents])
+        for index, state in states.items():
+            np.testing.assert_allclose(state, expected[index], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2"], indirect=True)
+def test_losses_need_no_intact_model(folder, family, documents):
+    model = load(folder, family)
+    counted = [[True] * len(ids) for ids in documents]
+    given = (model, documents, conditions(), {})
+    found = {(name, index): nll for name, index, nll in losses_under(*given, 90)}
+    for name, outcome in evaluate(model, documents, counted, conditions(), {}, 120):
+        nll = found.pop((name, outcome.document))
+        np.testing.assert_allclose(nll, outcome.nll, rtol=0, atol=2e-5)
+    assert found == {}
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from posenc.conditions.section import Condition
 from posenc.figures import common
 from posenc.figures import induction as figure
 from posenc.measurements import induction as step
+from posenc.measurements.under_conditions import recovered_gain
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
 from posenc.metrics.patterns import softmax
@@ -200,12 +201,12 @@ def test_a_share_is_of_the_gain_that_is_lost_and_null_where_none_is():
     options = {"samples": 100, "confidence": 0.9, "seed": 3}
     names = ["intact", "zero", "mask"]
     means = step.PairedMeans(costs, np.ones(3), **options)
-    assert step.share_of_gain(means, names, 2)["value"] == pytest.approx((11.5 - 4) / (18 - 4))
+    assert recovered_gain(means, names, 2)["value"] == pytest.approx((11.5 - 4) / (18 - 4))
     turned = step.PairedMeans(-costs, np.ones(3), **options)  # the intact model gains nothing
-    assert step.share_of_gain(turned, names, 2) is None
+    assert recovered_gain(turned, names, 2) is None
     same = step.PairedMeans(costs[:, [0, 0, 2]], np.ones(3), **options)  # nothing is lost
-    assert step.share_of_gain(same, names, 2) is None
-    assert step.share_of_gain(means, ["intact", "mask", "other"], 2) is None
+    assert recovered_gain(same, names, 2) is None
+    assert recovered_gain(means, ["intact", "mask", "other"], 2) is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from posenc.measurements.declaration import (
     DATASETS,
     MASKS,
     MATRICES,
+    TOKENIZER,
     TOKENS,
     WEIGHTS,
 )

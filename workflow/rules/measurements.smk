@@ -36,6 +36,7 @@ def read_by(name):
         inputs["masks"] = f"{RUNS}/masks/{{model}}/masks.json"
     if DATASETS in declared.reads:
         inputs["documents"] = expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets)
+    if TOKENIZER in declared.reads:
         inputs["tokenizer"] = "data/tokenizers/{model}/tokenizer.json"
         inputs["checksums"] = "data/tokenizers/{model}/checksums.json"
     if joined := joined_by(name):
@@ -69,9 +70,11 @@ def options_of(wildcards, input, output):
     return " ".join([*given, *input.get("measurements", [])])
 
 
+GIVEN = {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, DATASETS, TOKENIZER, *MEASUREMENTS}
+
 # What reads something else has a rule of its own, below.
 for measurement, declared in MEASUREMENTS.items():
-    if not set(declared.reads) <= {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, DATASETS, *MEASUREMENTS}:
+    if not GIVEN.issuperset(declared.reads):
         continue
     of_what = f"{measurement}/{{model}}" if declared.of else measurement
 
@@ -110,24 +113,6 @@ rule conditions:
         " --evaluations {RUNS}/evaluations/{wildcards.model}"
         " --masks {RUNS}/masks/{wildcards.model}"
         " --output {RUNS}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
-
-
-# Where words begin is nothing that tokens know.
-rule swaps:
-    input:
-        **read_by("swaps"),
-        documents=expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets),
-    output:
-        written_by("swaps"),
-    log:
-        "logs/swaps/{model}.log",
-    benchmark:
-        "logs/benchmarks/swaps/{model}.tsv"
-    params:
-        options=options_of,
-    shell:
-        "python -m posenc.measurements.swaps {params.options} --documents data/documents"
-        " 2>&1 | tee {log}"
 
 
 def learned_from(wildcards):

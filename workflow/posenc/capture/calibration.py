@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from posenc.capture.evaluation import Outcome, evaluate
+from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
 from posenc.capture.parts import is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
+from posenc.tokens.packing import Pack
 
 REACH = 4
 """A parametric mask is written out to so many times the length of the calibration text."""
@@ -71,23 +75,34 @@ class Calibration:
     def _losses(
         self, conditions: dict[str, Condition], mask: LearnedMask | None, progress
     ) -> dict[str, float]:
-        outcomes: dict[str, list[Outcome]] = {name: [] for name in conditions}
-        counted = [[True] * len(ids) for ids in self.choosing]
-        for name, outcome in evaluate(
-            self.model, self.choosing, counted, conditions, {"it": mask} if mask else {},
-            self.batch_tokens, progress,
-        ):  # fmt: skip
-            outcomes[name].append(outcome)
+        masks, tokens = {"it": mask} if mask else {}, sum(map(len, self.choosing))
+        given = (self.model, self.choosing, conditions, masks, self.batch_tokens)
+        found: dict[str, list] = {name: [] for name in conditions}
         if self.is_decoder:
-            return {
-                name: float(np.concatenate([one.nll for one in found]).mean())
-                for name, found in outcomes.items()
-            }
-        tokens = sum(map(len, self.choosing))
-        return {
-            name: 1 - sum(float(one.cosine[-1]) for one in found) / tokens
-            for name, found in outcomes.items()
-        }
+            for name, _, nll in losses_under(*given, progress):
+                found[name].append(nll)
+            return {name: float(np.concatenate(nll).mean()) for name, nll in found.items()}
+
+        # Run before, not from within a pass: that would be under its condition.
+        intact = self._intact_states
+
+        def cosines(state: Tensor, pack: Pack) -> NDArray[np.float64]:  # state [tokens, d_model]
+            theirs = torch.cat([intact[index] for index in pack.documents])  # [tokens, d_model]
+            counted = torch.ones(len(state), dtype=torch.bool, device=state.device)
+            return cosine_sums(state, theirs, counted, pack.lengths)
+
+        for name, _, cosine in last_states_under(*given, cosines, progress):
+            found[name].append(cosine)
+        return {name: 1 - sum(map(float, sums)) / tokens for name, sums in found.items()}
+
+    @functools.cached_property
+    def _intact_states(self) -> dict[int, Tensor]:
+        """Last hidden states of each choosing document, [tokens, d_model]."""
+        found = last_states_under(
+            self.model, self.choosing, {"intact": INTACT}, {}, self.batch_tokens,
+            lambda state, pack: state.split(pack.lengths),
+        )  # fmt: skip
+        return {index: state for _, index, state in found}
 
     def loss(self, condition: Condition, mask: LearnedMask | None = None) -> float:
         """As :meth:`losses`, of one condition."""

@@ -25,7 +25,7 @@ from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.tokens.packing import packs_of
+from posenc.tokens.packing import Pack, packs_of
 
 INTACT = Condition()
 STATES_BYTES = 2**29
@@ -104,6 +104,8 @@ class _Tree:
     def __init__(self, trunk: Branch, branches: list[Branch], batch: Batch, keep: Keep) -> None:
         self.trunk, self.branches, self.batch, self.keep = trunk, branches, batch, keep
         self.kept: dict[int, list[Any]] = {id(one): [] for one in [trunk, *branches]}
+        # From here on nothing needs the trunk; a branch that acts on no layer needs all of it.
+        self.parted = max((branch.start for branch in branches), default=trunk.n_layers)
 
     def hook(self, layer: int):
         """What runs before a block: it looks at its input, and lets branches part."""
@@ -125,6 +127,8 @@ class _Tree:
                 self.kept[id(branch)] = [*earlier, now]
                 parts.append(part)
                 self.batch.branches.append(branch)
+            if layer == self.parted:
+                del parts[0], self.batch.branches[0]
             return (torch.cat(parts), *arguments[1:])
 
         return before
@@ -193,6 +197,82 @@ def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
     return list(groups.values())
 
 
+def _packs(
+    model: nn.Module, documents: list[list[int]], groups: list[list[str]], batch_tokens: int
+) -> Iterator[tuple[Pack, list[list[int]]]]:
+    """Documents of each forward pass, and their token ids."""
+    config = model.config
+    room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
+    budget = max(1, min(batch_tokens, room) // max(map(len, groups), default=1))
+    lengths = np.array([len(ids) for ids in documents])
+    # Neighbours of equal length share calls, and a mask is made once for each length.
+    order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))
+    for pack in packs_of(lengths, order, budget):
+        yield pack, [documents[index] for index in pack.documents]
+
+
+def last_states_under(
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Mapping[str, Condition],
+    masks: Mapping[str, LearnedMask],
+    batch_tokens: int,
+    keep: Callable[[Tensor, Pack], Sequence[Any]],
+    progress=None,
+) -> Iterator[tuple[str, int, Any]]:
+    """Look at the last hidden states of documents under conditions, and at no others.
+
+    Parameters
+    ----------
+    model, documents, conditions, masks, batch_tokens, progress
+        As :func:`evaluate`.
+    keep
+        What is kept of each document of a pack, given their last hidden states [tokens, d_model]
+        and the pack.
+
+    Yields
+    ------
+    Name of a condition, index of a document, and what was kept.
+    """
+    n_layers = model.config.num_hidden_layers
+    groups = groups_of(conditions)
+    for pack, ids in _packs(model, documents, groups, batch_tokens):
+
+        def last(layer: int, state: Tensor, pack: Pack = pack) -> Sequence[Any] | None:
+            return keep(state, pack) if layer == n_layers else None
+
+        for names in groups:
+            some = [conditions[name] for name in names]
+            for name, layers in zip(
+                names, states_under(model, ids, some, masks, last), strict=True
+            ):
+                yield from ((name, *one) for one in zip(pack.documents, layers[-1], strict=True))
+            if progress is not None:
+                progress.update(pack.tokens * len(names))
+
+
+def losses_under(
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Mapping[str, Condition],
+    masks: Mapping[str, LearnedMask],
+    batch_tokens: int,
+    progress=None,
+) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
+    """Losses alone, without an intact model to compare with: see :func:`last_states_under`.
+
+    Yields
+    ------
+    Name of a condition, index of a document, and float32 [tokens - 1]: negative log-likelihood of
+    its tokens 1, 2, ... in nats.
+    """
+
+    def keep(state: Tensor, pack: Pack) -> list[NDArray[np.float32]]:
+        return document_losses(model, state, [documents[index] for index in pack.documents])
+
+    return last_states_under(model, documents, conditions, masks, batch_tokens, keep, progress)
+
+
 def evaluate(
     model: nn.Module,
     documents: list[list[int]],
@@ -226,15 +306,8 @@ def evaluate(
     Name of a condition, and the outcome of a document under it.
     """
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
-    config = model.config
-    n_layers = config.num_hidden_layers
-    room = STATES_BYTES // (4 * config.hidden_size * (n_layers + 1))
-    budget = max(1, min(batch_tokens, room) // max(map(len, groups), default=1))
-    lengths = np.array([len(ids) for ids in documents])
-    # Neighbours of equal length share calls, and a mask is made once for each length.
-    order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))
-    for pack in packs_of(lengths, order, budget):
-        ids = [documents[index] for index in pack.documents]
+    n_layers = model.config.num_hidden_layers
+    for pack, ids in _packs(model, documents, groups, batch_tokens):
         flags = [flag for index in pack.documents for flag in counted[index]]
         count = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]
         intact = states_under(model, ids, [INTACT], {})[0]

@@ -26,29 +26,32 @@ from tqdm import tqdm
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.section import Condition, dumped
+from posenc.conditions.section import dumped
 from posenc.config.base import Confidence, Documents, Length, Line, Name, Samples, Section, Seed
-from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.declaration import (
+    CELL,
+    DATASETS,
+    MASKS,
+    TOKENIZER,
+    TOKENS,
+    WEIGHTS,
+    Measurement,
+)
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
-    CellsJob,
+    DocumentsFolder,
     MasksFolder,
     Model,
     TokensFolder,
     WeightsFolder,
     cells,
-    learned_masks,
 )
+from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder, recovered_loss
 from posenc.metrics.choices import chance, mc1, mc2, others
-from posenc.metrics.recovery import PairedMeans, is_lost, recovered
-from posenc.models.devices import use_threads
-from posenc.models.files import model_digests
-from posenc.models.load import load
-from posenc.tokens.packing import packs_of
+from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
-INTACT, WITHOUT = "intact", "zero"
 FIELD = "{question}"
 SCORES = ("mc1", "mc2")
 
@@ -86,15 +89,14 @@ class Choices(Section):
 
 
 MEASUREMENT = Measurement(
-    "choices", Choices, of=CELL, reads=(TOKENS, WEIGHTS, MASKS, DATASETS),
+    "choices", Choices, of=CELL, reads=(DATASETS, TOKENIZER, TOKENS, WEIGHTS, MASKS),
     catalogue=("A5", "F4"), uses=("torch", "transformers", "tokenizers"), subjects="models",
 )  # fmt: skip
 
 
-class Job(CellsJob[Choices]):
+class Job(ConditionsJob[Choices]):
     """What the measurement of one model depends on, besides its files."""
 
-    conditions: dict[Name, Condition]
     documents: int | None
     """Of how many documents a study evaluates the model, if it says so."""
 
@@ -129,21 +131,17 @@ def main(
     weights: WeightsFolder,
     tokens: TokensFolder,
     masks: MasksFolder,
-    documents: Annotated[Path, typer.Option(help="folder of the data sets' documents")],
+    documents: DocumentsFolder,
     tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
     output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
     from tokenizers import Tokenizer
 
-    # Sums by several threads would be in another order.
-    use_threads(1)
     job = read_section(config, Job)
-    named = {mask for one in job.conditions.values() for mask in one.masks()}
-    learned, digests = learned_masks(masks, named)
-    inputs = {**model_digests(weights), "masks": digests, "tokenizer": sha256_file(tokenizer)}
+    network, learned, inputs = decoder(job, weights, masks)
+    inputs["tokenizer"] = sha256_file(tokenizer)
     reader = Tokenizer.from_file(str(verify(tokenizer)))
-    network = load(weights, job.reading.family) if job.reading.is_decoder else None
     for path, of, text in cells(model, job.datasets, tokens, output):
         source = documents / path.with_suffix(".parquet").name
         measured = measure(job, network, reader, questions_of(text, source), learned)
@@ -265,28 +263,16 @@ def losses_under(
     -------
     float64 [documents] each.
     """
-    from posenc.capture.capture import document_losses
-    from posenc.capture.evaluation import groups_of, states_under
+    from posenc.capture.evaluation import losses_under
 
-    n_layers = network.config.num_hidden_layers
-    lengths = np.array([len(ids) for ids in documents])  # [documents]
-    # Neighbours of equal length share calls, and a mask is made once for each length.
-    order = np.argsort(lengths, kind="stable").tolist()
     found = {name: np.empty(len(documents)) for name in job.conditions}
-    for names in tqdm(groups_of(job.conditions), unit="group", desc="choices"):
-        some = [job.conditions[name] for name in names]
-        for pack in packs_of(lengths, order, max(1, job.parameters.batch_tokens // len(names))):
-            ids = [documents[index] for index in pack.documents]
-
-            def last(layer: int, state: Any, ids: list[list[int]] = ids) -> Any:
-                return document_losses(network, state, ids) if layer == n_layers else None
-
-            for name, layers in zip(
-                names, states_under(network, ids, some, learned, last), strict=True
-            ):
-                for index, losses in zip(pack.documents, layers[-1], strict=True):
-                    # The loss of token 1 is the first.
-                    found[name][index] = losses[begins[index] - 1 :].sum(dtype=np.float64)
+    total = len(job.conditions) * sum(map(len, documents))
+    with tqdm(total=total, unit="token", desc="choices", mininterval=2) as progress:
+        for name, row, losses in losses_under(
+            network, documents, job.conditions, learned, job.parameters.batch_tokens, progress
+        ):
+            # The loss of token 1 is the first.
+            found[name][row] = losses[begins[row] - 1 :].sum(dtype=np.float64)
     return found
 
 
@@ -325,7 +311,6 @@ def results(
         sums = np.stack(columns, axis=1)
         counts = np.ones(len(sums)) if part in SCORES else answer_tokens
         means[part] = PairedMeans(sums, counts, **options)
-    has_lost = WITHOUT in names and is_lost(means["nll"], intact, names.index(WITHOUT))
     entries = []
     for column, name in enumerate(names):
         entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
@@ -336,10 +321,7 @@ def results(
             entry[f"{part}_question"] = mean.of(np.subtract, column, count + column).as_json()
         for part in SCORES:
             entry[f"{part}_chance"] = means[part].of(np.subtract, column, 2 * count).as_json()
-        entry["recovered"] = None
-        if has_lost:
-            without = names.index(WITHOUT)
-            entry["recovered"] = means["nll"].of(recovered, column, without, intact).as_json()
+        entry["recovered"] = recovered_loss(means["nll"], names, column)
         entries.append(entry)
     return entries
 

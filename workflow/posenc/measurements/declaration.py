@@ -26,7 +26,9 @@ ACTIVATIONS, TOKENS, WEIGHTS = "activations", "tokens", "weights"
 MASKS = "masks"
 """The learned masks of the conditions that a model is evaluated under."""
 DATASETS = "datasets"
-"""Documents as they were before they were tokens, and the model's tokenizer."""
+"""Documents as they were before they were tokens."""
+TOKENIZER = "tokenizer"
+"""The model's, for texts that a measurement makes of documents itself."""
 MATRICES = "matrices"
 """Tables of positions that are of no model, which stand beside models then."""
 
@@ -45,7 +47,8 @@ class Measurement:
         What one of its files covers: ``RUN``, ``CELL``, ``MODEL`` or ``STUDY``.
     reads
         What it is computed from: ``ACTIVATIONS``, ``TOKENS``, ``WEIGHTS``, ``MASKS``, ``DATASETS``,
-        ``MATRICES``, or names of measurements. One that reads anything else has its own rule.
+        ``TOKENIZER``, ``MATRICES``, or names of measurements. One that reads anything else has its
+        own rule.
     catalogue
         Rows of the catalogue of experiments that it answers.
     uses

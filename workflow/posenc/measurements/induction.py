@@ -23,7 +23,6 @@ from posenc.config.base import (
     Documents,
     HeadCount,
     Length,
-    Name,
     Samples,
     Section,
     Seed,
@@ -31,23 +30,18 @@ from posenc.config.base import (
 from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
-    CellsJob,
     MasksFolder,
     Model,
     TokensFolder,
     WeightsFolder,
     cells,
-    learned_masks,
 )
+from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder, recovered_gain
 from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
-from posenc.metrics.recovery import PairedMeans, is_lost, recovered
-from posenc.models.devices import use_threads
-from posenc.models.files import model_digests
-from posenc.models.load import load
+from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
-INTACT, WITHOUT = "intact", "zero"
 CHOOSING, MEASURED = slice(0, None, 2), slice(1, None, 2)
 """Sequences that choose heads, and those on which their attention is measured."""
 BATCH = 8
@@ -74,10 +68,7 @@ MEASUREMENT = Measurement(
 )  # fmt: skip
 
 
-class Job(CellsJob[Induction]):
-    """What the measurement of one model depends on, besides its files."""
-
-    conditions: dict[Name, Condition]
+Job = ConditionsJob[Induction]
 
 
 class Found(NamedTuple):
@@ -111,13 +102,8 @@ def main(
     output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    # Sums by several threads would be in another order.
-    use_threads(1)
     job = read_section(config, Job)
-    named = {mask for one in job.conditions.values() for mask in one.masks()}
-    learned, digests = learned_masks(masks, named)
-    inputs = {**model_digests(weights), "masks": digests}
-    network = load(weights, job.reading.family) if job.reading.is_decoder else None
+    network, learned, inputs = decoder(job, weights, masks)
     for path, of, text in cells(model, job.datasets, tokens, output):
         measured = measure(job, network, text, learned)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
@@ -242,22 +228,11 @@ def results(
         for part in ("first", "again"):
             entry[part] = means[part].of(lambda own: own, column).as_json()
         entry["gain"] = means["gain"].of(np.negative, column).as_json()
-        entry["recovered"] = share_of_gain(means["gain"], names, column)
+        entry["recovered"] = recovered_gain(means["gain"], names, column)
         for kind, which in heads.items():
             entry[kind] = attention_of(getattr(one, kind), which, options)
         entries.append({**entry, "reason": one.reason})
     return entries
-
-
-def share_of_gain(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
-    """Share of the gain that the model without positions lost; None where none was, or none is."""
-    if WITHOUT not in names:
-        return None
-    intact, without = names.index(INTACT), names.index(WITHOUT)
-    has_gain = means.of(np.negative, intact).low > 0
-    if not (has_gain and is_lost(means, intact, without)):
-        return None
-    return means.of(recovered, column, without, intact).as_json()  # type: ignore[return-value]
 
 
 def attention_of(

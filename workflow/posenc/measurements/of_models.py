@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -10,8 +10,6 @@ import typer
 from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
-from posenc.artifacts.files import read_sealed
-from posenc.conditions.learned import LearnedMask, read
 from posenc.config.base import Name
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, documented, seal
@@ -25,6 +23,7 @@ Model = Annotated[str, typer.Option(help="name of the model")]
 WeightsFolder = Annotated[Path, typer.Option(help="folder of the model")]
 TokensFolder = Annotated[Path, typer.Option(help="folder of the model's tokens")]
 MasksFolder = Annotated[Path, typer.Option(help="folder of the model's learned masks")]
+DocumentsFolder = Annotated[Path, typer.Option(help="folder of the data sets' documents")]
 
 
 class Job(StudyJob[P], Generic[P]):
@@ -59,13 +58,3 @@ def cells(
     for dataset in datasets:
         run = {"model": model, "dataset": dataset}
         yield output / f"{dataset}.json", run, Tokens(tokens / f"{dataset}.parquet")
-
-
-def learned_masks(
-    folder: Path, names: Collection[str]
-) -> tuple[dict[str, LearnedMask], dict[str, str]]:
-    """Some learned masks of a model by name, and the checksums of what made them."""
-    digests = read_sealed(folder / "masks.json")["masks"]
-    chosen = sorted(names)
-    masks = {name: read(folder / f"{name}.safetensors")[0] for name in chosen}
-    return masks, {name: digests[name] for name in chosen}

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
@@ -23,26 +22,22 @@ from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.config.base import Confidence, Documents, Length, Name, Samples, Section, Seed
+from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
 from posenc.datasets.documents import read_documents
-from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.induction import share_of_gain
 from posenc.measurements.of_models import (
-    CellsJob,
+    DocumentsFolder,
     MasksFolder,
     Model,
     TokensFolder,
     WeightsFolder,
     cells,
-    learned_masks,
 )
+from posenc.measurements.under_conditions import ConditionsJob, decoder, recovered_gain
 from posenc.metrics.order_sensitivity import token_words
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.swaps import exchanged, places, preferred
-from posenc.models.devices import use_threads
-from posenc.models.files import model_digests
-from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
@@ -67,15 +62,12 @@ class Swaps(Section):
 
 
 MEASUREMENT = Measurement(
-    "swaps", Swaps, of=CELL, reads=("documents", TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
+    "swaps", Swaps, of=CELL, reads=(DATASETS, TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
     uses=("torch", "transformers"), subjects="models",
 )  # fmt: skip
 
 
-class Job(CellsJob[Swaps]):
-    """What the measurement of one model depends on, besides its files."""
-
-    conditions: dict[Name, Condition]
+Job = ConditionsJob[Swaps]
 
 
 class Form(NamedTuple):
@@ -105,17 +97,12 @@ def main(
     weights: WeightsFolder,
     tokens: TokensFolder,
     masks: MasksFolder,
-    documents: Annotated[Path, typer.Option(help="folder of the data sets' documents")],
+    documents: DocumentsFolder,
     output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    # Sums by several threads would be in another order.
-    use_threads(1)
     job = read_section(config, Job)
-    named = {mask for one in job.conditions.values() for mask in one.masks()}
-    learned, digests = learned_masks(masks, named)
-    inputs = {**model_digests(weights), "masks": digests}
-    network = load(weights, job.reading.family) if job.reading.is_decoder else None
+    network, learned, inputs = decoder(job, weights, masks)
     for path, of, text in cells(model, job.datasets, tokens, output):
         source = documents / path.with_suffix(".parquet").name
         measured = measure(job, network, text, texts_of(source, text), learned)
@@ -189,17 +176,16 @@ def losses(
     learned: dict[str, LearnedMask],
 ) -> Floats:  # [forms, conditions, tokens - 1]
     """Losses in nats of each sequence's tokens 1, 2, ...; 0 where a shorter one has none."""
-    from posenc.capture.evaluation import evaluate
+    from posenc.capture.evaluation import losses_under
 
     ids, column = [form.ids for form in forms], list(conditions)
-    counted = [[True] * len(one) for one in ids]
     nll = np.zeros((len(forms), len(conditions), max(map(len, ids)) - 1))
     total = len(conditions) * sum(map(len, ids))
     with tqdm(total=total, unit="token", desc="swaps", mininterval=2) as progress:
-        for name, outcome in evaluate(
-            network, ids, counted, conditions, learned, BATCH_TOKENS, progress
+        for name, row, found in losses_under(
+            network, ids, conditions, learned, BATCH_TOKENS, progress
         ):
-            nll[outcome.document, column.index(name), : len(outcome.nll)] = outcome.nll
+            nll[row, column.index(name), : len(found)] = found
     return nll
 
 
@@ -253,9 +239,9 @@ def under_distance(
         {
             "preference": shares.of(lambda own: own, column).as_json(),
             "margin": costs.of(np.negative, column).as_json(),
-            "recovered": share_of_gain(costs, names, column),
+            "recovered": recovered_gain(costs, names, column),
             "later": later_costs.of(np.negative, column).as_json(),
-            "later_recovered": share_of_gain(later_costs, names, column),
+            "later_recovered": recovered_gain(later_costs, names, column),
         }
         for column in range(len(names))
     ]

@@ -1,0 +1,73 @@
+"""What measurements share that run a decoder under the conditions of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from posenc.artifacts.files import read_sealed
+from posenc.conditions.learned import LearnedMask, read
+from posenc.conditions.section import Condition
+from posenc.config.base import Name
+from posenc.measurements.of_models import CellsJob, P
+from posenc.metrics.recovery import PairedMeans, is_lost, recovered
+from posenc.models.devices import use_threads
+from posenc.models.files import model_digests
+from posenc.models.load import load
+
+INTACT, WITHOUT = "intact", "zero"
+
+
+class ConditionsJob(CellsJob[P], Generic[P]):
+    """What the measurement of one model under conditions depends on, besides its files."""
+
+    conditions: dict[Name, Condition]
+
+
+class Decoder(NamedTuple):
+    """What runs under conditions.
+
+    Attributes
+    ----------
+    network
+        The model; None for an encoder, which has no loss on text.
+    learned
+        The learned masks that the conditions name.
+    inputs
+        Checksums of both.
+    """
+
+    network: Any
+    learned: dict[str, LearnedMask]
+    inputs: dict[str, Any]
+
+
+def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Decoder:
+    """Load a model, if it is a decoder, and what its conditions need."""
+    # Sums by several threads would be in another order.
+    use_threads(1)
+    named = sorted({mask for one in job.conditions.values() for mask in one.masks()})
+    digests = read_sealed(masks / "masks.json")["masks"]
+    return Decoder(
+        load(weights, job.reading.family) if job.reading.is_decoder else None,
+        {mask: read(masks / f"{mask}.safetensors")[0] for mask in named},
+        {**model_digests(weights), "masks": {mask: digests[mask] for mask in named}},
+    )
+
+
+def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
+    """Share of the loss that a condition recovers; None where the lack of positions costs none."""
+    if WITHOUT not in names:
+        return None
+    intact, without = names.index(INTACT), names.index(WITHOUT)
+    if not is_lost(means, intact, without):
+        return None
+    return means.of(recovered, column, without, intact).as_json()  # type: ignore[return-value]
+
+
+def recovered_gain(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
+    """As :func:`recovered_loss`, of a gain with its sign turned; None where none was, either."""
+    has_gain = means.of(np.negative, names.index(INTACT)).low > 0
+    return recovered_loss(means, names, column) if has_gain else None

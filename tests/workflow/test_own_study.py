@@ -27,22 +27,26 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("\n".join(lines) + "\n")
     block = BLOCK.search((ROOT / "docs/studies.md").read_text())[1]
-    own = YAML(typ="safe").load(block.replace("CHECKSUM", sha256_file(text)))
-    assert len(own["studies"]["mine"]) <= 10
-    project.edit_all({f"{kind}.{name}": one for kind in own for name, one in own[kind].items()})
+    shown = YAML(typ="safe").load(block.replace("CHECKSUM", sha256_file(text)))
     (project.folder / "dvc.lock").unlink()
     for command in (["git", "init", "-q"], ["git", "add", "-A"], ["dvc", "init", "-q", "-f"]):
         subprocess.run(command, cwd=project.folder, env=project.environment, check=True)
 
-    assert "Study 'mine': 2 runs" in project.run("posenc", "study", "mine").stdout
+    said = project.run("posenc", "new", "mine", "--text", "../notes.txt").stdout
+    assert "Study 'mine': 2 runs" in said
+    written = YAML(typ="safe").load((project.folder / "params.yaml").read_text())
+    for kind in shown:
+        for name, one in shown[kind].items():
+            assert written[kind][name] == one
+    assert len(written["studies"]["mine"]) <= 10
     assert sum(project.planned().values()) <= JOBS
+    assert "have not run here" not in project.run("posenc", "plan").stdout
     project.snakemake()
+    assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
     for made in ("data/figures/layer_similarity.pdf", "report/index.html"):
         assert (project.folder / made).stat().st_size > 10_000
     numbers = json.loads((project.folder / "data/numbers.json").read_text())
-    similar = [
-        one for key, one in numbers.items() if key.startswith("minilm.notes.zero.similarity")
-    ]
+    similar = [one for key, one in numbers.items() if key.startswith("minilm.mine.zero.similarity")]
     assert similar
     assert "not part of this study" in (project.folder / "report/index.html").read_text()
     assert project.planned() == {}

@@ -44,7 +44,7 @@ def _check_stages(params, say: Callable[[str], None]) -> None:
 def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
-    """Validate params.yaml and show what the active study runs."""
+    """Validate params.yaml, look for the files that it names, and show what the study has."""
     from posenc.study.configs import materialize
     from posenc.study.leftovers import tidy
 
@@ -53,11 +53,55 @@ def check(
     if write:
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
+    print("\n".join(_parts(params)))
+    # DVC begins with `--write`: what it has fetched need not be there any more.
+    if not write:
+        _look_for_sources(params)
+
+
+def _parts(params) -> list[str]:
+    """What the active study has, a line for each kind."""
+    from posenc.study.plan import figures
+
     study = params.study
     runs = len(study.captured) * len(study.datasets) * len(study.conditions)
-    print(f"params.yaml is valid. Study {study.name!r}: {runs} runs")
-    for kind in ("models", "captured", "datasets", "conditions"):
-        print(f"  {kind}: {', '.join(getattr(study, kind))}")
+    lines = [f"params.yaml is valid. Study {study.name!r}: {runs} runs"]
+    for kind in ("models", "captured", "schemes", "datasets", "conditions"):
+        if names := list(getattr(study, kind)):
+            lines.append(f"  {kind}: {', '.join(names)}")
+    for model in study.models:
+        own, section = study.evaluation_of(model), params.models[model]
+        further = [
+            name
+            for name in own.evaluated
+            if name not in study.conditions
+            and params.conditions[name].is_for(section.is_decoder, section.positions)
+        ]
+        if further or own.sweeps:
+            what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in own.sweeps)]
+            lines.append(f"  evaluated of {model}: {', '.join(what)}")
+    for kind, names in {
+        "measurements": study.measured,
+        "experiments": study.experiments.kinds,
+        "figures": figures(params),
+        "documents": study.documents,
+    }.items():
+        if names:
+            lines.append(f"  {kind}: {', '.join(names)}")
+    return lines
+
+
+def _look_for_sources(params) -> None:
+    from posenc.report import latex
+    from posenc.study.sources import problems
+
+    found = list(problems(params))
+    if params.study.documents and latex.missing():
+        print(latex.closing_line(), file=sys.stderr)
+    for line in found[:-1]:
+        print(f"error: {line}", file=sys.stderr)
+    if found:
+        _stop(found[-1])
 
 
 @app.command()
@@ -73,6 +117,27 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
     except (StudyError, place.ReadOnlyError) as error:
         _stop(str(error))
     check()
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="of the study")],
+    text: Annotated[Path | None, typer.Option(help="a file with a document per line")] = None,
+    model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
+) -> None:
+    """Write a small study into params.yaml, to begin with, and make it the active one."""
+    from posenc.study import place
+    from posenc.study.new import write_study
+    from posenc.study.params import ParamsError
+    from posenc.study.switch import StudyError
+
+    _load()
+    try:
+        with place.writing(Path()):
+            write_study(PARAMS, name, model, text)
+    except (StudyError, ParamsError, place.ReadOnlyError) as error:
+        _stop(str(error))
+    study(name)
 
 
 @app.command()
@@ -108,11 +173,27 @@ def _run(*command: str, quiet: bool = False) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=quiet, text=True, env=environment)
 
 
-def _nothing_to_do() -> bool:
-    result = _run("snakemake", "--cores", "1", "--dry-run", quiet=True)
+def _dry_run(*targets: str) -> str:
+    result = _run("snakemake", "--cores", "1", "--dry-run", "--", *targets, quiet=True)
     if result.returncode:
         _stop(f"snakemake cannot plan the study:\n{result.stdout}{result.stderr}")
-    return "Nothing to be done" in result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def _nothing_to_do() -> bool:
+    return "Nothing to be done" in _dry_run()
+
+
+@app.command()
+def plan(
+    targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
+) -> None:
+    """Show what `snakemake` would run and why, and how long it took the last time."""
+    from posenc.study.forecast import planned, table
+
+    _load()
+    jobs = list(planned(_dry_run(*(targets or []))))
+    print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
 
 
 @app.command()

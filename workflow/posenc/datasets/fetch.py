@@ -54,7 +54,21 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
             write_sample(source, format, target)
 
 
-def _fetch_path(source: PathSource, target: Path, key: str) -> None:
+def find(source: PathSource, key: str) -> Path:
+    """A data set's file on this machine.
+
+    Parameters
+    ----------
+    source
+        Where it is.
+    key
+        Of the source in ``params.yaml``, for messages.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such file.
+    """
     path = Path(source.path)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
@@ -62,14 +76,29 @@ def _fetch_path(source: PathSource, target: Path, key: str) -> None:
             f"{path}: {what}; put the file there, or change {key}.path in params.yaml "
             f"(a path from the project's root, which is {Path.cwd()})"
         )
+    return path
+
+
+def check_digest(source: PathSource, actual: str, key: str) -> None:
+    """Compare the checksum of a file on this machine with the one that is meant.
+
+    Raises
+    ------
+    DatasetError
+        If it is another one.
+    """
+    if actual != source.sha256:
+        raise DatasetError(
+            f"{source.path} is not the file that was expected: sha256 {actual}, but {key}.sha256 "
+            f"in params.yaml says {source.sha256}; get the file anew, or correct {key}.sha256 if "
+            f"this is the file you mean"
+        )
+
+
+def _fetch_path(source: PathSource, target: Path, key: str) -> None:
+    path = find(source, key)
     with atomic_file(target) as temporary:
-        actual = copy(path, temporary)
-        if actual != source.sha256:
-            raise DatasetError(
-                f"{path} is not the file that was expected: sha256 {actual}, but {key}.sha256 in "
-                f"params.yaml says {source.sha256}; get the file anew, or correct {key}.sha256 "
-                f"if this is the file you mean"
-            )
+        check_digest(source, copy(path, temporary), key)
 
 
 def _fetch_hub(source: HubSource, target: Path, key: str) -> None:

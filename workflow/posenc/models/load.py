@@ -131,6 +131,33 @@ def _hub_folder(source: HubSource) -> Path:
         ) from None
 
 
+def find(name: str, model: Model) -> Path:
+    """Where a pretrained model's files are: a folder in the hub's format, or a GGUF file.
+
+    Parameters
+    ----------
+    name
+        Its key in ``params.yaml``, for messages.
+    model
+        Its section.
+
+    Raises
+    ------
+    ModelError
+        If a file is missing, or a checksum is another one.
+    """
+    place = source_folder(model)
+    if place.suffix != GGUF:
+        for file in (CONFIG, WEIGHTS):
+            if not (place / file).is_file():
+                raise ModelError(
+                    f"models.{name}: its folder has no {file}; only safetensors weights, or one "
+                    f"GGUF file of a package or a folder, are read"
+                )
+    _check_source(name, model.source, place)
+    return place
+
+
 def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None:
     """Copy a pretrained model's configuration, weights and tokenizer into ``data/``.
 
@@ -153,15 +180,7 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     """
     from safetensors import SafetensorError
 
-    place = source_folder(model)
-    if place.suffix != GGUF:
-        for file in (CONFIG, WEIGHTS):
-            if not (place / file).is_file():
-                raise ModelError(
-                    f"models.{name}: its folder has no {file}; only safetensors weights, or one "
-                    f"GGUF file of a package or a folder, are read"
-                )
-    _check_source(name, model.source, place)
+    place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _in_hub_format(place, folder.parent) as origin:
@@ -249,6 +268,17 @@ def check_family(name: str, model: Model, folder: Path) -> None:
         available -= config.pad_token_id + 1
     if model.family == "llama":
         _check_llama(name, model, config)
+    check_length(name, model, available)
+
+
+def check_length(name: str, model: Model, available: int) -> None:
+    """Compare where documents are cut with the positions that a model has.
+
+    Raises
+    ------
+    ModelError
+        If there are fewer.
+    """
     if model.max_tokens > available:
         raise ModelError(
             f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "

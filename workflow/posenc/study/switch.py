@@ -39,7 +39,11 @@ def activate(path: Path, name: str) -> None:
     if replaced != 1:
         raise StudyError(f"{path} must have exactly one line that begins with 'study:'")
     # A program that wrote the file may have given it another anchor, or none.
-    text = re.sub(rf"(?m)^(  {name}:)(?: &\S+)?[ \t]*$", rf"\1 &{name}", text, count=1)
+    # A data set or a condition may have the same name.
+    found = re.search(r"(?m)^studies:", text)
+    begin = found.end() if found else 0
+    own = re.sub(rf"(?m)^(  {name}:)(?: &\S+)?[ \t]*$", rf"\1 &{name}", text[begin:], count=1)
+    text = text[:begin] + own
     if f"&{name}\n" not in text:
         raise StudyError(f"{path}: studies.{name} needs the anchor &{name} behind its key")
     write_text(path, text)

@@ -1,0 +1,113 @@
+"""What a run would do: Snakemake's plan in one screen, with reasons and times of earlier runs."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REASONS = {
+    "Missing output files": "not made yet",
+    "Input files updated by another job": "what it reads is made again",
+    "Forced execution": "asked for",
+}
+"""What Snakemake says, and the same in a few words."""
+CHANGED = "Updated input files"
+CONFIG, CODE = "data/config/", "data/config/code/"
+_JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):$")
+_FACT = re.compile(r"^    (benchmark|reason): (.*)$")
+
+
+@dataclass
+class Job:
+    """One job of a plan.
+
+    Attributes
+    ----------
+    rule
+        Its rule.
+    benchmark
+        The file that holds the time of its last run; empty where none is kept.
+    reason
+        Why it is due, as Snakemake says it.
+    """
+
+    rule: str
+    benchmark: str = ""
+    reason: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why it is due, in a few words."""
+        what, _, files = self.reason.partition(": ")
+        if what == CHANGED:
+            names = files.split(", ")
+            if any(name.startswith(CODE) for name in names):
+                return "its code changed"
+            if any(name.startswith(CONFIG) for name in names):
+                return "its parameters changed"
+            return "what it reads changed"
+        return REASONS.get(what, what.lower())
+
+    def seconds(self, root: Path) -> float | None:
+        """How long it took when it last ran here."""
+        path = root / self.benchmark
+        if not self.benchmark or not path.is_file():
+            return None
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        return float(rows[-1]["s"]) if rows else None
+
+
+def planned(text: str) -> Iterator[Job]:
+    """The jobs of a dry run of Snakemake, without the rule ``all``.
+
+    Parameters
+    ----------
+    text
+        What ``snakemake --dry-run`` prints.
+    """
+    job = None
+    for line in text.splitlines():
+        if found := _JOB.match(line):
+            if job is not None:
+                yield job
+            job = Job(found[1]) if found[1] != "all" else None
+        elif job is not None and (fact := _FACT.match(line)):
+            setattr(job, fact[1], fact[2])
+        elif job is not None and not line.startswith("    "):
+            # A job's block ends; the numbers at the end of the plan are of none.
+            yield job
+            job = None
+    if job is not None:
+        yield job
+
+
+def spoken(seconds: float) -> str:
+    """A duration as people say it."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def table(jobs: list[Job], root: Path) -> list[str]:
+    """Lines: how many jobs of each rule there are, how long they took, and why they are due."""
+    rows: dict[tuple[str, str], list[float | None]] = {}
+    for job in jobs:
+        rows.setdefault((job.rule, job.why), []).append(job.seconds(root))
+    width = max(map(len, ["rule", *(rule for rule, _ in rows)]))
+    lines = [f"  {'rule':{width}}  jobs  {'last time':>9}  why"]
+    for (rule, why), seconds in rows.items():
+        known = [one for one in seconds if one is not None]
+        took = spoken(sum(known)) + ("" if len(known) == len(seconds) else " +") if known else "?"
+        lines.append(f"  {rule:{width}}  {len(seconds):4}  {took:>9}  {why}")
+    times = [one for seconds in rows.values() for one in seconds]
+    known = [one for one in times if one is not None]
+    total = f"{len(jobs)} jobs"
+    if known:
+        total += f", {spoken(sum(known))} of one processor when they last ran here"
+    if known and len(known) < len(times):
+        total += f"; {len(times) - len(known)} have not run here"
+    return [*lines, total]

@@ -15,7 +15,8 @@ from posenc.study.params import load
 from .synthetic import PROJECT
 
 CLAIMS = PROJECT / "docs/claims.md"
-READMES = ("README.md", "README.ja.md")
+READMES = {"README.md": "What it found so far", "README.ja.md": "これまでに分かったこと"}
+"""Where each has its findings."""
 FIELDS = ("Claim", "Control", "Study", "File", "Command")
 FATES = ("Survived", "Weakened", "Sank", "No control yet")
 LINK = re.compile(r"claims\.md#([\w-]+)")
@@ -43,8 +44,9 @@ def claims() -> dict[str, list[str]]:
             if "**Found.**" in paragraph and path != CLAIMS:
                 start = paragraph.partition("**Found.**")[2]
                 found[f"{path.name}: {start[:60]}"] = LINK.findall(start)
-    for readme in READMES:
-        for paragraph in text(readme).split("\n## ")[1].split("\n\n"):
+    for readme, title in READMES.items():
+        section = text(readme).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        for paragraph in section.split("\n\n"):
             if paragraph.startswith("**"):
                 found[f"{readme}: {paragraph[:60]}"] = LINK.findall(paragraph)
     abstract, _, body = text("paper/paper.tex").partition(r"\section{Questions}")

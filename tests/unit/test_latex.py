@@ -6,6 +6,7 @@ import importlib
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -220,6 +221,24 @@ def test_a_hole_fails_the_build_and_is_named(project, text, word):
     if "ref" not in text and "cite" not in text:
         assert re.search(r"broken\.tex:5: ", result.stderr)
     assert not document.with_suffix(".pdf").exists()
+
+
+@needs_latex
+def test_a_build_that_fails_names_the_last_one_that_did_not(tmp_path):
+    document = tmp_path / "paper/short.tex"
+    document.parent.mkdir()
+    lines = ["\\documentclass{article}", "\\begin{document}", "whole", "\\end{document}"]
+    document.write_text("\n".join(lines))
+    latex.main(document, tmp_path / "short.pdf")
+    whole = (tmp_path / "short.pdf").read_bytes()
+    (tmp_path / "short.pdf").unlink()  # as Snakemake does before it makes a file again
+    # A reference that is nowhere leaves a PDF with a hole, which is not the last whole one.
+    for broken in ("\\nosuchcommand", "\\ref{nowhere}", "\\nosuchcommand"):
+        document.write_text("\n".join([*lines[:2], broken, lines[3]]))
+        with pytest.raises(latex.LatexError, match=r"the last one .* is (\S+)$") as caught:
+            latex.main(document, tmp_path / "short.pdf")
+        kept = Path(str(caught.value).rpartition(" ")[2])
+        assert kept.read_bytes() == whole and not (tmp_path / "short.pdf").exists()
 
 
 def test_errors_are_found_in_a_log():

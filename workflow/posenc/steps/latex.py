@@ -16,6 +16,7 @@ from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
     atomic_file,
+    if_whole,
     read_json,
     sha256_file,
     verify,
@@ -66,7 +67,13 @@ def main(
     if inputs and is_current(receipt, read, built):
         print(f"{document}: nothing that it shows changed")
     else:
-        build(document)
+        earlier = kept(receipt, built)
+        try:
+            build(document)
+        except LatexError as error:
+            # What runs this has removed the output already.
+            found = f"; the last one that was built is {earlier}" if earlier.exists() else ""
+            raise LatexError(f"{error}{found}") from None
         write_json(receipt, {"inputs": read, "pdf": sha256_file(built)})
     with atomic_file(output) as temporary:
         shutil.copyfile(built, temporary)
@@ -93,6 +100,15 @@ def is_current(receipt: Path, read: dict[str, str], built: Path) -> bool:
         return read_json(receipt) == {"inputs": read, "pdf": sha256_file(built)}
     except ArtifactError:
         return False
+
+
+def kept(receipt: Path, built: Path) -> Path:
+    """Where the last whole result is kept while another one is built."""
+    earlier = built.with_suffix(".earlier.pdf")
+    known = if_whole(receipt, read_json) or {}
+    if built.exists() and known.get("pdf") == sha256_file(built):
+        shutil.copyfile(built, earlier)
+    return earlier
 
 
 def build(document: Path) -> Path:

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_json
+from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.tables import write_table
 from posenc.capture.interventions import applied
 from posenc.conditions.section import Condition
@@ -25,6 +25,7 @@ from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
+from .runs import made_of_weights
 from .small_models import random_model, saved
 from .test_figures import SECTIONS, STYLE, check_texts
 
@@ -217,18 +218,7 @@ def test_too_little_text_is_said(text, changed):
 
 
 def test_the_file_says_what_it_is_made_of(tmp_path: Path, text):
-    weights = saved("gpt2", tmp_path / "model")
-    write_json(tmp_path / "config.json", job().model_dump())
-    threads = torch.get_num_threads()
-    for folder in ("once", "again"):
-        step.main("small", tmp_path / "config.json", weights, text.path.parent, tmp_path / folder)
-    torch.set_num_threads(threads)
-    made = read_sealed(tmp_path / "once" / "text.json")
-    assert made["run"] == {"model": "small", "dataset": "text"}
-    inputs = made["provenance"]["inputs"]
-    assert inputs["tokens"] == sha256_file(text.path)
-    assert inputs["weights"] == sha256_file(weights / "model.safetensors")
-    assert (tmp_path / "again/text.json").read_bytes() == (tmp_path / "once/text.json").read_bytes()
+    made_of_weights(step, tmp_path, text, job())
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,6 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import (
     ArtifactError,
-    read_sealed,
-    sha256_file,
-    write_json,
 )
 from posenc.artifacts.tables import write_table
 from posenc.capture.closed_form import HeadMeans
@@ -31,6 +28,7 @@ from posenc.models import attention
 from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
+from .runs import made_of_weights
 from .small_models import saved
 
 PARAMETERS = ScoreParts(
@@ -328,24 +326,9 @@ def test_too_few_documents_are_said_by_the_parameter(text):
 
 
 def test_the_file_says_what_it_is_made_of(tmp_path, text):
-    weights = saved("gpt2", tmp_path / "model")
-    write_json(
-        tmp_path / "config.json",
-        {"parameters": PARAMETERS.model_dump(), "reading": {"family": "gpt2", "max_tokens": 40},
-         "datasets": ["text"]},
-    )  # fmt: skip
-    threads = torch.get_num_threads()
-    for folder in ("once", "again"):
-        step.main("small", tmp_path / "config.json", weights, text.path.parent, tmp_path / folder)
-    torch.set_num_threads(threads)
-    made = read_sealed(tmp_path / "once" / "text.json")
-    assert made["run"] == {"model": "small", "dataset": "text"}
-    inputs = made["provenance"]["inputs"]
-    assert inputs["tokens"] == sha256_file(text.path)
-    assert inputs["weights"] == sha256_file(weights / "model.safetensors")
-    assert inputs["config"] == sha256_file(weights / "config.json")
-    again = tmp_path / "again" / "text.json"
-    assert again.read_bytes() == (tmp_path / "once" / "text.json").read_bytes()
+    reading = {"family": "gpt2", "max_tokens": 40}
+    job = step.CellsJob[step.ScoreParts](parameters=PARAMETERS, reading=reading, datasets=["text"])
+    made_of_weights(step, tmp_path, text, job)
 
 
 def test_running_means_are_those_of_all_tokens():

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from posenc.artifacts.files import (
     ArtifactError,
-    read_sealed,
     sha256_file,
-    write_json,
     write_sealed,
 )
 from posenc.artifacts.tables import write_table
@@ -28,6 +26,7 @@ from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
 from .raw_files import content
+from .runs import made_of_weights
 from .small_models import saved
 from .test_score_parts_measurement import llama
 
@@ -236,22 +235,11 @@ def test_tokens_of_other_documents_are_refused(tmp_path, text):
 
 def test_the_file_says_what_it_is_made_of(tmp_path, text):
     tokens, source = text
-    weights, masks = saved("gpt2", tmp_path / "model"), tmp_path / "masks"
+    masks = tmp_path / "masks"
     masks.mkdir()
     write_sealed(masks / "masks.json", {"masks": {"other": "1" * 64}})
-    write_json(tmp_path / "config.json", job().model_dump())
-    threads = torch.get_num_threads()
-    for folder in ("once", "again"):
-        step.main(
-            "small", tmp_path / "config.json", weights, tokens.path.parent, masks, source.parent,
-            tmp_path / folder,
-        )  # fmt: skip
-    torch.set_num_threads(threads)
-    made = read_sealed(tmp_path / "once" / "text.json")
-    assert made["run"] == {"model": "small", "dataset": "text"}
-    assert made["provenance"]["inputs"]["tokens"] == sha256_file(tokens.path)
+    made = made_of_weights(step, tmp_path, tokens, job(), masks, source.parent)
     for entry in made["conditions"]:
         for one in entry["distances"]:
             share = one["preference"]
             assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
-    assert (tmp_path / "again/text.json").read_bytes() == (tmp_path / "once/text.json").read_bytes()

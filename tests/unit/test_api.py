@@ -121,6 +121,19 @@ def test_a_name_of_the_hub_is_fetched(here, monkeypatch):
         posenc.load("./gpt2")
 
 
+def test_a_name_that_is_nearly_one_is_answered(study, monkeypatch):
+    import huggingface_hub
+
+    def absent(*_, **__):
+        raise OSError("404")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", absent)
+    with pytest.raises(
+        posenc.ModelError, match=r"params\.yaml here; did you mean 'decoder'\?, no fol"
+    ):
+        posenc.load("decodr")
+
+
 def test_a_package_that_carries_weights_is_read(here, monkeypatch):
     saved("gpt2", here / "weights")
     (here / "carrying.py").write_text("def get_model_path(): return 'weights'\n")
@@ -229,7 +242,10 @@ def test_conditions_that_cannot_be_are_refused(tiny, study):
         with pytest.raises(posenc.ConditionError, match=message), posenc.under(tiny, condition):
             raise AssertionError
 
-    refused("zero_alibbi", "'zero_alibbi' is not in conditions of params.yaml in this folder: name")
+    said = (
+        r"is not in conditions of params.yaml in this folder; did you mean 'zero_alibi'\?, or give"
+    )
+    refused("zero_alibbi", f"'zero_alibbi' {said}")
     refused("bands_high_8", "bands_high_8: position 'bands' is not for a model whose positions")
     refused(posenc.Condition(only="encoder"), "is for encoders only, which tiny is not")
     mask = {"semantics": "log_mask", "profile": {"kind": "linear", "floor": 0.1}, "layers": [7]}

@@ -296,8 +296,10 @@ def test_switching_the_study_changes_one_line(tmp_path):
         if pair[0] != pair[1]
     ]
     assert differing == [("study: *default", "study: *real")]
-    with pytest.raises(StudyError, match="no study 'huge'"):
+    with pytest.raises(StudyError, match=r"no study 'huge' in .*; known: default, local"):
         activate(path, "huge")
+    with pytest.raises(StudyError, match="; did you mean 'real'"):
+        activate(path, "reel")
     assert path.read_text() == after
 
 

@@ -29,6 +29,7 @@ from posenc.models.files import (
 from posenc.models.load import check_family, copy_tokenizer, source_folder
 from posenc.models.load import load as load_network
 from posenc.models.section import Reading
+from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.params import load as load_params
 from posenc.tokens.tokenize import END_OF_TEXT
@@ -188,10 +189,13 @@ def _place(name: str, revision: str) -> Path:
     except (ModelError, ValueError) as error:  # the hub's library refuses some names by ValueError
         if kind is not section.HubSource:
             raise
+        close = suggestion(name, params.models) if (params := project()) else ""
+        meant = close if "did you mean" in close else ""
         raise ModelError(
-            f"{name!r} is no model of a {PARAMS} here, no folder and no installed package, and the "
-            f"hub does not give it at revision {revision!r} ({type(error).__name__}): check the "
-            f"name and the network, or name a folder with {CONFIG}, {WEIGHTS} and {TOKENIZER}"
+            f"{name!r} is no model of a {PARAMS} here{meant}, no folder and no installed package, "
+            f"and the hub does not give it at revision {revision!r} ({type(error).__name__}): "
+            f"check the name and the network, or name a folder with {CONFIG}, {WEIGHTS} and "
+            f"{TOKENIZER}"
         ) from error
 
 

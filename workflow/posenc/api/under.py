@@ -20,6 +20,7 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import read as read_mask
 from posenc.conditions.section import Condition, dumped
 from posenc.models import attention
+from posenc.study.explain import suggestion
 
 
 @dataclass(eq=False)
@@ -187,10 +188,11 @@ def _named(
         params = project() if condition != "intact" else None
         known = {"intact": Condition(), **(params.conditions if params else {})}
         if condition not in known:
+            lacking = ", which has no such file: name one that is"
+            where = suggestion(condition, known) if params else lacking
             raise ConditionError(
-                f"{condition!r} is not in conditions of params.yaml in this folder"
-                + ("" if params else ", which has no such file")
-                + ": name one that is, or give posenc.Condition(...)"
+                f"{condition!r} is not in conditions of params.yaml in this folder{where}, "
+                f"or give posenc.Condition(...)"
             )
         name, found = condition, known[condition]
     # Before masks are looked for: a condition that does not fit needs none.

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from posenc.artifacts.files import write_text
+from posenc.study.explain import suggestion
 from posenc.study.params import load
 
 
@@ -33,7 +34,7 @@ def activate(path: Path, name: str) -> None:
     """
     known = load(path).studies
     if name not in known:
-        raise StudyError(f"there is no study {name!r} in {path}; it has {', '.join(known)}")
+        raise StudyError(f"there is no study {name!r} in {path}{suggestion(name, known)}")
     text = path.read_text(encoding="utf-8")
     text, replaced = re.subn(r"(?m)^study:.*$", f"study: *{name}", text)
     if replaced != 1:

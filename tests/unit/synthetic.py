@@ -15,7 +15,7 @@ import numpy as np
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.conditions.section import Condition
 from posenc.figures.catalogue import FIGURES
-from posenc.measurements.declaration import MODEL
+from posenc.measurements.declaration import MASKS, MODEL
 from posenc.study import configs
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.params import load
@@ -28,6 +28,14 @@ PROJECT = Path(__file__).parents[2]
 BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == MODEL]
 """Measurements with one file for a model and a data set, and with one for a model."""
+OF_MODELS = [name for name, declared in MEASUREMENTS.items() if declared.subjects == "models"]
+"""Measurements of every model of a study, whether its activations are kept or not."""
+EVALUATING = [
+    name
+    for name, declared in MEASUREMENTS.items()
+    if MASKS in declared.reads and "conditions" not in declared.parameters.model_fields
+]
+"""Measurements under all conditions that a model is evaluated under."""
 KINDS = (*MEASUREMENTS, *EXPERIMENTS)
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}

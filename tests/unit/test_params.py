@@ -15,7 +15,7 @@ from posenc.study.params import ParamsError, load, validate
 from posenc.study.schema import json_schema
 from posenc.study.switch import StudyError, activate
 
-from .synthetic import BUNDLED
+from .synthetic import BUNDLED, EVALUATING, OF_MODELS, OF_WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -330,10 +330,9 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
          {"models/decoder/train.json", "models/decoder/corpus.json"}),
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
-          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "reference",
-                      "layer_norm", "score_parts", "causal_probes", "induction", "swaps", "choices",
-                      "position_embeddings", "position_heads", "readback",
-                      "relative_attention", "embedding_sums")}),
+          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "layer_norm",
+                      *OF_MODELS, *OF_WEIGHTS, "position_embeddings", "position_heads")
+          if job != "conditions"}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,
          {*of_all("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),
@@ -356,16 +355,15 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
         ("datasets.sample_reviews.calibration.documents", 7, of_all("texts")),
         ("conditions.zero.position", "intact",
-         {*of_each_model("capture"), *of_all("evaluate"), *of_all("conditions"),
-          *of_all("induction"), *of_all("swaps"), *of_all("choices")}),
+         {path for job in ("evaluate", "choices", *EVALUATING) for path in of_all(job)}
+         | of_each_model("capture")),
         ("conditions.mean.position", "zero",
-         {*of_each_model("evaluate"), *of_each_model("conditions"), *of_each_model("induction"),
-          *of_each_model("swaps")}),
+         {path for job in ("evaluate", *EVALUATING) for path in of_each_model(job)}),
         ("studies.default.conditions", ["intact"],
          {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
-          *of_each_model("perplexity"), *of_all("evaluate"), *of_all("conditions"),
-          *of_all("induction"), *of_all("swaps"), *of_all("choices"),
-          *(f"{job}/{model}.json" for job in BUNDLED for model in ("minilm", "decoder"))}),
+          *of_each_model("perplexity"),
+          *(path for job in ("evaluate", "choices", *EVALUATING) for path in of_all(job)),
+          *(path for job in BUNDLED for path in of_each_model(job))}),
         ("measurements.probes.seed", 9,
          {*of_each_model("probes"), *(f"scheme_probes/{scheme}.json" for scheme in schemes)}),
         ("measurements.position_embeddings.rows", 99,

@@ -19,7 +19,7 @@ from posenc.study import configs, leftovers, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import load, validate
 
-from .synthetic import OF_WEIGHTS, PROJECT
+from .synthetic import OF_MODELS, OF_WEIGHTS, PROJECT
 
 READERS = {
     "datasets/*/fetch.json": "posenc.steps.fetch",
@@ -156,10 +156,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
     for kind in KINDS:
         planned = set(plan.files(whole, kind))
         own = mentions("minilm", planned)
-        stays = kind in (
-            "conditions", "reference", "score_parts", "causal_probes", "induction", "swaps",
-            "choices", "downstream",
-        )  # fmt: skip
+        stays = kind in (*OF_MODELS, "downstream")
         assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
         assert own or not KINDS[kind].of or kind == "scheme_probes"
     before, after = (
@@ -167,8 +164,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
         for params in (whole, fewer)
     )
     assert {path.split("/")[0] for path in mentions("minilm", after)} == {
-        "models", "tokenize", "texts", "masks", "evaluate", "conditions", "reference",
-        "score_parts", "causal_probes", "induction", "swaps", "choices", "downstream_trials",
+        "models", "tokenize", "texts", "masks", "evaluate", *OF_MODELS, "downstream_trials",
     }  # fmt: skip
     gone = before.keys() - after.keys()
     assert gone == mentions("minilm", gone) and "capture/minilm.json" in gone

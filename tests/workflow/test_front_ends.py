@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from posenc.report import latex
-from tests.unit.synthetic import BUNDLED, OF_WEIGHTS
+from tests.unit.synthetic import BUNDLED, EVALUATING, OF_MODELS, OF_WEIGHTS
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -94,7 +94,7 @@ CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
     "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
-EVALUATED = {"evaluate": 2, "conditions": 2, "induction": 2, "swaps": 2, **MEASURE, "figure": 8}
+EVALUATED = {"evaluate": 2, **dict.fromkeys(EVALUATING, 2), **MEASURE, "figure": 8}
 ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
 
 
@@ -109,13 +109,13 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
-         {"train": 1, "training": 1, **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS], 1), "masks": 1,
-          "norms": 1, "reference": 1, "score_parts": 1, "causal_probes": 1, "figure": 29}),
+         {"train": 1, "training": 1, "masks": 1, "norms": 1,
+          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS], 1), "figure": 29}),
         ("activations.batch_tokens", 4096, CAPTURED),
         ("datasets.sample_reviews.evaluation.seed", 4,
-         {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "reference": 2, "scheme_probes": 1,
-          "score_parts": 2, "causal_probes": 2, "gpu_trials": 2, "trials": 4, "experiment": 2,
-          "experiment_of_model": 1, **ALL_RUNS, "figure": 25}),
+         {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "scheme_probes": 1, "gpu_trials": 2,
+          "trials": 4, "experiment": 2, "experiment_of_model": 1, **dict.fromkeys(OF_MODELS, 2),
+          **ALL_RUNS, "figure": 25}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
          {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "figure": 8}),

@@ -18,6 +18,7 @@ from posenc.datasets.documents import read_documents
 from posenc.study.declared import MEASUREMENTS
 from posenc.study.params import load
 from tests.copies import ROOT, copy_project
+from tests.unit.synthetic import EVALUATING
 from tests.workflow.conftest import Project
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -134,8 +135,7 @@ def test_a_condition_reaches_evaluations_alone(copies, planned):
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     study = load(ROOT / "params.yaml").study
     models = [name for name in study.models if name not in study.evaluations]
-    jobs = ("evaluate", "conditions", "induction", "swaps")
-    expected = {f"{job}/{model}.json" for job in jobs for model in models}
+    expected = {f"{job}/{model}.json" for job in ("evaluate", *EVALUATING) for model in models}
     assert changed == {*expected, "study.json"}
     read = json.loads((copies["add-a-condition"].folder / "data/config/study.json").read_text())
     assert read["conditions"]["reverse"] == {"position": {"kind": "reverse", "first": 128}}

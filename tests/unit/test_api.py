@@ -15,18 +15,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import transformers
 
 import posenc
 from posenc.api import running
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask, write
 from posenc.models.files import CONFIG, TOKENIZER, WEIGHTS
-from posenc.tokens.tokenize import tokenize
+from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 
 from .api_models import FAMILIES, saved, words
 from .synthetic import PROJECT
 
 PAGE = (PROJECT / "docs/python.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 TEXTS = ["the film was good", "the plot was slow again", ""]
 
 
@@ -293,15 +295,39 @@ def test_learned_masks_are_those_of_the_active_study(study):
 
 
 def test_the_page_runs_as_it_is(study, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 3
-    assert len([line for line in blocks[0].splitlines() if line]) == 5
     names: dict = {}
-    for block in blocks:
+    for block in BLOCKS[:3]:
         exec(block, names)
     assert names["run"].condition == "zero_log_mask" and len(names["frames"]) == 3
     printed = capsys.readouterr().out
     assert "zero_alibi" in printed and '{"position": {"kind": "shuffle", "seed": 1}}' in printed
+
+
+def test_the_page_counts_the_lines_of_each_tool():
+    ours, _, _, plain, lens = (sum(bool(line) for line in b.splitlines()) for b in BLOCKS)
+    assert f"Lines of code without blank ones: {ours}, {plain} and {lens}." in PAGE
+    assert ours < lens < plain
+    ast.parse(BLOCKS[4])
+
+
+def test_plain_transformers_gives_the_same(study, monkeypatch):
+    # The family's own class makes a byte-level tokenizer, whatever the file has: these are words.
+    file = str(study / "data/tokenizers/gpt2" / TOKENIZER)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=file, bos_token=END_OF_TEXT)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda _: tokenizer)
+    ours: dict = {}
+    exec(BLOCKS[0], ours)
+    plain: dict = {}
+    exec(BLOCKS[3].replace('("gpt2"', '("data/models/gpt2"'), plain)
+    run = ours["run"]
+    for number, (hidden, captured, nll) in enumerate(plain["runs"]):
+        states = [state[0].numpy() for state in hidden]  # [tokens, d_model] each
+        np.testing.assert_allclose(run.hidden_states[number], states, atol=1e-5)
+        np.testing.assert_allclose(run.nll[number], nll.numpy(), atol=1e-5)
+        for kind, of_all in enumerate((run.queries, run.keys)):
+            own = [captured[layer][kind].numpy() for layer in captured]  # [n_heads, tokens, d_head]
+            np.testing.assert_allclose(of_all[number], own, atol=1e-5)
+    assert np.exp(plain["frame"]["nll"].mean()) == pytest.approx(run.perplexity, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["loading", "under", "running"])

@@ -5,6 +5,9 @@ import os
 import hypothesis
 import pytest
 
+from posenc.artifacts.command import collect_rarely
+
+collect_rarely()  # as jobs do: a third of the tests' time was spent on looks for cycles
 # No test is timed: a machine may be busy.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -9,6 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from posenc.artifacts.command import collect_rarely
 from posenc.report import latex
 from posenc.study import agreement, configs, leftovers, ledger, place, plan, recovery
 from posenc.models import devices
@@ -26,6 +27,7 @@ from posenc.measurements.declaration import (
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
+collect_rarely()  # as jobs do: a fifth of a run with nothing to do
 try:
     # Not by `configfile:`, which reads YAML 1.1: `--config study=NAME` is all that config holds.
     PARAMS = schema.load("params.yaml", config)

@@ -89,6 +89,8 @@ for measurement, declared in MEASUREMENTS.items():
             f"logs/{of_what}.log",
         benchmark:
             f"logs/benchmarks/{of_what}.tsv"
+        # What runs a decoder under all conditions.
+        priority: LONG_JOBS if MASKS in declared.reads else 0
         params:
             options=options_of,
         shell:

@@ -31,9 +31,7 @@ from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_la
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import Curves
 from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split, with_mask
-from posenc.models.devices import use_threads
 from posenc.models.files import model_digests
-from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
@@ -76,11 +74,12 @@ def main(
     model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
-    # Sums by several threads would be in another order.
-    use_threads(1)
+    from posenc.models.affine import load_ready
+
     job = read_section(config, CellsJob[ScoreParts])
     digests = model_digests(weights)
-    network = load(weights, job.reading.family)
+    # Sums by several threads would be in another order.
+    network = load_ready(weights, job.reading.family, "cpu", threads=1)
     for path, of, text in cells(model, job.datasets, tokens, output):
         measured = measure(job.parameters, network, text)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})

@@ -13,9 +13,7 @@ from posenc.conditions.section import Condition
 from posenc.config.base import Name
 from posenc.measurements.of_models import CellsJob, P
 from posenc.metrics.recovery import PairedMeans, is_lost, recovered
-from posenc.models.devices import use_threads
 from posenc.models.files import model_digests
-from posenc.models.load import load
 
 INTACT, WITHOUT = "intact", "zero"
 
@@ -46,12 +44,16 @@ class Decoder(NamedTuple):
 
 def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Decoder:
     """Load a model, if it is a decoder, and what its conditions need."""
-    # Sums by several threads would be in another order.
-    use_threads(1)
     named = sorted({mask for one in job.conditions.values() for mask in one.masks()})
     digests = read_sealed(masks / "masks.json")["masks"]
+    network = None
+    if job.reading.is_decoder:
+        from posenc.models.affine import load_ready
+
+        # Sums by several threads would be in another order.
+        network = load_ready(weights, job.reading.family, "cpu", threads=1)
     return Decoder(
-        load(weights, job.reading.family) if job.reading.is_decoder else None,
+        network,
         {mask: read(masks / f"{mask}.safetensors")[0] for mask in named},
         {**model_digests(weights), "masks": {mask: digests[mask] for mask in named}},
     )

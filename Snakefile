@@ -55,7 +55,7 @@ rule all:
         rules.figures.input,
         rules.typeset.output,
         rules.page.output,
-        [f"paper/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
+        [f"{RUNS}/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
         # What was lost is made again, also where all that was made of it is still there.
         [path for path in GONE if not is_set_aside(path)],
 
@@ -69,12 +69,13 @@ onstart:
 
 # DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
+    link()
     if STANDS_ALONE:
         remember()
-        if STUDY.documents:
-            print(latex.closing_line())
+        print(shown.closing_line(PARAMS))
 
 
 onerror:
+    link()
     if STANDS_ALONE:
         remember()

@@ -45,6 +45,7 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml, look for the files that it names, and show what the study has."""
+    from posenc.report.shown import link
     from posenc.study.configs import materialize
     from posenc.study.leftovers import tidy
 
@@ -53,6 +54,7 @@ def check(
     if write:
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
+        link(params)
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
@@ -96,8 +98,8 @@ def _look_for_sources(params) -> None:
     from posenc.study.sources import problems
 
     found = list(problems(params))
-    if params.study.documents and latex.missing():
-        print(latex.closing_line(), file=sys.stderr)
+    if params.study.documents and (advice := latex.advice()):
+        print(f"note: {advice}", file=sys.stderr)
     for line in found[:-1]:
         print(f"error: {line}", file=sys.stderr)
     if found:
@@ -107,6 +109,7 @@ def _look_for_sources(params) -> None:
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from posenc.report.shown import link
     from posenc.study import place
     from posenc.study.switch import StudyError, activate
 
@@ -114,6 +117,7 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
     try:
         with place.writing(Path()):
             activate(PARAMS, name)
+            link(_load())
     except (StudyError, place.ReadOnlyError) as error:
         _stop(str(error))
     check()
@@ -311,9 +315,9 @@ def report() -> None:
 @app.command()
 def summary() -> None:
     """Say what was made, and what is missing."""
-    from posenc.report import latex
+    from posenc.report.shown import closing_line
 
-    print(latex.closing_line())
+    print(closing_line(_load()))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -40,6 +41,8 @@ class Figure:
     entry: catalogue.Entry
     png: bytes
     inputs: tuple[str, ...]
+    path: Path
+    """Of the picture, from the project's root."""
 
 
 def environment() -> Environment:
@@ -283,7 +286,7 @@ def sections(
                     "alt": figure.entry.alt, "picture": embedded(figure.png),
                     "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
-                    "command": f"snakemake --cores 2 -- data/figures/{figure.name}.png",
+                    "command": f"snakemake --cores 2 -- {figure.path}",
                 }
             )  # fmt: skip
         made.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
@@ -295,9 +298,13 @@ def _anchor(text: str) -> str:
 
 
 def page(
-    results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
+    results: Results,
+    rows: Mapping[Place, Entry],
+    figures: Sequence[Figure],
+    root: str,
+    path: Path,
 ) -> str:
-    """The text of report/index.html.
+    """The text of a study's index.html.
 
     Parameters
     ----------
@@ -309,6 +316,8 @@ def page(
         In the order of the workflow.
     root
         Folder that the files of measurements are named from.
+    path
+        Where the page is written.
 
     Returns
     -------
@@ -342,6 +351,7 @@ def page(
         materials=materials(results),
         digest=results.study["parameters"],
         root=root,
+        path=path,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
         headlines=[headline_of(one, results.study, numbers) for one in HEADLINES],

@@ -294,14 +294,14 @@ def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, 
     if fault == "truncated":
         path.write_bytes(sample.read_bytes()[:-5000])
     elif fault == "column":
-        path.write_text("Type,Category,Question\nAdversarial,Invented,Who is it?\n")
+        path.write_text("Type,Category,Questions\nAdversarial,Invented,Who is it?\n")
     elif fault == "checksum":
         path.write_bytes(sample.read_bytes())
     target = f"data/documents/{dataset}.parquet"
     message = {
         "checksum": "sha256",
         "truncated": "truncated",
-        "column": "Best Answer",
+        "column": "has no column 'Question'",
         "absent": str(path),
         "weights": "models.minilm.source.sha256",
     }[fault]

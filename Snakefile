@@ -1,4 +1,6 @@
 # The contents page: raw -> documents -> tokens -> activations -> measurements -> figures -> paper.
+import atexit
+
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -72,7 +74,8 @@ onsuccess:
     link()
     if STANDS_ALONE:
         remember()
-        print(shown.closing_line(PARAMS))
+        # After Snakemake's own last lines.
+        atexit.register(print, links.closing_line(STUDY.name, STUDY.documents))
 
 
 onerror:

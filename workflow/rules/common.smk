@@ -9,7 +9,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
-from posenc.report import latex, shown
+from posenc.report import latex, links
 from posenc.study import agreement, configs, leftovers, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
@@ -36,7 +36,7 @@ workflow.configfiles.append("params.yaml")  # the report shows it
 
 # Snakemake would take a file that no rule makes as up to date.
 for target in sys.argv[1:]:
-    if (problem := shown.elsewhere(target, PARAMS)) is not None:
+    if (problem := links.elsewhere(target, PARAMS.study.name)) is not None:
         raise WorkflowError(problem)
 
 
@@ -48,7 +48,7 @@ def say(line):
 def link():
     """Have the paths at the top lead to the active study, which `--config study=NAME` does not change."""
     if "study" not in config:
-        shown.link(PARAMS)
+        links.link(PARAMS.study.name)
 
 
 # A stage of DVC, or the Snakemake that settles the records, is a part of another run.

@@ -36,7 +36,7 @@ def main(
     measurements = [one["file"] for one in results.measurements]
     root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
     try:
-        text = page.page(results, rows_of(results), drawn, root, output)
+        text = page.page(results, rows_of(results), drawn, root)
     except MissingError as error:
         raise ArtifactError(f"{output}: {error}") from error
     write_text(output, text)
@@ -56,7 +56,7 @@ def figure_of(path: Path) -> page.Figure:
     checksums = path.with_suffix(".json").name
     picture = verify(path, checksums)
     inputs = read_sealed(path.with_name(checksums))["inputs"]
-    return page.Figure(path.stem, FIGURES[path.stem], picture.read_bytes(), tuple(inputs), path)
+    return page.Figure(path.stem, FIGURES[path.stem], picture.read_bytes(), tuple(inputs))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.places import STUDIES
 from posenc.report import latex
-from posenc.study import plan
-from posenc.study.params import Params
 
 LINKS = {
     Path("paper/paper.pdf"): "paper.pdf",
@@ -19,7 +19,7 @@ LINKS = {
 """Paths that lead to files of the active study, by their names in its folder."""
 
 
-def link(params: Params) -> None:
+def link(study: str) -> None:
     """Have the paths at the top lead to the active study's files.
 
     They are relative symbolic links, so that they say which study they are of, and are never stale
@@ -27,11 +27,11 @@ def link(params: Params) -> None:
 
     Parameters
     ----------
-    params
-        The parameters.
+    study
+        Its name.
     """
     for path, name in LINKS.items():
-        target = plan.folder(params) / name
+        target = STUDIES / study / name
         if not target.exists():
             if path.is_symlink():
                 path.unlink(missing_ok=True)
@@ -45,36 +45,37 @@ def link(params: Params) -> None:
         temporary.replace(path)
 
 
-def elsewhere(target: str, params: Params) -> str | None:
+def elsewhere(target: str, study: str) -> str | None:
     """Why a target is none of the study's: a link, or a file of another study; None where it is.
 
     Parameters
     ----------
     target
         What Snakemake is asked for, a file or a rule.
-    params
-        The parameters.
+    study
+        Its name.
     """
-    path, folder = Path(target), plan.folder(params)
+    path, folder = Path(target), STUDIES / study
     if path in LINKS:
         return f"{target} is a link, which no rule makes: ask for {folder / LINKS[path]}"
-    if not path.is_relative_to(plan.STUDIES) or path.is_relative_to(folder):
+    if not path.is_relative_to(STUDIES) or path.is_relative_to(folder):
         return None
-    name = path.relative_to(plan.STUDIES).parts[0]
-    return f"{target} is of another study than {params.study.name!r}: add --config study={name}"
+    name = path.relative_to(STUDIES).parts[0]
+    return f"{target} is of another study than {study!r}: add --config study={name}"
 
 
-def closing_line(params: Params) -> str:
+def closing_line(study: str, documents: Sequence[str]) -> str:
     """The last line of a run: what there is of its study, and where; what is missing for more.
 
     Parameters
     ----------
-    params
-        The parameters of the run, whose study need not be the active one.
+    study
+        The name of the run's, which need not be the active one.
+    documents
+        Those that it has.
     """
-    study, folder = params.study, plan.folder(params)
-    advice = latex.advice() if study.documents else ""
-    documents = [] if advice else [f"{document}.pdf" for document in study.documents]
-    made = [one for one in ("index.html", *documents, "metrics.json") if (folder / one).exists()]
-    line = f"Study {study.name!r}: {', '.join(made) or 'nothing is made yet'} in {folder}"
+    folder, advice = STUDIES / study, latex.advice() if documents else ""
+    files = [] if advice else [f"{document}.pdf" for document in documents]
+    made = [one for one in ("index.html", *files, "metrics.json") if (folder / one).exists()]
+    line = f"Study {study!r}: {', '.join(made) or 'nothing is made yet'} in {folder}"
     return f"{line}; {advice}" if advice else line

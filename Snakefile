@@ -1,4 +1,6 @@
 # The contents page: raw -> documents -> tokens -> activations -> measurements -> figures -> paper.
+import atexit
+
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -55,7 +57,7 @@ rule all:
         rules.figures.input,
         rules.typeset.output,
         rules.page.output,
-        [f"paper/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
+        [f"{RUNS}/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
         # What was lost is made again, also where all that was made of it is still there.
         [path for path in GONE if not is_set_aside(path)],
 
@@ -69,12 +71,14 @@ onstart:
 
 # DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
+    link()
     if STANDS_ALONE:
         remember()
-        if STUDY.documents:
-            print(latex.closing_line())
+        # After Snakemake's own last lines.
+        atexit.register(print, links.closing_line(STUDY.name, STUDY.documents))
 
 
 onerror:
+    link()
     if STANDS_ALONE:
         remember()

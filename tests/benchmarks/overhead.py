@@ -51,7 +51,7 @@ def stand_in(project: Project) -> int:
     paths = {path for path in paths if "/captures/" not in path}
     # Only DVC knows these.
     runs = [Path(path).with_suffix("").parts[-3:] for path in paths if "/perplexity/" in path]
-    paths |= {f"data/plots/layers/{'-'.join(run)}.csv" for run in runs}
+    paths |= {f"data/studies/default/plots/layers/{'-'.join(run)}.csv" for run in runs}
     for path in paths:
         file = project.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ def path(tmp_path_factory):
     root = tmp_path_factory.mktemp("page")
     written, inputs = write_study(root)
     make(root, written["study"], inputs)
-    return root / "report/index.html"
+    return root / "data/studies/default/index.html"
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ from tests.faults.kills import CAPTURE, SNAKEMAKE, STUDY, TRAINING, State, remov
 from tests.workflow.conftest import Project, make_project
 
 ACTIVATIONS, MEASUREMENTS = f"{STUDY}/activations", f"{STUDY}/measurements"
-DOCUMENTS = ("paper/paper.pdf", "paper/slides.pdf")
+DOCUMENTS = (f"{STUDY}/paper.pdf", f"{STUDY}/slides.pdf")
 # DVC leaves them to git, or to the workspace.
 UNCACHED = ("paper/build", "data/config")
 
@@ -67,26 +67,26 @@ VICTIMS = (
     Victim("data/corpora/*.parquet", TRAINING.paths),
     Victim("data/models/minilm/*", CAPTURE.paths),
     Victim("data/models/decoder/*", TRAINING.paths[2:]),
-    Victim("data/training/*/*", (f"{STUDY}/training", "data/figures", "paper/generated")),
-    Victim(f"{STUDY}/training/*/*", ("data/figures", "paper/generated")),
+    Victim("data/training/*/*", (f"{STUDY}/training", f"{STUDY}/figures", f"{STUDY}/generated")),
+    Victim(f"{STUDY}/training/*/*", (f"{STUDY}/figures", f"{STUDY}/generated")),
     Victim(f"{STUDY}/tokens/minilm/*", CAPTURE.paths),
     Victim(f"{STUDY}/tokens/decoder/*", TRAINING.paths[2:]),
     Victim(f"{ACTIVATIONS}/*/*/*/shard-*", (f"{MEASUREMENTS}/similarity",)),
     Victim(f"{ACTIVATIONS}/*/*/*/index.parquet", (f"{MEASUREMENTS}/similarity",)),
     Victim(f"{ACTIVATIONS}/*/*/*/index.parquet", (f"{MEASUREMENTS}/perplexity",)),
     Victim(f"{ACTIVATIONS}/decoder/*/*/losses.parquet", (f"{MEASUREMENTS}/perplexity",)),
-    Victim(f"{MEASUREMENTS}/*/*/*/*.json", ("data/figures", "paper/generated")),
-    Victim("data/figures/*.pdf", DOCUMENTS),
-    Victim("data/figures/*.json", DOCUMENTS),
-    Victim("data/figures/*.png"),
-    Victim("paper/generated/*", DOCUMENTS),
-    Victim("paper/generated/tables/*", DOCUMENTS),
-    Victim("paper/*.pdf"),
-    Victim("paper/build/*.pdf", DOCUMENTS),
-    Victim("paper/build/*.json", DOCUMENTS),
-    Victim("data/metrics.json"),
-    Victim("data/plots/*.csv"),
-    Victim("data/plots/layers/*.csv"),
+    Victim(f"{MEASUREMENTS}/*/*/*/*.json", (f"{STUDY}/figures", f"{STUDY}/generated")),
+    Victim(f"{STUDY}/figures/*.pdf", DOCUMENTS),
+    Victim(f"{STUDY}/figures/*.json", DOCUMENTS),
+    Victim(f"{STUDY}/figures/*.png"),
+    Victim(f"{STUDY}/generated/*", DOCUMENTS),
+    Victim(f"{STUDY}/generated/tables/*", DOCUMENTS),
+    Victim(f"{STUDY}/*.pdf"),
+    Victim("paper/build/*/*.pdf", DOCUMENTS),
+    Victim("paper/build/*/*.json", DOCUMENTS),
+    Victim(f"{STUDY}/metrics.json"),
+    Victim(f"{STUDY}/plots/*.csv"),
+    Victim(f"{STUDY}/plots/layers/*.csv"),
     # Written from params.yaml by every run, so there is no silent damage to them.
     Victim("data/config/**/*.json"),
 )
@@ -221,10 +221,10 @@ def lock(project: Project, random_: random.Random) -> Round:
         (locks / f"0.{kind}.lock").write_text("data/metrics.json\n")
     ended = subprocess.Popen(["true"])
     ended.wait()
-    path = str(project.folder / "data/figures/perplexity.pdf")
+    path = str(project.folder / STUDY / "figures/perplexity.pdf")
     writing = {"write": {path: {"pid": ended.pid, "cmd": "dvc repro"}}}
     (project.folder / ".dvc/tmp/rwlock").write_text(json.dumps(writing))
-    remove(project, ("data/figures/perplexity.*",))
+    remove(project, (f"{STUDY}/figures/perplexity.*",))
     return "locks of runs that are no more", ".snakemake/locks", 1
 
 

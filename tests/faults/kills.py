@@ -85,11 +85,11 @@ REMOVALS = (
         ("similarity@minilm", "similarity@decoder"),
     ),
     Removal(
-        ("data/figures",),
+        (f"{STUDY}/figures",),
         ("figure@layer_similarity", "figure@cosine_histogram", "figure@training_loss"),
     ),
     Removal(
-        ("paper/generated", "data/plots", "paper/paper.pdf", "paper/slides.pdf"),
+        tuple(f"{STUDY}/{name}" for name in ("generated", "plots", "paper.pdf", "slides.pdf")),
         ("typeset", "paper", "slides"),
     ),
 )

@@ -184,7 +184,7 @@ def test_the_bytes_are_those_of_a_local_run(finished_on_slurm, tmp_path):
     local = make_project(tmp_path)
     local.snakemake()
     made = artifacts(finished_on_slurm[0])
-    assert "data/metrics.json" in made
+    assert "data/studies/default/metrics.json" in made
     assert made == artifacts(local)
 
 

@@ -91,9 +91,10 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     measured = plan.folder(chosen) / "measurements"
     gone = [measured / "scaling.json", measured / "readback/decoder.json",
             measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
-    gone += [plan.FIGURES / f"scaling.{form}" for form in ("pdf", "png", "json")]
+    gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "png", "json")]
+    gone += [plan.folder(chosen) / "slides.pdf"]
     kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json",
-            plan.FIGURES / "perplexity.pdf"]  # fmt: skip
+            plan.folder(chosen) / "figures/perplexity.pdf", plan.folder(chosen) / "paper.pdf"]  # fmt: skip
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -131,7 +132,8 @@ def test_the_slides_stage_has_the_figures_of_the_study_that_they_show():
     yaml = YAML(typ="safe")
     left = stages.needed(STAGES, study_with(**{**CHOSEN, "documents": ["slides"]}))
     shown = [dep for dep in yaml.load(left)["stages"]["slides"]["deps"] if "/figures/" in dep]
-    assert shown == ["data/figures/perplexity.pdf", "data/figures/perplexity.json"]
+    folder = "data/studies/${study.name}/figures"
+    assert shown == [f"{folder}/perplexity.pdf", f"{folder}/perplexity.json"]
     whole = yaml.load(stages.needed(left, study_with()))["stages"]["slides"]
     assert whole == yaml.load(STAGES)["stages"]["slides"]
 
@@ -148,7 +150,7 @@ def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeyp
     stages.check(chosen)
     for change, lacking in (
         ({"measurements": ["heads", "embedding_sums", "scaling"]}, "measurements/scaling"),
-        ({"documents": ["paper", "slides"]}, "paper/slides"),
+        ({"documents": ["paper", "slides"]}, "slides"),
     ):
         with pytest.raises(stages.StagesError, match=f"no stage of {lacking}, which study"):
             stages.check(study_with(**{**CHOSEN, **change}))

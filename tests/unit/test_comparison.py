@@ -55,8 +55,8 @@ def test_the_share_of_a_difference_is_of_the_larger_number():
 def study(tmp_path, monkeypatch):
     """A folder with numbers that were made."""
     monkeypatch.chdir(tmp_path)
-    comparison.MADE.parent.mkdir(parents=True)
-    write_json(comparison.MADE, {"a": estimate(9.1, 9.0, 9.2), "b": number(2.0)})
+    comparison.made_of("tiny").parent.mkdir(parents=True)
+    write_json(comparison.made_of("tiny"), {"a": estimate(9.1, 9.0, 9.2), "b": number(2.0)})
 
 
 def test_what_was_recorded_and_made_again_agrees(study):
@@ -72,12 +72,12 @@ def test_what_was_recorded_and_made_again_agrees(study):
 
 def test_what_lies_outside_is_named_with_both_numbers(study):
     comparison.keep("tiny")
-    write_json(comparison.MADE, {"a": estimate(9.3, 9.2, 9.4), "b": number(2.5)})
+    write_json(comparison.made_of("tiny"), {"a": estimate(9.3, 9.2, 9.4), "b": number(2.5)})
     lines, is_sound = comparison.report("tiny")
     assert not is_sound
     assert "outside: a: 9.30 [9.2, 9.4], recorded 9.10 [9, 9.2]" in lines
     assert "no interval, the largest difference: b: 2.5, recorded 2.0 (20 %)" in lines
-    write_json(comparison.MADE, {"b": number(2.5)})
+    write_json(comparison.made_of("tiny"), {"b": number(2.5)})
     lines, is_sound = comparison.report("tiny")
     assert not is_sound and lines[-1] == "not made here: a"
 
@@ -86,7 +86,7 @@ def test_without_a_record_or_a_result_the_way_out_is_said(study):
     with pytest.raises(ArtifactError, match=r"never recorded: `posenc record`"):
         comparison.report("tiny")
     comparison.keep("tiny")
-    comparison.MADE.unlink()
+    comparison.made_of("tiny").unlink()
     with pytest.raises(ArtifactError, match="run `snakemake` first"):
         comparison.report("tiny")
 

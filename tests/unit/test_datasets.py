@@ -273,8 +273,10 @@ def test_questions_have_their_fields(tmp_path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (HEADER.replace(",Best Answer", "").encode(), "has no column 'Best Answer'"),
-        (b"", "has no column 'Type'"),
+        (HEADER.replace(",Question", "").encode(), "has no column 'Question'"),
+        (b"", "has no column 'Question'"),
+        (HEADER.replace("Best Answer", "best_answer").encode(), "'best_answer', .* 'Best Answer'"),
+        (HEADER.replace("Question", " question").encode(), "' question', .* 'Question': rename"),
         (HEADER.encode(), "holds no question"),
         (f"{HEADER}\na,b,c,d,e,f,g\na,b, ,d,e,f,g\n".encode(), "question 2 is empty"),
         (f"{HEADER},Question\na,b,c,d,e,f,g,h\n".encode(), "the column 'Question' more than once"),

@@ -288,15 +288,17 @@ def test_a_path_is_copied_and_verified(tmp_path):
 def test_a_path_with_another_content_leaves_nothing(tmp_path):
     (tmp_path / "source").write_bytes(b"else")
     source = PathSource(kind="path", path=str(tmp_path / "source"), sha256=SHA256)
-    with pytest.raises(DatasetError, match=rf"source is not the file.*{SHA256}.*source\.sha256"):
+    with pytest.raises(
+        DatasetError, match=rf"source is not what was expected.*{SHA256}.*source\.sha256"
+    ):
         fetch(source, "imdb", tmp_path / "raw" / "file", name="reviews")
     assert names(tmp_path / "raw") == []
 
 
 def test_a_path_that_is_a_directory(tmp_path):
     source = PathSource(kind="path", path=str(tmp_path), sha256=SHA256)
-    with pytest.raises(DatasetError, match="is a directory"):
-        fetch(source, "imdb", tmp_path / "file")
+    with pytest.raises(DatasetError, match="is a folder, which format: truthfulqa does not read"):
+        fetch(source, "truthfulqa", tmp_path / "file")
 
 
 def test_all_splits_of_the_hub_go_to_one_file(tmp_path, monkeypatch):
@@ -370,6 +372,8 @@ def test_an_unreachable_hub_is_named(tmp_path):
         ),
         (PathSource(kind="path", path="../a/T.csv", sha256=SHA256), "truthfulqa", "T.csv"),
         (PathSource(kind="path", path="a/.hidden", sha256=SHA256), "imdb", None),
+        (PathSource(kind="path", path="a/b/", sha256=SHA256), "imdb", "b.tar.gz"),
+        (PathSource(kind="path", path="..", sha256=SHA256), "imdb", None),
         (HubSource(kind="hub", id="a/b", revision=REVISION), "imdb", "hub.parquet"),
         (SampleSource(kind="sample", seed=1, documents={"test": 1}), "imdb", None),
         (SampleSource(kind="sample", seed=1, documents={"validation": 1}), "truthfulqa", None),

@@ -29,6 +29,10 @@ MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
+FOLDER = Path("data/studies/default")
+"""Of the study, below the project."""
+
+
 def make_project(root, models=None, study="default"):
     """A project with made-up measurements: figures, numbers, tables and the documents' text."""
     files = synthetic.write_inputs(root, study, models)
@@ -38,12 +42,13 @@ def make_project(root, models=None, study="default"):
         study=files["study"],
         published=synthetic.PROJECT / "paper/published.yaml",
         versions=synthetic.PROJECT / "docs/mask-versions.json",
-        output_numbers=root / "paper/generated/numbers.tex",
-        output_tables=root / "paper/generated/tables",
-        metrics=root / "data/metrics.json",
-        plots=root / "data/plots",
+        output_numbers=root / FOLDER / "generated/numbers.tex",
+        output_tables=root / FOLDER / "generated/tables",
+        metrics=root / FOLDER / "metrics.json",
+        plots=root / FOLDER / "plots",
         inputs=synthetic.measured(files),
     )
+    (root / "paper").mkdir()
     for name in ("paper.tex", "slides.tex", "references.bib"):
         shutil.copy(synthetic.PROJECT / "paper" / name, root / "paper" / name)
     return root
@@ -56,7 +61,7 @@ def make_figure(root, name, inputs, **changes):
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(getattr(sections, name).model_copy(update=changes).model_dump_json())
     style.write_text(sections.style.model_dump_json())
-    output = root / f"data/figures/{name}.pdf"
+    output = root / FOLDER / f"figures/{name}.pdf"
     importlib.import_module(f"posenc.figures.{name}").main(config, style, [output], inputs)
     return output
 
@@ -69,20 +74,21 @@ def project(tmp_path_factory):
 
 def command(document):
     """Run the step as the workflow does."""
-    output = document.with_suffix(".pdf")
+    output = document.parents[1] / FOLDER / document.with_suffix(".pdf").name
     return call("posenc.steps.latex", document=document, output=output)
 
 
 @needs_latex
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_document_is_whole_and_repeatable(project, document, tmp_path):
-    first = latex.build(project / f"paper/{document}.tex").read_bytes()
-    log = (project / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    first = latex.build(project / f"paper/{document}.tex", project / FOLDER).read_bytes()
+    log = (project / f"paper/build/default/{document}.log").read_text(encoding="utf-8")
     assert latex.holes_in(log) == []
     assert latex.overfull_in(log) == []
     shutil.copytree(project, tmp_path / "elsewhere")
     shutil.rmtree(tmp_path / "elsewhere/paper/build")
-    again = latex.build(tmp_path / f"elsewhere/paper/{document}.tex").read_bytes()
+    elsewhere = tmp_path / "elsewhere"
+    again = latex.build(elsewhere / f"paper/{document}.tex", elsewhere / FOLDER).read_bytes()
     assert first == again
 
 
@@ -94,8 +100,8 @@ def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path
     preamble = paper.read_text().split(r"\begin{document}")[0]
     shown = r"\begin{document}\showfigure*{lags}\furtherfigures{\showfigure[h]}\end{document}"
     paper.write_text(preamble + shown)
-    latex.build(paper)
-    labels = (root / "paper/build/paper.aux").read_text(encoding="utf-8")
+    latex.build(paper, root / FOLDER)
+    labels = (root / "paper/build/default/paper.aux").read_text(encoding="utf-8")
     placed = re.findall(r"\\newlabel\{fig:(\w+)\}", labels)
     assert placed[0] == "lags" and sorted(placed) == sorted(FIGURES)
 
@@ -104,7 +110,7 @@ def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path
 @needs_latex
 def test_a_study_without_decoder_is_built_and_marked(tmp_path):
     root = make_project(tmp_path, models=["minilm"])
-    built = latex.build(root / "paper/paper.tex")
+    built = latex.build(root / "paper/paper.tex", root / FOLDER)
     if shutil.which("pdftotext") is None:
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
@@ -116,8 +122,8 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, document):
     root = make_project(tmp_path, study=synthetic.EVALUATED)
-    built = latex.build(root / f"paper/{document}.tex")
-    log = (root / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
+    log = (root / f"paper/build/default/{document}.log").read_text(encoding="utf-8")
     assert latex.holes_in(log) == latex.overfull_in(log) == []
     if shutil.which("pdftotext") is None:
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
@@ -146,7 +152,7 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
             inputs += sorted(root.glob("data/training/**/summary.json"))
             typeset_again(root, inputs)
         for document in DOCUMENTS:
-            built = latex.build(root / f"paper/{document}.tex")
+            built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
             run = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True)
             shown[name, document] = run.stdout
     for document in DOCUMENTS:
@@ -174,8 +180,8 @@ def test_the_title_may_be_of_any_script(project, tmp_path, document):
     inputs += sorted(root.glob("data/studies/**/summary.json"))
     inputs += sorted(root.glob("data/training/**/summary.json"))
     typeset_again(root, inputs)
-    built = latex.build(root / f"paper/{document}.tex")
-    log = (root / f"paper/build/{document}.log").read_text(encoding="utf-8")
+    built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
+    log = (root / f"paper/build/default/{document}.log").read_text(encoding="utf-8")
     assert latex.holes_in(log) == latex.overfull_in(log) == []
     command = ["pdftotext", "-raw", "-l", "1", built, "-"]
     text = subprocess.run(command, capture_output=True, text=True).stdout
@@ -189,10 +195,10 @@ def typeset_again(root, inputs):
         study=root / "data/config/study.json",
         published=synthetic.PROJECT / "paper/published.yaml",
         versions=synthetic.PROJECT / "docs/mask-versions.json",
-        output_numbers=root / "paper/generated/numbers.tex",
-        output_tables=root / "paper/generated/tables",
-        metrics=root / "data/metrics.json",
-        plots=root / "data/plots",
+        output_numbers=root / FOLDER / "generated/numbers.tex",
+        output_tables=root / FOLDER / "generated/tables",
+        metrics=root / FOLDER / "metrics.json",
+        plots=root / FOLDER / "plots",
         inputs=inputs,
     )
 
@@ -220,7 +226,7 @@ def test_a_hole_fails_the_build_and_is_named(project, text, word):
     assert word in result.stderr
     if "ref" not in text and "cite" not in text:
         assert re.search(r"broken\.tex:5: ", result.stderr)
-    assert not document.with_suffix(".pdf").exists()
+    assert not (project / FOLDER / "broken.pdf").exists()
 
 
 @needs_latex
@@ -267,7 +273,7 @@ def test_holes_and_wide_boxes_are_found_in_a_log():
 def test_an_absent_latexmk_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(latex.shutil, "which", lambda name: None)
     with pytest.raises(latex.LatexError, match="latexmk is not installed"):
-        latex.build(tmp_path / "paper.tex")
+        latex.build(tmp_path / "paper.tex", tmp_path)
 
 
 @pytest.mark.slow
@@ -277,60 +283,61 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
 ):
     builds = []
     original = latex.build
-    monkeypatch.setattr(latex, "build", lambda path: builds.append(path) or original(path))
-    document = project / "paper/slides.tex"
+    monkeypatch.setattr(latex, "build", lambda *of: builds.append(of) or original(*of))
+    document, output = project / "paper/slides.tex", project / FOLDER / "slides.pdf"
     measured = sorted((project / "data/measurements/perplexity").rglob("*.json"))
     shown = make_figure(project, "perplexity", measured)
     for expected in (1, 1):
-        latex.main(document, tmp_path / "slides.pdf", [shown])
+        latex.main(document, output, [shown])
         assert len(builds) == expected
     assert "nothing that it shows changed" in capsys.readouterr().out
-    unchanged = (tmp_path / "slides.pdf").read_bytes()
+    unchanged = output.read_bytes()
     try:
         make_figure(project, "perplexity", measured, height=2.9)
-        latex.main(document, tmp_path / "slides.pdf", [shown])
+        latex.main(document, output, [shown])
         assert len(builds) == 2
-        assert (tmp_path / "slides.pdf").read_bytes() != unchanged
+        assert output.read_bytes() != unchanged
     finally:
         make_figure(project, "perplexity", measured)
-    (project / "paper/build/slides.pdf").write_bytes(b"damaged")
-    latex.main(document, tmp_path / "slides.pdf", [shown])
+    (project / "paper/build/default/slides.pdf").write_bytes(b"damaged")
+    latex.main(document, output, [shown])
     assert len(builds) == 3
-    assert (tmp_path / "slides.pdf").read_bytes() == unchanged
+    assert output.read_bytes() == unchanged
 
 
 @pytest.mark.parametrize(
     "damaged",
     [
-        "data/figures/perplexity.pdf",
-        "data/figures/perplexity.json",
-        "paper/generated/numbers.tex",
-        "paper/generated/tables/perplexity.tex",
-        "paper/generated/tables/checksums.json",
+        "figures/perplexity.pdf",
+        "figures/perplexity.json",
+        "generated/numbers.tex",
+        "generated/tables/perplexity.tex",
+        "generated/tables/checksums.json",
     ],
 )
 def test_what_a_document_shows_is_compared_with_its_checksum(project, tmp_path, damaged):
     """Before anything is built: it needs no LaTeX, and an older result stays as it is."""
     root = tmp_path / "project"
-    for part in ("data/figures", "paper/generated"):
-        shutil.copytree(project / part, root / part)
+    for part in ("figures", "generated"):
+        shutil.copytree(project / FOLDER / part, root / FOLDER / part)
+    (root / "paper").mkdir()
     shutil.copy(project / "paper/paper.tex", root / "paper")
-    output = root / "paper/paper.pdf"
+    output = root / FOLDER / "paper.pdf"
     output.write_bytes(b"older")
     shown = [
-        *(root / f"data/figures/{name}.pdf" for name in DOCUMENTS["paper"]["figures"]),
-        root / "paper/generated/numbers.tex",
-        *(root / f"paper/generated/tables/{name}.tex" for name in DOCUMENTS["paper"]["tables"]),
+        *(root / FOLDER / f"figures/{name}.pdf" for name in DOCUMENTS["paper"]["figures"]),
+        root / FOLDER / "generated/numbers.tex",
+        *(root / FOLDER / f"generated/tables/{name}.tex" for name in DOCUMENTS["paper"]["tables"]),
     ]
     for path in shown:
         latex.check(path)
-    flip(root / damaged)
+    flip(root / FOLDER / damaged)
     with pytest.raises(DamagedError) as caught:
         for path in shown:
             latex.check(path)
-    assert caught.value.path == root / damaged
+    assert caught.value.path == root / FOLDER / damaged
     options = {"document": root / "paper/paper.tex", "output": output}
-    found_and_marked(root / damaged, "posenc.steps.latex", *shown, **options)
+    found_and_marked(root / FOLDER / damaged, "posenc.steps.latex", *shown, **options)
     assert output.read_bytes() == b"older"
     assert not (root / "paper/build").exists()
 
@@ -338,7 +345,7 @@ def test_what_a_document_shows_is_compared_with_its_checksum(project, tmp_path, 
 def test_without_latex_the_last_line_says_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert availability.missing() == list(availability.PROGRAMS)
-    line = availability.closing_line()
+    line = availability.advice()
     assert "latexmk" in line and line.endswith(availability.INSTALL)
     with pytest.raises(latex.LatexError, match="latexmk is not installed"):
-        latex.build(tmp_path / "paper.tex")
+        latex.build(tmp_path / "paper.tex", tmp_path)

@@ -54,6 +54,7 @@ DRAWN = [
     for name, kinds in synthetic.FIGURE_INPUTS.items()
     if set(kinds) <= {*synthetic.KINDS, "training"}
 ]
+FOLDER = "data/studies/default"
 VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 
 
@@ -61,7 +62,7 @@ def write_figures(root: Path, written: dict) -> list[Path]:
     """Write small pictures in the place of figures, with their checksums and inputs."""
     paths = []
     for index, name in enumerate(DRAWN):
-        path = root / "data/figures" / f"{name}.png"
+        path = root / FOLDER / f"figures/{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (140, 70), (index, 90, 160)).save(path)
         write_sealed(
@@ -77,7 +78,7 @@ def write_figures(root: Path, written: dict) -> list[Path]:
 
 def make(root: Path, study: Path, inputs: list[Path]) -> str:
     """The page, by its step."""
-    output = root / "report/index.html"
+    output = root / FOLDER / "index.html"
     step.main(study, PUBLISHED, VERSIONS, output, inputs)
     return output.read_text(encoding="utf-8")
 

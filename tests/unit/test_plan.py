@@ -55,7 +55,7 @@ def root(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(leftovers, "SET_ASIDE", tmp_path / leftovers.SET_ASIDE)
     monkeypatch.setattr(configs, "CONFIG", tmp_path / configs.CONFIG)
-    for name in ("STUDIES", "DOCUMENTS", "APART", "FIGURES"):
+    for name in ("STUDIES", "DOCUMENTS", "APART"):
         monkeypatch.setattr(plan, name, tmp_path / getattr(plan, name))
     return tmp_path
 
@@ -321,7 +321,7 @@ def test_what_the_study_no_longer_has_is_set_aside_and_comes_back(raw, kind):
     assert files_in(aside).keys() == gone
     assert len(lines) == 1 and lines[0].startswith(f"set aside in {aside}: ")
     empty = {path for path in place.rglob("*") if path.is_dir() and not any(path.iterdir())}
-    kept = ("training", "measurements/scheme_probes", "measurements/downstream")
+    kept = ("training", "plots/layers", "measurements/scheme_probes", "measurements/downstream")
     assert empty <= {place / name for name in kept}
 
     leftovers.tidy(fewer, lines.append)
@@ -383,10 +383,10 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
 
 
 def test_a_study_that_captures_nothing_has_the_folder_of_layers(raw):
-    """Its record names data/plots/layers, which only captures would fill."""
+    """Its record names the folder plots/layers, which only captures would fill."""
     fewer = validate(edited(raw, captured=[]))
     plan.make_folders(fewer)
-    assert plan.LAYERS.is_dir()
+    assert (plan.folder(fewer) / "plots/layers").is_dir()
 
 
 def test_a_measurement_that_is_no_more_is_set_aside():

@@ -126,7 +126,7 @@ def short_document(figures: list[str], tables: list[str]) -> str:
         r"\documentclass{article}",
         r"\usepackage{amsmath,booktabs,graphicx,siunitx,hyperref}",
         r"\pdfvariable suppressoptionalinfo \numexpr32+64+512\relax",
-        r"\graphicspath{{../data/figures/}}",
+        r"\graphicspath{{figures/}}",
         r"\input{generated/numbers}",
         r"\begin{document}",
         r"\studied{title}: \measured{decoder.reviews.zero.perplexity.perplexity}",

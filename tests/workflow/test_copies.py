@@ -69,7 +69,7 @@ stages:
   typeset:
     cmd: python -m posenc.steps.typeset
     outs:
-    - path: data/metrics.json
+    - path: data/studies/default/metrics.json
       hash: md5
       md5: 99914b932bd37a50b983c5e7c90ae93b
       size: 2
@@ -78,7 +78,9 @@ stages:
 
 
 def test_without_git_it_plans_and_runs(tiny, exported):
-    (exported.folder / "data/metrics.json").write_text("{}")
+    metrics = exported.folder / "data/studies/default/metrics.json"
+    metrics.parent.mkdir(parents=True, exist_ok=True)
+    metrics.write_text("{}")
     (exported.folder / "dvc.lock").write_text(LOCK)
     plan = exported.snakemake("--dry-run").stdout
     assert len(lines_with(plan, "DVC has no part in this run: this copy has no git")) == 1

@@ -26,14 +26,11 @@ def artifacts(project) -> dict[str, str]:
     of runs that the study has no more.
     """
     found = {}
-    for top in ("data", "paper/generated", "paper/paper.pdf", "paper/slides.pdf", "report"):
-        path = project.folder / top
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
-            name = str(file.relative_to(project.folder))
-            ours = not name.startswith(("data/config/", "data/records/", "data/set_aside/"))
-            if file.is_file() and ours and not file.name.startswith("."):
-                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    for file in sorted((project.folder / "data").rglob("*")):
+        name = str(file.relative_to(project.folder))
+        ours = not name.startswith(("data/config/", "data/records/", "data/set_aside/"))
+        if file.is_file() and not file.is_symlink() and ours and not file.name.startswith("."):
+            found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found
 
 
@@ -55,10 +52,10 @@ def test_the_study_is_whole(finished):
         "data/studies/default/activations/decoder/sample_reviews/zero/index.parquet",
         "data/studies/default/measurements/similarity/minilm/sample_reviews/zero.json",
         "data/studies/default/measurements/perplexity/decoder/sample_reviews/zero.json",
-        "data/figures/layer_similarity.pdf",
-        "data/metrics.json",
-        "paper/generated/numbers.tex",
-        *(f"paper/{document}.pdf" for document in DOCUMENTS),
+        "data/studies/default/figures/layer_similarity.pdf",
+        "data/studies/default/metrics.json",
+        "data/studies/default/generated/numbers.tex",
+        *(f"data/studies/default/{document}.pdf" for document in DOCUMENTS),
     ):
         assert expected in made
     measured = json.loads(
@@ -196,11 +193,14 @@ def test_dvc_reproduces_an_edit_and_restores_it(core):
         assert core.planned() == {}
         changed = {name for name, digest in artifacts(core).items() if before[name] != digest}
         assert changed == {
-            "data/figures/training_loss.pdf",
-            "data/figures/training_loss.png",
-            "data/figures/training_loss.json",
-            "report/index.html",
-            *(["paper/paper.pdf"] if DOCUMENTS else []),
+            f"data/studies/default/{name}"
+            for name in (
+                "figures/training_loss.pdf",
+                "figures/training_loss.png",
+                "figures/training_loss.json",
+                "index.html",
+                *(["paper.pdf"] if DOCUMENTS else []),
+            )
         }
     assert core.reproduced() == [], "DVC restores from its cache"
     assert artifacts(core) == before
@@ -294,14 +294,14 @@ def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, 
     if fault == "truncated":
         path.write_bytes(sample.read_bytes()[:-5000])
     elif fault == "column":
-        path.write_text("Type,Category,Question\nAdversarial,Invented,Who is it?\n")
+        path.write_text("Type,Category,Questions\nAdversarial,Invented,Who is it?\n")
     elif fault == "checksum":
         path.write_bytes(sample.read_bytes())
     target = f"data/documents/{dataset}.parquet"
     message = {
         "checksum": "sha256",
         "truncated": "truncated",
-        "column": "Best Answer",
+        "column": "has no column 'Question'",
         "absent": str(path),
         "weights": "models.minilm.source.sha256",
     }[fault]

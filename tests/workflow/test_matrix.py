@@ -198,7 +198,7 @@ def test_experiments(project):
     seeds, bounds = set(), set()
     for experiment in experiments(shown):
         seeds.add(experiment["params"]["params.yaml"]["data"]["measurements"]["perplexity"]["seed"])
-        run = experiment["metrics"]["data/metrics.json"]["data"]["decoder"]
+        run = experiment["metrics"]["data/studies/default/metrics.json"]["data"]["decoder"]
         bounds.add(json.dumps(run, sort_keys=True))
     assert {0, 5, 6, 7} <= seeds
 
@@ -208,7 +208,7 @@ def experiments(shown: list) -> list[dict]:
     found = []
     for row in shown:
         data = row.get("data")
-        if data and "data/metrics.json" in (data.get("metrics") or {}):
+        if data and "data/studies/default/metrics.json" in (data.get("metrics") or {}):
             found.append(data)
         for experiment in row.get("experiments") or []:
             found += experiments(experiment.get("revs") or [])

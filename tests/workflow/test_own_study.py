@@ -43,9 +43,9 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     assert "have not run here" not in project.run("posenc", "plan").stdout
     project.snakemake()
     assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
-    for made in ("data/figures/layer_similarity.pdf", "report/index.html"):
+    for made in ("data/studies/mine/figures/layer_similarity.pdf", "report/index.html"):
         assert (project.folder / made).stat().st_size > 10_000
-    numbers = json.loads((project.folder / "data/numbers.json").read_text())
+    numbers = json.loads((project.folder / "data/studies/mine/numbers.json").read_text())
     similar = [one for key, one in numbers.items() if key.startswith("minilm.mine.zero.similarity")]
     assert similar
     assert "not part of this study" in (project.folder / "report/index.html").read_text()

@@ -105,7 +105,7 @@ def test_unfinished_files_and_folders_are_removed(core):
     store = core.folder / STUDY / "activations/decoder/sample_reviews/zero"
     shutil.copytree(store, store.with_name(".zero.retired"))
     (store / ".index.parquet.x1.unfinished").write_text("half")
-    (core.folder / "data/figures/.perplexity.pdf.y_2.unfinished").touch()
+    (core.folder / "data/studies/default/figures/.perplexity.pdf.y_2.unfinished").touch()
     assert len(strays(core)) == 3
     result = core.snakemake()
     assert "removed 3 unfinished files" in result.stdout

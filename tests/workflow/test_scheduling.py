@@ -9,7 +9,10 @@ from pathlib import Path
 from posenc.study.records import record_path
 from tests.workflow.conftest import Project
 
-FIGURES = [f"data/figures/{name}.pdf" for name in ("perplexity", "training_loss", "head_offsets")]
+FIGURES = [
+    f"data/studies/default/figures/{name}.pdf"
+    for name in ("perplexity", "training_loss", "head_offsets")
+]
 
 
 def intervals(project: Project, targets: list[str]) -> list[tuple[float, float]]:

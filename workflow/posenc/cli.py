@@ -45,6 +45,7 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml, look for the files that it names, and show what the study has."""
+    from posenc.report.links import link
     from posenc.study.configs import materialize
     from posenc.study.leftovers import tidy
 
@@ -53,9 +54,11 @@ def check(
     if write:
         materialize(params)
         tidy(params, lambda line: print(line, file=sys.stderr))
+        link(params.study.name)
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
+        _say_disk(params)
         _look_for_sources(params)
 
 
@@ -91,13 +94,20 @@ def _parts(params) -> list[str]:
     return lines
 
 
+def _say_disk(params) -> None:
+    from posenc.study.storage import summary
+
+    if line := summary(params, Path()):
+        print(f"  disk: {line}")
+
+
 def _look_for_sources(params) -> None:
     from posenc.report import latex
     from posenc.study.sources import problems
 
     found = list(problems(params))
-    if params.study.documents and latex.missing():
-        print(latex.closing_line(), file=sys.stderr)
+    if params.study.documents and (advice := latex.advice()):
+        print(f"note: {advice}", file=sys.stderr)
     for line in found[:-1]:
         print(f"error: {line}", file=sys.stderr)
     if found:
@@ -107,6 +117,7 @@ def _look_for_sources(params) -> None:
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from posenc.report.links import link
     from posenc.study import place
     from posenc.study.switch import StudyError, activate
 
@@ -114,6 +125,7 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
     try:
         with place.writing(Path()):
             activate(PARAMS, name)
+            link(name)
     except (StudyError, place.ReadOnlyError) as error:
         _stop(str(error))
     check()
@@ -188,12 +200,14 @@ def _nothing_to_do() -> bool:
 def plan(
     targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
 ) -> None:
-    """Show what `snakemake` would run and why, and how long it took the last time."""
+    """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
     from posenc.study.forecast import planned, table
 
-    _load()
+    params = _load()
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
+    if jobs:
+        _say_disk(params)
 
 
 @app.command()
@@ -311,9 +325,10 @@ def report() -> None:
 @app.command()
 def summary() -> None:
     """Say what was made, and what is missing."""
-    from posenc.report import latex
+    from posenc.report.links import closing_line
 
-    print(latex.closing_line())
+    active = _load().study
+    print(closing_line(active.name, active.documents))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from posenc.artifacts.command import collect_rarely
-from posenc.report import latex
+from posenc.report import latex, links
 from posenc.study import agreement, configs, leftovers, ledger, place, plan, recovery
 from posenc.models import devices
 from posenc.study import params as schema
@@ -36,9 +36,21 @@ except schema.ParamsError as error:
 workflow.configfiles.append("params.yaml")  # the report shows it
 
 
+# Snakemake would take a file that no rule makes as up to date.
+for target in sys.argv[1:]:
+    if (problem := links.elsewhere(target, PARAMS.study.name)) is not None:
+        raise WorkflowError(problem)
+
+
 def say(line):
     """One line to the terminal, beside Snakemake's own."""
     print(line, file=sys.stderr)
+
+
+def link():
+    """Have the paths at the top lead to the active study, which `--config study=NAME` does not change."""
+    if "study" not in config:
+        links.link(PARAMS.study.name)
 
 
 # A stage of DVC, or the Snakemake that settles the records, is a part of another run.
@@ -72,9 +84,9 @@ STUDY = PARAMS.study
 # Small models gain little by threads: half the processors each, so that two jobs run side by side. In
 # a study of one model the long jobs wait for each other, and have them all.
 THREADS = max(1, min(8, PROCESSORS) // min(2, len([*STUDY.models, *STUDY.schemes])))
-# Tokens, activations and measurements belong to a study: changing to another and back computes
-# nothing anew, and a folder holds the study's runs and no others.
-RUNS = f"data/studies/{STUDY.name}"
+# What is made for a study lies in its folder, from tokens to documents: going to another study and
+# back makes nothing again, and a folder holds the study's runs and no others.
+RUNS = f"{plan.folder(PARAMS)}"
 # What is evaluated: the study's data sets, and documents longer than the model was trained for.
 EVALUATED_TEXTS = plan.evaluated(PARAMS)
 if workflow.is_main_process:
@@ -86,6 +98,7 @@ if workflow.is_main_process:
             raise WorkflowError(str(error))
         if not workflow.dryrun:
             leftovers.tidy(PARAMS, say)
+            link()
     elif configs.is_edited(PARAMS):
         # The jobs that are at work, and those that follow, read what was written for them.
         raise WorkflowError(

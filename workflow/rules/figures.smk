@@ -20,7 +20,7 @@ config["captions"] = {name: entry.caption for name, entry in FIGURES.items()}
 
 rule figures:
     input:
-        expand("data/figures/{figure}.{form}", figure=DRAWN, form=plan.FORMS),
+        expand(f"{RUNS}/figures/{{figure}}.{{form}}", figure=DRAWN, form=plan.FORMS),
 
 
 rule figure:
@@ -31,10 +31,10 @@ rule figure:
         style=section("figures/style"),
         code=section("code/posenc.figures.{figure}"),
     output:
-        pdf="data/figures/{figure}.pdf",
-        checksums="data/figures/{figure}.json",
+        pdf=f"{RUNS}/figures/{{figure}}.pdf",
+        checksums=f"{RUNS}/figures/{{figure}}.json",
         png=report(
-            "data/figures/{figure}.png",
+            f"{RUNS}/figures/{{figure}}.png",
             caption="../captions/figure.rst",
             category=lambda wildcards: FIGURES[wildcards.figure].question,
             labels={"figure": "{figure}", "study": STUDY.name},

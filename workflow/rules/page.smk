@@ -5,15 +5,15 @@ PAGE = ["page.html.jinja", "page.css", "page.js"]
 rule page:
     input:
         measurements=[rules.measurements.input, TRAININGS],
-        figures=expand("data/figures/{figure}.png", figure=DRAWN),
-        checksums=expand("data/figures/{figure}.json", figure=DRAWN),
+        figures=expand(f"{RUNS}/figures/{{figure}}.png", figure=DRAWN),
+        checksums=expand(f"{RUNS}/figures/{{figure}}.json", figure=DRAWN),
         templates=[f"workflow/posenc/report/templates/{name}" for name in PAGE],
         study=section("study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",
         code=section("code/posenc.steps.page"),
     output:
-        "report/index.html",
+        f"{RUNS}/index.html",
     log:
         "logs/page.log",
     benchmark:

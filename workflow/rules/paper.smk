@@ -7,17 +7,17 @@ rule typeset:
         versions="docs/mask-versions.json",
         code=section("code/posenc.steps.typeset"),
     output:
-        numbers="paper/generated/numbers.tex",
+        numbers=f"{RUNS}/generated/numbers.tex",
         checksums=[
-            "paper/generated/checksums.json",
-            "paper/generated/tables/checksums.json",
+            f"{RUNS}/generated/checksums.json",
+            f"{RUNS}/generated/tables/checksums.json",
         ],
-        tables=expand("paper/generated/tables/{table}.tex", table=TABLES),
-        metrics="data/metrics.json",
-        every_number="data/numbers.json",
-        # Stands for the files of data/plots/layers, one per run, which only `dvc plots` reads: each
+        tables=expand(f"{RUNS}/generated/tables/{{table}}.tex", table=TABLES),
+        metrics=f"{RUNS}/metrics.json",
+        every_number=f"{RUNS}/numbers.json",
+        # Stands for the files of plots/layers, one per run, which only `dvc plots` reads: each
         # output has a record of all inputs, and with 400 runs they would take seconds to read.
-        perplexity="data/plots/perplexity.csv",
+        perplexity=f"{RUNS}/plots/perplexity.csv",
     log:
         "logs/typeset.log",
     benchmark:
@@ -25,8 +25,8 @@ rule typeset:
     shell:
         "python -m posenc.steps.typeset --study {input.study} --published {input.published}"
         " --versions {input.versions}"
-        " --output-numbers {output.numbers} --output-tables paper/generated/tables"
-        " --metrics {output.metrics} --plots data/plots {input.measurements} 2>&1 | tee {log}"
+        " --output-numbers {output.numbers} --output-tables {RUNS}/generated/tables"
+        " --metrics {output.metrics} --plots {RUNS}/plots {input.measurements} 2>&1 | tee {log}"
 
 
 def shown(document):
@@ -37,11 +37,11 @@ def shown(document):
         "text": f"paper/{document}.tex",
         "references": "paper/references.bib",
         "numbers": rules.typeset.output.numbers,
-        "tables": [f"paper/generated/tables/{table}.tex" for table in parts["tables"]],
-        "figures": [f"data/figures/{figure}.pdf" for figure in figures],
+        "tables": [f"{RUNS}/generated/tables/{table}.tex" for table in parts["tables"]],
+        "figures": [f"{RUNS}/figures/{figure}.pdf" for figure in figures],
         "checksums": [
             *rules.typeset.output.checksums,
-            *(f"data/figures/{figure}.json" for figure in figures),
+            *(f"{RUNS}/figures/{figure}.json" for figure in figures),
         ],
         "code": section("code/posenc.steps.latex"),
     }
@@ -56,7 +56,7 @@ for document in DOCUMENTS:
             **shown(document),
         output:
             report(
-                f"paper/{document}.pdf",
+                f"{RUNS}/{document}.pdf",
                 caption=f"../captions/{document}.rst",
                 category="Documents",
             ),

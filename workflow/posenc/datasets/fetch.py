@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from posenc.artifacts.files import atomic_file
+from posenc.artifacts.files import atomic_file, sha256_file
+from posenc.datasets import folder
 from posenc.datasets.download import copy, download
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.section import (
@@ -45,7 +46,7 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
         case UrlSource():
             download(source.url, source.sha256, target, key=key)
         case PathSource():
-            _fetch_path(source, target, key)
+            _fetch_path(source, format, target, key)
         case HubSource():
             _fetch_hub(source, target, key)
         case SampleSource():
@@ -54,24 +55,33 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
             write_sample(source, format, target)
 
 
-def find(source: PathSource, key: str) -> Path:
-    """A data set's file on this machine.
+def check_path(source: PathSource, format: str, key: str) -> None:
+    """Look for a data set on this machine, and compare its checksum with the one that is meant.
 
     Parameters
     ----------
     source
         Where it is.
+    format
+        Of the data set: ``imdb`` may be a folder.
     key
         Of the source in ``params.yaml``, for messages.
 
     Raises
     ------
     DatasetError
-        If there is no such file.
+        If it is not there, or has another checksum.
     """
+    path = _find(source, format, key)
+    _check_digest(source, folder.digest(path) if path.is_dir() else sha256_file(path), key)
+
+
+def _find(source: PathSource, format: str, key: str) -> Path:
     path = Path(source.path)
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "no such file"
+    if not path.is_file() and not (path.is_dir() and format == "imdb"):
+        what = "no such file"
+        if path.is_dir():
+            what = f"is a folder, which format: {format} does not read (imdb does)"
         raise DatasetError(
             f"{path}: {what}; put the file there, or change {key}.path in params.yaml "
             f"(a path from the project's root, which is {Path.cwd()})"
@@ -79,26 +89,20 @@ def find(source: PathSource, key: str) -> Path:
     return path
 
 
-def check_digest(source: PathSource, actual: str, key: str) -> None:
-    """Compare the checksum of a file on this machine with the one that is meant.
-
-    Raises
-    ------
-    DatasetError
-        If it is another one.
-    """
+def _check_digest(source: PathSource, actual: str, key: str) -> None:
     if actual != source.sha256:
         raise DatasetError(
-            f"{source.path} is not the file that was expected: sha256 {actual}, but {key}.sha256 "
-            f"in params.yaml says {source.sha256}; get the file anew, or correct {key}.sha256 if "
-            f"this is the file you mean"
+            f"{source.path} is not what was expected: sha256 {actual}, but {key}.sha256 in "
+            f"params.yaml says {source.sha256}; get it again, or correct {key}.sha256 if this is "
+            f"what you mean"
         )
 
 
-def _fetch_path(source: PathSource, target: Path, key: str) -> None:
-    path = find(source, key)
+def _fetch_path(source: PathSource, format: str, target: Path, key: str) -> None:
+    path = _find(source, format, key)
     with atomic_file(target) as temporary:
-        check_digest(source, copy(path, temporary), key)
+        take = folder.pack if path.is_dir() else copy
+        _check_digest(source, take(path, temporary), key)
 
 
 def _fetch_hub(source: HubSource, target: Path, key: str) -> None:

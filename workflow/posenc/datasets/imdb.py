@@ -15,7 +15,9 @@ from posenc.datasets.errors import AGAIN, DatasetError
 from posenc.datasets.parquet import read_hub_rows
 
 SPLITS = ("train", "test", "unsup")
-# Split and label of the directories below aclImdb/.
+TOP = "aclImdb"
+"""The folder at the top of an archive."""
+# Split and label of the folders below it.
 CELLS = {
     "train/pos": ("train", "pos"),
     "train/neg": ("train", "neg"),
@@ -91,7 +93,7 @@ def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
                 if cell is None:
                     continue
                 total += member.size
-                _check_size(path, name, member.size, total)
+                check_size(path, name, member.size, total)
                 document = _document(path, name, cell, archive.extractfile(member).read())
                 order = (SPLITS.index(document["split"]), document.pop("number"), name)
                 if order in found:
@@ -114,7 +116,7 @@ def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
 def _cell(path: Path, member: tarfile.TarInfo, name: str) -> tuple[str, str | None] | None:
     """Split and label of a review; None for another file, and for a folder."""
     root, _, rest = name.partition("/")
-    cell = CELLS.get(rest.rpartition("/")[0]) if root == "aclImdb" else None
+    cell = CELLS.get(rest.rpartition("/")[0]) if root == TOP else None
     is_file = member.isreg() and not member.issparse()
     if not is_file and (cell is not None or not member.isdir()):
         kind = "a sparse file" if member.issparse() else KINDS.get(member.type, "of another kind")
@@ -125,8 +127,23 @@ def _cell(path: Path, member: tarfile.TarInfo, name: str) -> tuple[str, str | No
     return cell
 
 
-def _check_size(path: Path, name: str, size: int, total: int) -> None:
-    """Refuse a review before it is read into memory, by the size that its header says."""
+def check_size(path: Path, name: str, size: int, total: int) -> None:
+    """Refuse a review before it is read into memory, by the size that is said of it.
+
+    Parameters
+    ----------
+    path
+        The archive or folder, for messages.
+    name
+        Of the review.
+    size, total
+        Its bytes, and those of all reviews up to it.
+
+    Raises
+    ------
+    DatasetError
+        If either is more than is read.
+    """
     for key, limit, found, what in (
         ("REVIEW_BYTES", REVIEW_BYTES, size, f"{name} has"),
         ("REVIEWS_BYTES", REVIEWS_BYTES, total, f"the reviews up to {name} have"),
@@ -139,7 +156,7 @@ def _check_size(path: Path, name: str, size: int, total: int) -> None:
 
 
 def _document(path: Path, name: str, cell: tuple[str, str | None], content: bytes) -> dict:
-    directory, _, file_name = name.removeprefix("aclImdb/").rpartition("/")
+    directory, _, file_name = name.removeprefix(f"{TOP}/").rpartition("/")
     split, label = cell
     match = _FILE_NAME.fullmatch(file_name)
     if match is None or int(match[2]) > 10:

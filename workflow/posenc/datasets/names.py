@@ -33,6 +33,9 @@ def raw_file_name(source: Source, format: str) -> str:
         name = PurePosixPath(unquote(urlsplit(source.url).path)).name
     elif isinstance(source, PathSource):
         name = PurePosixPath(source.path).name
+        # A folder is packed into an archive.
+        if format == "imdb" and name.strip(".") and "." not in name:
+            name = f"{name}.tar.gz"
     else:
         name = ""
     # A hidden name would meet the temporary files, and ".." would leave the directory.

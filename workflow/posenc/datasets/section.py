@@ -26,12 +26,16 @@ class UrlSource(Section):
 
 
 class PathSource(Section):
-    """A file on this machine, copied into ``data/raw`` and verified before use."""
+    """A file on this machine, copied into ``data/raw`` and verified before use.
+
+    Reviews (``format: imdb``) may be a folder as well, in the layout of the published archive.
+    """
 
     kind: Literal["path"]
     path: Line
     """Path from the project's root."""
     sha256: Sha256
+    """Of the file; of a folder, see ``posenc.datasets.folder``."""
 
 
 class HubSource(Section):

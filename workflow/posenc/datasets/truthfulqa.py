@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ COLUMNS = {
     "Incorrect Answers": "incorrect_answers",
     "Source": "source",
 }
-"""Names of the CSV's columns, and what the hub calls them."""
+"""Names of the CSV's columns, and what the hub calls them. All but the question may be absent."""
 
 
 def parse(path: Path) -> Iterator[dict[str, Any]]:
@@ -46,12 +47,12 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
     for count, row in enumerate(rows, start=1):
         if not row["question"] or not row["question"].strip():
             raise DatasetError(f"{path}: question {count} is empty; {AGAIN}")
-        fields = {name: row[name] for name in COLUMNS.values() if name != "question"}
+        others = (name for name in COLUMNS.values() if name != "question" and name in row)
         yield {
             "document_id": f"{SPLIT}/{count - 1:04d}",
             "split": SPLIT,
             "text": row["question"],
-            **fields,
+            **{name: row[name] for name in others},
         }
     if not count:
         raise DatasetError(f"{path} holds no question; {AGAIN}")
@@ -61,25 +62,38 @@ def _read_csv(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise DatasetError(
-                    f"{path} has no column {', '.join(map(repr, missing))}; format: truthfulqa "
-                    f"needs {', '.join(COLUMNS)}: name the right file in params.yaml"
-                )
-            check_once(path, reader.fieldnames or ())
+            header = list(reader.fieldnames or ())
+            columns = {name: field for name, field in COLUMNS.items() if name in header}
+            _check_names(path, header)
+            check_once(path, header)
             for number, row in enumerate(reader, start=1):
-                if None in row or any(row[name] is None for name in COLUMNS):
+                if None in row or None in row.values():
                     raise DatasetError(
                         f"{path}: question {number} (line {reader.line_num}) has not as many "
                         f"fields as the header: the file is truncated or corrupt; {AGAIN}"
                     )
-                fields = {field: row[name] for name, field in COLUMNS.items()}
-                for field in ("correct_answers", "incorrect_answers"):
+                fields: dict[str, Any] = {field: row[name] for name, field in columns.items()}
+                for field in {"correct_answers", "incorrect_answers"} & set(fields):
                     fields[field] = _split_answers(fields[field])
                 yield fields
     except (csv.Error, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} is not a whole UTF-8 CSV ({error}); {AGAIN}") from error
+
+
+def _check_names(path: Path, header: list[str]) -> None:
+    """Refuse a header without questions, and one that has a known name in another spelling."""
+    spelled = {name.replace(" ", "").casefold(): name for name in COLUMNS}
+    for name in header:
+        meant = spelled.get(re.sub(r"[\s_-]", "", name or "").casefold())
+        if meant not in (None, name) and meant not in header:
+            raise DatasetError(
+                f"{path} has a column {name!r}, which is read as {meant!r}: rename it"
+            )
+    if "Question" not in header:
+        raise DatasetError(
+            f"{path} has no column 'Question', which format: truthfulqa needs: name the right file "
+            f"in params.yaml"
+        )
 
 
 def _split_answers(answers: str) -> list[str]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from posenc.artifacts.files import ArtifactError, read_json, write_text
+from posenc.artifacts.places import STUDIES
 
-MADE = Path("data/numbers.json")
 RECORDS = Path("data/records")
 CPUINFO = Path("/proc/cpuinfo")
 FLAGS = ("avx2", "avx512f", "amx_tile")
@@ -124,6 +124,11 @@ def record_of(study: str, records: Path = RECORDS) -> Path:
     return records / f"{study}.json"
 
 
+def made_of(study: str) -> Path:
+    """Where the numbers of a study are that were last made."""
+    return STUDIES / study / "numbers.json"
+
+
 def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
     """The recorded numbers of a study by key."""
     return read_json(record_of(study, records))["numbers"]
@@ -134,7 +139,7 @@ def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Any]]:
     return {path.stem: recorded(path.stem, records) for path in sorted(records.glob("*.json"))}
 
 
-def keep(study: str, made: Path = MADE) -> bool:
+def keep(study: str) -> bool:
     """Make the numbers that were made the recorded ones.
 
     Returns
@@ -142,7 +147,7 @@ def keep(study: str, made: Path = MADE) -> bool:
     bool
         Whether any is another than before.
     """
-    path, numbers = record_of(study), read_json(made)
+    path, numbers = record_of(study), read_json(made_of(study))
     if path.exists() and recorded(study) == numbers:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +158,7 @@ def keep(study: str, made: Path = MADE) -> bool:
     return True
 
 
-def report(study: str, made: Path = MADE) -> tuple[list[str], bool]:
+def report(study: str) -> tuple[list[str], bool]:
     """Compare a study's record with what was made.
 
     Returns
@@ -166,7 +171,7 @@ def report(study: str, made: Path = MADE) -> tuple[list[str], bool]:
     ArtifactError
         If there is no record, or nothing was made.
     """
-    path = record_of(study)
+    path, made = record_of(study), made_of(study)
     for needed, way_out in (
         (path, f"study {study!r} was never recorded: `posenc record` does it"),
         (made, "run `snakemake` first"),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 PROGRAMS = ("latexmk", "lualatex", "bibtex", "kpsewhich")
 STYLES = ("luatexja-preset.sty", "siunitx.sty", "booktabs.sty", "beamer.cls")
-DOCUMENTS = (Path("paper/paper.pdf"), Path("paper/slides.pdf"))
 FONTS = ("DejaVuSans.ttf", "FreeSerif.otf", "unifont.otf", "unifont_upper.otf")
 FALLBACK = (FONTS[0], r"\japanesefont", *FONTS[1:])
 """Fonts that are searched, in this order, for a character that a document's own font lacks."""
@@ -40,13 +38,9 @@ def lacking_fonts() -> list[str]:
     return [font for font in FONTS if f"/{font}\n" not in found]
 
 
-def closing_line() -> str:
-    """The last line of a run: where the documents are, or what is missing and how to get it."""
+def advice() -> str:
+    """What is missing for the documents, and how to get it; empty where nothing is."""
     absent = missing()
     if not absent:
-        made = [str(path) for path in DOCUMENTS if path.exists()]
-        return f"Documents: {' and '.join(made)}" if made else "Documents: not built yet"
-    return (
-        f"Everything but the paper and the slides was made: {', '.join(absent)} missing. "
-        f"Install with: {INSTALL}"
-    )
+        return ""
+    return f"the documents need {', '.join(absent)}, which this machine lacks; install: {INSTALL}"

@@ -9,11 +9,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
+from posenc.artifacts.places import STUDIES
 from posenc.figures import catalogue
 from posenc.measurements.results import Results
 from posenc.report import quantities as keys
@@ -262,7 +264,7 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
 
 
 def sections(
-    figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str
+    figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str, folder: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     categories: dict[str, list[Figure]] = {}
@@ -283,7 +285,7 @@ def sections(
                     "alt": figure.entry.alt, "picture": embedded(figure.png),
                     "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
-                    "command": f"snakemake --cores 2 -- data/figures/{figure.name}.png",
+                    "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.png",
                 }
             )  # fmt: skip
         made.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
@@ -297,7 +299,7 @@ def _anchor(text: str) -> str:
 def page(
     results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
 ) -> str:
-    """The text of report/index.html.
+    """The text of a study's index.html.
 
     Parameters
     ----------
@@ -321,7 +323,8 @@ def page(
         If a headline's number is not there.
     """
     numbers = collect(results)
-    shown_sections, further = sections(figures, rows, root)
+    folder = STUDIES / results.study["study"]["name"]
+    shown_sections, further = sections(figures, rows, root, folder)
     shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
     precision = note(one for m in results.measurements for one in precisions(m))
     found = [entry for entry in rows.values() if isinstance(entry, Number)]
@@ -342,6 +345,7 @@ def page(
         materials=materials(results),
         digest=results.study["parameters"],
         root=root,
+        folder=folder,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
         headlines=[headline_of(one, results.study, numbers) for one in HEADLINES],

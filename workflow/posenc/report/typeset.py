@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from posenc.artifacts.places import STUDIES
 from posenc.figures import catalogue
 from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
@@ -107,7 +108,7 @@ def studied(results: Results) -> dict[str, str]:
 
 
 def numbers_tex(results: Results) -> str:
-    """The text of paper/generated/numbers.tex."""
+    """The text of a study's generated/numbers.tex."""
     numbers = collect(results)
     published = [
         (key, rf"\num{{{value['value']}}}", value["value"])
@@ -126,6 +127,7 @@ def numbers_tex(results: Results) -> str:
         .get_template("numbers.tex.jinja")
         .render(
             fonts=FALLBACK,
+            folder=STUDIES / results.study["study"]["name"],
             precision=escape(precision.capitalize()) if precision else None,
             lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
             studied=sorted(studied(results).items()),
@@ -180,7 +182,7 @@ def lacking(results: Results, table: str) -> list[str]:
 
 
 def table_tex(results: Results, name: str) -> str:
-    """The text of paper/generated/tables/NAME.tex; it says so when it is not part of the study."""
+    """The text of generated/tables/NAME.tex; it says so when it is not part of the study."""
     if absent := lacking(results, name):
         return rf"\notrunreason{{{escape(', '.join(absent))}: not part of this study}}%" + "\n"
     content = TABLES[name](results)

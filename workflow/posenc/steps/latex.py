@@ -30,7 +30,7 @@ SOURCES = (
 """What documents are made of. A commit of anything else leaves them as they are."""
 COMMAND = (
     "latexmk", "-norc", "-gg", "-lualatex", "-bibtex", "-interaction=nonstopmode",
-    "-halt-on-error", "-file-line-error", "-outdir=build",
+    "-halt-on-error", "-file-line-error",
 )  # fmt: skip
 """No settings of the user's own, and from nothing: what an earlier build left has no influence."""
 ENVIRONMENT = {
@@ -56,12 +56,14 @@ def main(
 ) -> None:
     """Build DOCUMENT in the folder `build` beside it and copy the result to OUTPUT.
 
-    With every file that the document shows given as INPUT, it is built only when one of them
-    changed since the last build: a measurement that comes out the same rebuilds nothing.
+    Figures, numbers and tables are those beside OUTPUT, in the study's folder. With every file that
+    the document shows given as INPUT, it is built only when one of them changed since the last
+    build: a measurement that comes out the same rebuilds nothing.
     """
     for path in inputs or []:
         check(path)
-    built = document.parent / "build" / document.with_suffix(".pdf").name
+    folder = output.parent
+    built = built_in(document, folder)
     receipt = built.with_suffix(".receipt.json")
     read = {str(path): sha256_file(path) for path in [document, *(inputs or []), Path(__file__)]}
     if inputs and is_current(receipt, read, built):
@@ -69,7 +71,7 @@ def main(
     else:
         earlier = kept(receipt, built)
         try:
-            build(document)
+            build(document, folder)
         except LatexError as error:
             # What runs this has removed the output already.
             found = f"; the last one that was built is {earlier}" if earlier.exists() else ""
@@ -111,18 +113,25 @@ def kept(receipt: Path, built: Path) -> Path:
     return earlier
 
 
-def build(document: Path) -> Path:
+def built_in(document: Path, folder: Path) -> Path:
+    """Where the document of a study is built: studies do not share what LaTeX leaves behind."""
+    return document.parent / "build" / folder.name / document.with_suffix(".pdf").name
+
+
+def build(document: Path, folder: Path) -> Path:
     """Run latexmk.
 
     Parameters
     ----------
     document : Path
-        The .tex file; paths in it are relative to its folder.
+        The .tex file; paths in it are relative to the study's folder, or else to its own.
+    folder : Path
+        The study's.
 
     Returns
     -------
     Path
-        The .pdf file in the folder ``build`` beside the document.
+        The .pdf file.
 
     Raises
     ------
@@ -132,14 +141,17 @@ def build(document: Path) -> Path:
     """
     if shutil.which(COMMAND[0]) is None:
         raise LatexError(f"{document}: {COMMAND[0]} is not installed")
-    (document.parent / "build").mkdir(exist_ok=True)
+    built = built_in(document, folder)
+    built.parent.mkdir(parents=True, exist_ok=True)
     # Not a file that is read: a commit alone builds nothing anew.
     known = rf"\newcommand\projectcommit{{{commit(document.parent.parent)}}}"
+    # Relative, because the names of figures are written into the document.
+    searched = {"TEXINPUTS": f"{os.path.relpath(folder, document.parent)}:"}
     result = subprocess.run(
-        [*COMMAND, f"-usepretex={known}", document.name], cwd=document.parent,
-        env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, errors="replace",
+        [*COMMAND, f"-outdir=build/{folder.name}", f"-usepretex={known}", document.name],
+        cwd=document.parent, env={**os.environ, **ENVIRONMENT, **searched},
+        capture_output=True, text=True, errors="replace",
     )  # fmt: skip
-    built = document.parent / "build" / document.with_suffix(".pdf").name
     log = built.with_suffix(".log")
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     if result.returncode:

@@ -36,15 +36,15 @@ def _leaves(params: Params, root: Path) -> set[Path]:
         for dataset in study.datasets
         for condition in study.conditions
     }
-    return paths
+    paths |= {root / "figures" / f"{n}.{form}" for n in plan.figures(params) for form in plan.FORMS}
+    return paths | {root / f"{document}.pdf" for document in study.documents}
 
 
 def tidy(params: Params, say: Callable[[str], None]) -> None:
     """Set aside results that the study no longer has; restore those that it has again.
 
-    The folders of a study, and those of documents and figures, are dependencies or outputs of
-    DVC's stages as wholes: what lies in them must follow from params.yaml alone, not from what was
-    run before.
+    The folders of a study, and those of documents, are dependencies or outputs of DVC's stages as
+    wholes: what lies in them must follow from params.yaml alone, not from what was run before.
     Nothing is deleted.
 
     Parameters
@@ -59,7 +59,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
-        "measurements/*.json", "trials/*/*/*",
+        "measurements/*.json", "trials/*/*/*", "figures/*", "*.pdf",
         # Of a measurement that is no more, as after `git pull`.
         *(f"measurements/{path.name}" for path in place.glob("measurements/*")
           if path.is_dir() and path.name not in KINDS),
@@ -70,10 +70,6 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     _tidy(plan.DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
     apart = {plan.APART / f"{dataset}.parquet" for dataset in params.study.corpora}
     _tidy(plan.APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
-    figures = {
-        plan.FIGURES / f"{name}.{form}" for name in plan.figures(params) for form in plan.FORMS
-    }
-    _tidy(plan.FIGURES, SET_ASIDE / "_figures", figures, [f"*.{form}" for form in plan.FORMS], say)
     plan.make_folders(params)
 
 
@@ -110,7 +106,7 @@ def _move(source: Path, target: Path) -> None:
         shutil.rmtree(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
-    stay = (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART, plan.FIGURES)
+    stay = (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART)
     for parent in source.parents:
         if parent in stay or any(parent.iterdir()):
             break

@@ -15,7 +15,7 @@ KEYS = ("masks", "matrix", "positions", "relative", "training")
 """Parts of the keys of numbers, beside the names of measurements."""
 
 _FILE = "names a file of the workflow beside those of {kind}"
-_KEY = "is a part of the keys of numbers (paper/generated/numbers.tex)"
+_KEY = "is a part of the keys of numbers (generated/numbers.tex)"
 _KEYS = dict.fromkeys((*MEASUREMENTS, *EXPERIMENTS, *KEYS), _KEY)
 RESERVED = {
     "datasets": {**_KEYS, **dict.fromkeys(TEXTS, _FILE)},

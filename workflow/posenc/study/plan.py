@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from posenc.artifacts.places import STUDIES
 from posenc.figures.catalogue import drawable
 from posenc.measurements.declaration import MATRICES
 from posenc.models.section import TrainSource
@@ -15,13 +16,9 @@ from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
 from posenc.study.names import LONG, NO_MODEL
 from posenc.study.params import Params
 
-STUDIES = Path("data/studies")
 DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
-FIGURES = Path("data/figures")
-LAYERS = Path("data/plots/layers")
-"""Tables of the hidden states of each run."""
 FORMS = ("pdf", "png", "json")
 """Files of a figure: two pictures, and what they were made of."""
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
@@ -82,15 +79,15 @@ def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
     for name in (
         "training",
+        "plots/layers",  # tables of the hidden states of each run
         *(f"measurements/{name}" for name in FURTHER),
         *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
     ):
         (folder(params) / name).mkdir(parents=True, exist_ok=True)
-    LAYERS.mkdir(parents=True, exist_ok=True)
 
 
 def folder(params: Params) -> Path:
-    """Folder of the active study's tokens, activations, measurements and trainings."""
+    """Folder of all that is made for the active study alone."""
     return STUDIES / params.study.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file
+from posenc.artifacts.files import CHECKSUMS, ArtifactError
 from posenc.datasets import fetch
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.names import raw_file_name
@@ -46,7 +46,7 @@ def _of_dataset(params: Params, name: str) -> Iterator[str]:
     if Path("data/raw", name, raw_file_name(source, section.format)).exists():
         return
     try:
-        fetch.check_digest(source, sha256_file(fetch.find(source, key)), key)
+        fetch.check_path(source, section.format, key)
     except DatasetError as error:
         yield str(error)
 

@@ -20,16 +20,17 @@ from posenc.study.plan import chosen, figures
 FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
+FOLDER = "data/studies/${study.name}"
 LIST = re.compile(
     r"(?m)(?P<head>^(?:      measurement|    foreach):\n)"
     r"(?:(?:^        - \w+\n)+|(?:^      \w+: .+\n)+)"
-    r"|(?:^      - data/figures/.+\n)+"
+    rf"|(?:^      - {re.escape(FOLDER)}/figures/.+\n)+"
 )
 """The names that a template is made for, or the figures that the slides show."""
 PATH = re.compile(
-    r"^ +- (?:\S*/(?:measurements|trials)/(?P<measurement>\w+)"
-    r"|\S*/texts/\$\{item\}/(?P<text>\w+)\."
-    r"|data/figures/(?P<figure>\w+)\.|paper/(?P<document>paper|slides)\.pdf)"
+    rf"^ +- {re.escape(FOLDER)}/(?:(?:measurements|trials)/(?P<measurement>\w+)"
+    r"|texts/\$\{item\}/(?P<text>\w+)\."
+    r"|figures/(?P<figure>\w+)\.|(?P<document>paper|slides)\.pdf)"
 )
 LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
 """Keys that a study may leave out; a template that reads one is then taken out as well."""
@@ -84,7 +85,7 @@ def _lists(params: Params) -> dict[str, dict[str, str]]:
             n: f"      {n}: [{of[0]}, {of[1]}]\n" for n, of in places.items() if len(of) == 2
         },
         "slides": {
-            n: f"      - data/figures/{n}.pdf\n      - data/figures/{n}.json\n"
+            n: "".join(f"      - {FOLDER}/figures/{n}.{form}\n" for form in ("pdf", "json"))
             for n in shown
             if n in drawn
         },
@@ -155,15 +156,18 @@ def check(params: Params) -> None:
                 f"from git, then run `posenc stages`"
             )
     made: dict[str, tuple[Sequence[str], str]] = {
-        "measurements": ([n for n in study.measured if n in (*OPTIONAL, *EXPERIMENTS)], r"[/.\n]"),
-        "data/figures": (figures(params), r"\.pdf"),
-        "paper": (study.documents, r"\.pdf"),
+        "measurements/": (
+            [n for n in study.measured if n in (*OPTIONAL, *EXPERIMENTS)],
+            r"[/.\n]",
+        ),
+        "figures/": (figures(params), r"\.pdf"),
+        "": (study.documents, r"\.pdf"),
     }
-    for folder, (names, end) in made.items():
+    for place, (names, end) in made.items():
         for name in names:
-            if re.search(rf"{folder}/{name}{end}", text) or name in listed:
+            if re.search(rf"{re.escape(FOLDER)}/{place}{name}{end}", text) or name in listed:
                 continue
             raise StagesError(
-                f"{FILE} has no stage of {folder}/{name}, which study {study.name!r} has: take "
+                f"{FILE} has no stage of {place}{name}, which study {study.name!r} has: take "
                 f"{FILE} back from git, then run `posenc stages`"
             )

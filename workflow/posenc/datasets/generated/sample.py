@@ -11,14 +11,12 @@ import csv
 import io
 import random
 import re
-import struct
-import tarfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from posenc.artifacts.files import atomic_file
+from posenc.datasets.archives import write_archive
 from posenc.datasets.generated import japanese
 from posenc.datasets.generated.questions import CATEGORIES, question
 from posenc.datasets.generated.reviews import RATINGS, review
@@ -36,7 +34,6 @@ REVIEWS = {"en": review, "ja": japanese.review}
 """The grammar of each language."""
 WORDS = {"en": r"[a-z]+", "ja": r"[a-zａ-ｚ]+|[一-鿿々]+|[ぁ-ゖ]+|[ァ-ヴー]+|[ｦ-ﾟ]+"}
 """What the archive's vocabulary lists: words, or runs of one script."""
-_STORED_BLOCK_BYTES = 0xFFFF
 
 
 def write_sample(source: SampleSource, format: str, target: Path) -> None:
@@ -93,7 +90,9 @@ def imdb_archive(seed: int, documents: dict[str, int], language: str = "en") -> 
         )
     ranked = sorted(words, key=lambda word: (-words[word], word))
     files["aclImdb/imdb.vocab"] = "".join(f"{word}\n" for word in ranked)
-    return _stored_gzip(_tar(files))
+    stream = io.BytesIO()
+    write_archive(stream, ((name, files[name].encode()) for name in sorted(files)))
+    return stream.getvalue()
 
 
 def truthfulqa_csv(seed: int, documents: dict[str, int]) -> bytes:
@@ -136,28 +135,3 @@ def _question_rows(seed: int, count: int) -> Iterator[tuple[str, ...]]:
             "; ".join(wrong),
             f"https://www.example.invalid/{category.lower()}/{number}",
         )
-
-
-def _tar(files: dict[str, str]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name in sorted(files):
-            content = files[name].encode()
-            # A fresh TarInfo has time 0, owner 0 and mode 0644.
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def _stored_gzip(content: bytes) -> bytes:
-    """Return a gzip file (RFC 1952) of stored blocks (RFC 1951, 3.2.4)."""
-    # Magic, deflate, no flags, time 0, no extra flags, unknown operating system.
-    parts = [b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"]
-    for start in range(0, len(content), _STORED_BLOCK_BYTES) or (0,):
-        block = content[start : start + _STORED_BLOCK_BYTES]
-        is_last = start + len(block) >= len(content)
-        parts.append(struct.pack("<BHH", is_last, len(block), len(block) ^ 0xFFFF))
-        parts.append(block)
-    parts.append(struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF))
-    return b"".join(parts)

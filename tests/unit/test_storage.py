@@ -1,0 +1,86 @@
+"""What a study takes on disk, before it is run; test_studies.py compares it with a finished one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc.capture import capture
+from posenc.study import plan, storage
+from posenc.study.new import write_study
+from posenc.study.params import load
+
+from .synthetic import PROJECT
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A folder where nothing is made, with the parameters as they are shipped."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    Path("params.yaml").write_text((PROJECT / "params.yaml").read_text())
+    return tmp_path / "project"
+
+
+def sizes(params) -> dict[str, float | None]:
+    return {part.what: part.size for part in storage.parts(params)}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_token_takes_what_the_capture_step_says(dtype):
+    """Importing that step takes seconds, so its formula is written twice."""
+    parameters = load(PROJECT / "params.yaml").activations
+    names = ("hidden_states", "queries", "keys")
+    for some in itertools.chain.from_iterable(itertools.combinations(names, n) for n in (1, 2, 3)):
+        one = parameters.model_copy(update={"dtype": dtype, "quantities": list(some)})
+        theirs = capture.Shape(n_layers=5, n_heads=2, d_model=24, vocabulary_size=7)
+        assert storage.Shape(5, 24).bytes_per_token(one) == theirs.bytes_per_token(one)
+
+
+def test_a_text_on_this_machine_is_counted_before_it_is_fetched(project):
+    notes = project.parent / "notes.txt"
+    notes.write_text("a" * 40 + "\n" + "b" * 400_000 + "\n")
+    write_study(Path("params.yaml"), "mine", "minilm", notes)
+    params = load(Path("params.yaml"), {"study": "mine"})
+    longest = params.models["minilm"].max_tokens
+    # 40 characters are 10 tokens and 2 special ones; the other document is cut. 6 layers of 384.
+    per_token = 2 * 384 * (7 + 6 + 6)
+    found = sizes(params)
+    assert found["activations of minilm"] == 2 * (12 + longest) * per_token
+    assert found["weights of minilm"] > 80e6
+    line = storage.summary(params, project)
+    assert re.fullmatch(r"about 0\.09 GB more \(weights of minilm 0\.09\); \d+ are free", line)
+
+
+def test_documents_that_are_not_had_give_a_bound(project):
+    params = load(Path("params.yaml"))
+    count = params.datasets["sample_reviews"].evaluation.documents
+    assert count is not None
+    one = params.model_copy(deep=True)
+    one.study.captured[:], one.study.datasets[:] = ["decoder"], ["sample_reviews"]
+    (part,) = [part for part in storage.parts(one) if part.what == "activations of decoder"]
+    source, longest = one.models["decoder"].source, one.models["decoder"].max_tokens
+    per_token = 2 * source.d_model * (3 * source.n_layers + 1)
+    assert part.is_bound
+    assert part.size == len(one.study.conditions) * count * longest * per_token
+    assert storage.summary(params, project).startswith("at most ")
+
+
+def test_what_only_the_hub_knows_is_named(project):
+    line = storage.summary(load(Path("params.yaml"), {"study": "real"}), project)
+    assert line.startswith("not known before it is fetched: weights of bert, weights of gpt2, act")
+
+
+def test_what_is_there_is_not_counted_again(project):
+    params = load(Path("params.yaml"))
+    folder = plan.folder(params) / "activations/decoder"
+    part = storage.Part("activations of decoder", folder, 1000)
+    assert part.missing == 1000
+    (folder / "sample_reviews").mkdir(parents=True)
+    (folder / "sample_reviews/shard").write_bytes(b"0" * 400)
+    assert part.missing == 600
+    (folder / "sample_reviews/other").write_bytes(b"0" * 4000)
+    assert part.missing == 0

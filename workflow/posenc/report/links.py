@@ -1,0 +1,81 @@
+"""What readers find at the top of the project, and the last line of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.places import STUDIES
+from posenc.report import latex
+
+LINKS = {
+    Path("paper/paper.pdf"): "paper.pdf",
+    Path("paper/slides.pdf"): "slides.pdf",
+    Path("report/index.html"): "index.html",
+    Path("data/metrics.json"): "metrics.json",
+}
+"""Paths that lead to files of the active study, by their names in its folder."""
+
+
+def link(study: str) -> None:
+    """Have the paths at the top lead to the active study's files.
+
+    They are relative symbolic links, so that they say which study they are of, and are never stale
+    or half written. There is none to a file that the study does not have.
+
+    Parameters
+    ----------
+    study
+        Its name.
+    """
+    for path, name in LINKS.items():
+        target = STUDIES / study / name
+        if not target.exists():
+            if path.is_symlink():
+                path.unlink(missing_ok=True)
+            continue
+        leads_to = os.path.relpath(target, path.parent)
+        if path.is_symlink() and os.readlink(path) == leads_to:
+            continue
+        path.parent.mkdir(exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+        temporary.symlink_to(leads_to)
+        temporary.replace(path)
+
+
+def elsewhere(target: str, study: str) -> str | None:
+    """Why a target is none of the study's: a link, or a file of another study; None where it is.
+
+    Parameters
+    ----------
+    target
+        What Snakemake is asked for, a file or a rule.
+    study
+        Its name.
+    """
+    path, folder = Path(target), STUDIES / study
+    if path in LINKS:
+        return f"{target} is a link, which no rule makes: ask for {folder / LINKS[path]}"
+    if not path.is_relative_to(STUDIES) or path.is_relative_to(folder):
+        return None
+    name = path.relative_to(STUDIES).parts[0]
+    return f"{target} is of another study than {study!r}: add --config study={name}"
+
+
+def closing_line(study: str, documents: Sequence[str]) -> str:
+    """The last line of a run: what there is of its study, and where; what is missing for more.
+
+    Parameters
+    ----------
+    study
+        The name of the run's, which need not be the active one.
+    documents
+        Those that it has.
+    """
+    folder, advice = STUDIES / study, latex.advice() if documents else ""
+    files = [] if advice else [f"{document}.pdf" for document in documents]
+    made = [one for one in ("index.html", *files, "metrics.json") if (folder / one).exists()]
+    line = f"Study {study!r}: {', '.join(made) or 'nothing is made yet'} in {folder}"
+    return f"{line}; {advice}" if advice else line

@@ -1,0 +1,222 @@
+"""How much disk a study takes: the weights of its models, and the activations of its runs."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from posenc.artifacts.files import ArtifactError
+from posenc.datasets.documents import parse
+from posenc.datasets.errors import DatasetError
+from posenc.datasets.section import Content, Dataset, PathSource
+from posenc.models import load
+from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
+from posenc.models.section import HubSource, Model, TrainSource
+from posenc.store.section import Activations
+from posenc.study import plan
+from posenc.study.params import Params
+
+CHARACTERS = 4
+"""Of a token, where a text has not been made tokens yet."""
+SMALL = 1e7
+"""Bytes that nobody plans for."""
+MODELS = Path("data/models")
+
+
+class Shape(NamedTuple):
+    """Sizes of a model that decide what its activations take."""
+
+    n_layers: int
+    d_model: int
+
+    def bytes_per_token(self, parameters: Activations) -> int:
+        """Bytes that a token takes on disk, as the capture step has it."""
+        vectors = {
+            "hidden_states": self.n_layers + 1,
+            "queries": self.n_layers,
+            "keys": self.n_layers,
+        }
+        width = {"float16": 2, "float32": 4}[parameters.dtype]
+        return width * self.d_model * sum(vectors[name] for name in parameters.quantities)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of what a study takes.
+
+    Attributes
+    ----------
+    what
+        In words.
+    folder
+        Where it lies.
+    size
+        Bytes in all; None where that is not known before something is fetched.
+    is_bound
+        Whether it is so many at most.
+    """
+
+    what: str
+    folder: Path
+    size: float | None
+    is_bound: bool = False
+
+    @property
+    def missing(self) -> float:
+        """Bytes that are not there yet."""
+        if self.size is None:
+            return 0
+        there = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return max(0, self.size - there)
+
+
+def parts(params: Params) -> Iterator[Part]:
+    """What the active study takes, in the order in which it is made.
+
+    The web and the hub are not asked.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    """
+    study = params.study
+    for name in [*study.models, *study.schemes]:
+        folder = MODELS / name
+        if not (folder / WEIGHTS).exists():
+            yield Part(f"weights of {name}", folder, _weights(name, params.models[name]))
+    for name in study.captured:
+        shape = _shape(name, params.models[name])
+        counts = [_tokens(params, name, dataset) for dataset in study.datasets]
+        known = [count for count in counts if count is not None]
+        size = None
+        if shape is not None and len(known) == len(counts):
+            tokens = sum(count.tokens for count in known) * len(study.conditions)
+            size = tokens * shape.bytes_per_token(params.activations)
+        folder, is_bound = (
+            plan.folder(params) / "activations" / name,
+            any(c.is_bound for c in known),
+        )
+        yield Part(f"activations of {name}", folder, size, is_bound)
+
+
+def summary(params: Params, root: Path) -> str | None:
+    """How much more disk the active study takes, in a line; None where it is little.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    root
+        The project's folder, whose disk it is.
+    """
+    found = list(parts(params))
+    due = {part: missing for part in found if (missing := part.missing) > SMALL}
+    unknown = [part.what for part in found if part.size is None]
+    words = []
+    if due:
+        listed = ", ".join(f"{part.what} {size / 1e9:.2f}" for part, size in due.items())
+        how_sure = "at most" if any(part.is_bound for part in due) else "about"
+        free = shutil.disk_usage(root).free / 1e9
+        words = [
+            f"{how_sure} {sum(due.values()) / 1e9:.2f} GB more ({listed}); {free:.0f} are free"
+        ]
+    if unknown:
+        words.append(f"not known before it is fetched: {', '.join(unknown)}")
+    return "; ".join(words) or None
+
+
+def _weights(name: str, model: Model) -> float | None:
+    """Bytes of a model's weights, of what is on this machine."""
+    source = model.source
+    if isinstance(source, TrainSource):
+        if source.tokenizer.kind != "bpe":
+            return None
+        positions = source.n_positions if source.positions == "learned" else 0
+        d = source.d_model
+        embeddings = (source.tokenizer.vocabulary_size + positions) * d
+        return 4 * (embeddings + source.n_layers * (12 * d * d + 13 * d) + 2 * d)
+    place = _place(model)
+    if place is None:
+        return None
+    if place.suffix != GGUF:
+        return (place / WEIGHTS).stat().st_size
+    from gguf import GGUFReader
+
+    return 4 * sum(math.prod(tensor.shape.tolist()) for tensor in GGUFReader(place).tensors)
+
+
+def _place(model: Model) -> Path | None:
+    """Where a model's files are on this machine, if they are."""
+    if isinstance(model.source, HubSource | TrainSource):
+        return None
+    try:
+        place = load.source_folder(model)
+    except ModelError:
+        return None  # `posenc check` says so
+    return place if place.suffix == GGUF or (place / WEIGHTS).is_file() else None
+
+
+def _shape(name: str, model: Model) -> Shape | None:
+    if isinstance(model.source, TrainSource):
+        return Shape(model.source.n_layers, model.source.d_model)
+    place = MODELS / name if (MODELS / name / WEIGHTS).exists() else _place(model)
+    if place is None or place.suffix == GGUF:
+        return None
+    try:
+        config = read_config(place)
+    except (ArtifactError, OSError):
+        return None  # the step that reads it says so
+    layers = config.get("num_hidden_layers", config.get("n_layer"))
+    width = config.get("hidden_size", config.get("n_embd"))
+    return None if layers is None or width is None else Shape(layers, width)
+
+
+class Count(NamedTuple):
+    """Tokens, or how many there are at most."""
+
+    tokens: float
+    is_bound: bool
+
+
+def _tokens(params: Params, model: str, dataset: str) -> Count | None:
+    """Tokens of the documents that are evaluated of a data set, as far as it is on this machine."""
+    section, longest = params.datasets[dataset], params.models[model].max_tokens
+    count, characters = section.evaluation.documents, _characters(dataset, section)
+    if not characters:
+        return None if count is None else Count(count * longest, is_bound=True)
+    ids = _lengths(plan.folder(params) / f"tokens/{model}/{dataset}.parquet", "input_ids")
+    lengths: list[float] = [*ids] or [2 + length / CHARACTERS for length in characters]
+    mean = sum(min(longest, length) for length in lengths) / len(lengths)
+    return Count((count or len(characters)) * mean, is_bound=False)
+
+
+def _characters(dataset: str, section: Dataset) -> list[int]:
+    """Characters of each document of the evaluated split; none where it is not at hand."""
+    made = plan.DOCUMENTS / f"{dataset}.parquet"
+    source, split = section.source, section.evaluation.split
+    if made.exists() or not isinstance(source, PathSource) or section.format == "imdb":
+        return _lengths(made, "text", [("split", "=", split)])
+    try:
+        documents = parse(Path(source.path), Content(format=section.format, text=section.text))
+        return [len(one["text"]) for one in documents if one["split"] == split]
+    except (DatasetError, OSError):
+        return []  # `posenc check` says so
+
+
+def _lengths(path: Path, column: str, filters: list | None = None) -> list[int]:
+    """Lengths of the texts or lists in a column; none where there is no whole file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        values = pq.read_table(path, columns=[column], filters=filters)[column]
+    except (OSError, pa.ArrowException):
+        return []
+    of = pc.utf8_length if pa.types.is_string(values.type) else pc.list_value_length
+    return of(values).to_pylist()

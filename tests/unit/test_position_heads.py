@@ -466,6 +466,8 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     looking = {head["head"] for head in nearest(one["heads"], 3)}
     assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
     for axes, head in zip(panels, one["heads"], strict=True):
-        assert axes.texts[0].get_text().split()[1] == plain_number(round(head["distance_share"], 2))
+        deviation, share = (text.get_text() for text in axes.texts)
+        assert deviation == plain_number(float(f"{head['deviation']:.2g}"))
+        assert share == f"{head['distance_share']:.2f}"
     empty = figure.draw([lacking], SECTIONS.position_heads, SECTIONS.style)
     assert "not run" in empty.axes[0].texts[0].get_text()

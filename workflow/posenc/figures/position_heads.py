@@ -38,9 +38,9 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Returns
     -------
     matplotlib.figure.Figure
-        Curves in standard deviations of their head's scores within a query, which the first number
-        in the panel gives in nats; the second is the share of the scores that the curve explains,
-        and the darker it is. Below, where the nearest heads of the first layer look, beside the
+        Curves in standard deviations of their head's scores within a query, which the number below
+        gives in nats; that above is the share of the scores that the curve explains, and the darker
+        it is. Below, where the nearest heads of the first layer look, beside the
         mean of tables with shuffled rows.
     """
     with common.styled(style):
@@ -73,7 +73,7 @@ def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style:
         marks = [colour for colour, heads in ((1, steep), (2, near)) if head in heads]
         _panel(axes, head, style, marks)
     for number, axes in enumerate(panels[0]):
-        axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=2)
+        axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=5)
     for number, axes in enumerate(panels[:, 0]):
         axes.set_ylabel(f"{number}", rotation=0, labelpad=6, va="center",
                         fontsize=common.SMALLEST_POINTS)  # fmt: skip
@@ -92,10 +92,10 @@ def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
         axes.plot(distance[shown], curve[shown] / head["deviation"], lw=0.9,
                   color=style.palette[marks[0] if marks else 0],
                   alpha=1 if marks else 0.25 + 0.75 * head["distance_share"])  # fmt: skip
-        numbers = (float(f"{head['deviation']:.2g}"), round(head["distance_share"], 2))
-        axes.text(0.97, 0.03, " ".join(map(common.plain_number, numbers)),
-                  transform=axes.transAxes, ha="right", va="bottom",
-                  fontsize=common.SMALLEST_POINTS)  # fmt: skip
+        deviation = common.plain_number(float(f"{head['deviation']:.2g}"))
+        for place, text in ((0.03, deviation), (0.8, f"{head['distance_share']:.2f}")):
+            axes.text(0.97, place, text, transform=axes.transAxes, ha="right", va="bottom",
+                      fontsize=common.SMALLEST_POINTS).set_in_layout(False)  # fmt: skip
     axes.set_ylim(-LIMIT, LIMIT)
     axes.set_xticks([0, REACH])
     axes.set_yticks([-2, 0, 2], ["\u22122", "0", "2"])

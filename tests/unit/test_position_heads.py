@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
+from ruamel.yaml import YAML
 from safetensors.numpy import save_file
 from scipy.special import softmax
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -471,3 +474,12 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
         assert share == f"{head['distance_share']:.2f}"
     empty = figure.draw([lacking], SECTIONS.position_heads, SECTIONS.style)
     assert "not run" in empty.axes[0].texts[0].get_text()
+
+
+def test_the_recipe_for_a_part_of_a_checkpoint_is_read(file, tmp_path):
+    page = (synthetic.PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    ((block,),) = [re.findall(r"(?s)```yaml\n(own_part.*?)```", page)]
+    (shown,) = YAML(typ="safe").load(block).values()
+    assert shown["sha256"] == "CHECKSUM"
+    shown |= {"path": str(file), "sha256": sha256_file(file), "n_heads": HEADS}
+    assert len(measured(tmp_path, PathMatrix(**shown))["heads"]) == LAYERS * HEADS

@@ -447,7 +447,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     for name, matrix in study["matrices"].items():
         value = positions.position_embeddings(name, matrix["kind"])
         add("position_embeddings", f"{name}.json", value)
-        add("position_heads", f"{name}.json", positions.no_heads(name))
+        heads = positions.position_heads(name, True, "matrix")
+        if not matrix.get("n_heads"):
+            heads = positions.no_heads(name)
+        add("position_heads", f"{name}.json", heads)
     reviews = datasets[0]
     for model in study["study"]["finetuned"]:
         add("downstream", f"{model}.json", experiments.downstream(model, reviews))

@@ -25,6 +25,11 @@ def shared(measurement: str, **run: str) -> dict:
     }  # fmt: skip
 
 
+def drawn(value: float) -> dict:
+    """A statistic over draws of a null."""
+    return {"mean": value, "least": 0.9 * value, "most": 1.1 * value}
+
+
 def falling(layer: int, layers: int, start: float, end: float) -> float:
     return start + (end - start) * layer / max(1, layers - 1)
 
@@ -69,6 +74,14 @@ def position_embeddings(subject: str, kind: str) -> dict:
         },
         **geometry,
         "geometry_control": {**geometry, "spectrum": None},
+        "components": {
+            "status": "measured", "reason": None, "correlation": 0.97,
+            "correlation_shuffled": drawn(0.1), "principal": [0.6, 0.9, 0.3],
+            "independent": [0.95, 0.2, 0.1], "explained_shuffled": drawn(0.04), "converged": True,
+        },
+        "last_rows": {
+            "norm": 1.1, "cosine": 0.9, "neighbours": 0.98, "chance": 0.17, "untouched": 0,
+        },
         "identities": None,
         "maps": {
             "row_stride": 4,
@@ -84,24 +97,26 @@ def position_embeddings(subject: str, kind: str) -> dict:
     }  # fmt: skip
 
 
-def position_heads(model: str, is_decoder: bool) -> dict:
-    """Heads whose mask falls with the distance, each a little more steeply."""
+def position_heads(subject: str, is_decoder: bool, kind: str = "model") -> dict:
+    """Heads whose mask falls with the distance, each a little more steeply.
+
+    Of a model, or of the part of one that is a matrix.
+    """
     layers, heads = SIZES[is_decoder]
     distance = np.arange(0 if is_decoder else -127, 127)
-
-    def drawn(value: float) -> dict:
-        return {"mean": value, "least": 0.9 * value, "most": 1.1 * value}
-
     found = [
         {
             "layer": layer, "head": head,
             "predicted_lag": -head % 3,
-            "profile": {"mean_offset": -0.5 - head - layer, "peak": -head},
+            "profile": {"mean_offset": -0.5 - head - layer, "peak": -head,
+                        "mass": [0.01 * place for place in range(21)]},
             "deviation": 0.4 + layer + head / 3,
             "distance_share": 0.3 + head / 20,
             "first_score": 0.2, "first_mass": 0.01,
-            "nulls": {name: {"mean_offset": drawn(5.0), "distance_share": drawn(0.01)}
-                      for name in NULLS},
+            "nulls": {name: {"mean_offset": drawn(5.0), "distance_share": drawn(0.01),
+                             "wave_share": drawn(0.05), "mass": [0.01] * 21} for name in NULLS},
+            "pairs": [{"pair": 0, "frequency": 0.02, "phase": -0.3, "lag": -2.4, "share": 0.9,
+                       "coherence": 0.9, "contribution": 0.5}],
             "distances": {
                 "from": int(distance[0]),
                 "bias": (-np.abs(distance) * (1 + head) / 60).tolist(),
@@ -111,9 +126,10 @@ def position_heads(model: str, is_decoder: bool) -> dict:
         for head in range(heads)
     ]  # fmt: skip
     return {
-        **shared("position_heads", model=model), "subject": model, "kind": "model",
+        **shared("position_heads", **{kind: subject}), "subject": subject,
+        "kind": kind if kind == "model" else "path",
         "is_causal": is_decoder, "n_layers": layers, "n_heads": heads, "rows": 128,
-        "input": "layer normalisation of the position embedding alone",
+        "input": "layer normalisation of the position embedding alone", "uniform": [0.01] * 21,
         "near": {
             "tokens": 2, "heads": 3, "nearest": -0.5,
             "nulls": {
@@ -121,6 +137,8 @@ def position_heads(model: str, is_decoder: bool) -> dict:
                 for name in NULLS
             },
         },
+        "waves": {"period": 50.0, "lag": -2.4, "share": 0.9, "lags": 5, "lags_chance": 4.2,
+                  "nulls": {name: drawn(0.05) for name in NULLS}},
         "heads": found,
     }  # fmt: skip
 

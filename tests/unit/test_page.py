@@ -33,8 +33,8 @@ from posenc.measurements.results import Results
 from posenc.report import page, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
+from posenc.report.headlines import HEADLINES
 from posenc.report.records import ALL_DECODERS, NotRun, Number, Place
-from posenc.report.words import HEADLINES
 from posenc.steps import page as step
 
 from . import synthetic

@@ -12,11 +12,11 @@ from . import synthetic
 
 # What may hold digits, and why.
 ALLOWED = {
-    "names": r"GPT-2",
+    "names": r"GPT-[12]",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
-        r"\\(?:measured|interval|published|studied|name|label|ref|eqref|cite|includegraphics"
-        r"|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
+        r"\\(?:measured|ifmeasured|interval|published|studied|name|label|ref|eqref|cite"
+        r"|includegraphics|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
     # Lengths: of boxes, and of spaces.

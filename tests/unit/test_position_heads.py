@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
+from ruamel.yaml import YAML
 from safetensors.numpy import save_file
 from scipy.special import softmax
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_checksums
 from posenc.figures import position_heads as figure
+from posenc.figures.common import plain_number
 from posenc.measurements import position_heads as step
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_heads import PositionHeads
 from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
-from posenc.metrics.position_scores import distance_parts, steepest
+from posenc.metrics.position_scores import distance_parts, nearest, steepest
 from posenc.models.heads import HeadFile
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import Reading
-from posenc.report.position_quantities import POSITION_HEADS, position_heads
 from posenc.report.records import NotRun, Number
+from posenc.report.weight_quantities import POSITION_HEADS, position_heads
 from posenc.study.params import load
 
 from . import synthetic
@@ -116,6 +120,17 @@ def test_the_steepest_heads_are_those_whose_mask_varies_most():
         for name, deviation, share in (("a", 4, 0.25), ("b", 9, None), ("c", 3, 0.81), ("d", 1, 1))
     ]
     assert [head["name"] for head in steepest(heads, 3)] == ["c", "a", "d"]
+
+
+def test_the_nearest_heads_are_of_the_first_layer_and_look_nearest():
+    heads = [
+        {"name": name, "layer": layer, "profile": {"mean_offset": offset}}
+        for name, layer, offset in (
+            ("a", 0, -3.0), ("b", 0, None), ("c", 0, 1.0), ("d", 1, 0.0), ("e", 0, -0.5),
+        )
+    ]  # fmt: skip
+    assert [head["name"] for head in nearest(heads, 2)] == ["e", "c"]
+    assert [head["name"] for head in nearest(heads, 9)] == ["e", "c", "a"]
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +248,12 @@ def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
         for place, head in enumerate(found["heads"]):
             offsets = [heads[place]["profile"]["mean_offset"] for heads in draws]
             shares = [heads[place]["distance_share"] for heads in draws]
-            for key, values in (("mean_offset", offsets), ("distance_share", shares)):
+            waves = [heads[place]["pairs"][0]["share"] for heads in draws]
+            mass = np.mean([heads[place]["profile"]["mass"] for heads in draws], axis=0)
+            np.testing.assert_allclose(head["nulls"][name]["mass"], mass, atol=2e-6)
+            for key, values in (
+                ("mean_offset", offsets), ("distance_share", shares), ("wave_share", waves),
+            ):  # fmt: skip
                 expected = {"mean": np.mean(values), "least": min(values), "most": max(values)}
                 assert head["nulls"][name][key] == pytest.approx(expected)
         null = found["near"]["nulls"][name]
@@ -242,6 +262,8 @@ def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
         assert null["heads"] == {"mean": np.mean(near), "least": min(near), "most": max(near)}
         nearest = [min(own[:HEADS], key=abs) for own in offsets]
         assert null["nearest"]["mean"] == pytest.approx(np.mean(nearest))
+        waves = [np.median([head["pairs"][0]["share"] for head in heads]) for heads in draws]
+        assert found["waves"]["nulls"][name]["least"] == pytest.approx(min(waves))
         medians = [np.median([head["distance_share"] for head in heads]) for heads in draws]
         assert null["distance_share"]["most"] == pytest.approx(max(medians))
 
@@ -278,6 +300,41 @@ def test_a_head_that_reads_the_order_is_near_by_its_table_alone(network, tmp_pat
     for null in one["near"]["nulls"].values():
         assert null["heads"]["most"] == 0
         assert null["distance_share"]["most"] < 0.3
+
+
+def test_a_pair_of_waves_that_is_shifted_is_found_with_its_lag(network, tmp_path):
+    """W^Q W^K⊤ of one wave and the same wave two tokens later; by hand from the whole product."""
+    period, shift, rows = 6, 2, 30
+    tensors, angle = parts_of(network), 2 * np.pi * np.arange(POSITIONS) / period
+    table = np.zeros((POSITIONS, D), np.float32)
+    # With their negatives, so that the normalisation leaves them waves.
+    table[:, 0], table[:, 1] = np.cos(angle), np.sin(angle)
+    table[:, 2:4] = -table[:, :2]
+    tensors["wpe.weight"] = table
+    turn = 2 * np.pi * shift / period
+    for layer in range(LAYERS):
+        tensors[f"h.{layer}.ln_1.weight"] = np.ones(D, np.float32)
+        tensors[f"h.{layer}.ln_1.bias"] = np.zeros(D, np.float32)
+        for kind, (x, y) in (("query", (1, 0)), ("key", (np.cos(turn), -np.sin(turn)))):
+            weight = np.zeros((D, D), np.float32)
+            weight[0, 0], weight[1, 0] = x, y
+            tensors[f"h.{layer}.attn.{kind}.weight"] = weight
+            tensors[f"h.{layer}.attn.{kind}.bias"] = np.zeros(D, np.float32)
+    path = tmp_path / "shifted.safetensors"
+    save_file(tensors, path)
+    parameters = PARAMETERS.model_copy(update={"rows": rows})
+    one = measured(tmp_path, section(path, n_heads=1), parameters=parameters)
+    for head in one["heads"]:
+        pair = head["pairs"][0]
+        # cos(a + turn) of the key: the wave of the query, as it is two tokens later.
+        assert pair["frequency"] == pytest.approx(1 / period, rel=1e-3)
+        assert pair["lag"] == pytest.approx(-shift, rel=1e-3) and pair["share"] > 0.95
+    assert one["waves"] == {
+        "period": pytest.approx(period, rel=1e-3), "lag": pytest.approx(-shift, rel=1e-3),
+        "share": one["heads"][0]["pairs"][0]["share"], "nulls": one["waves"]["nulls"],
+        "lags": LAYERS * (abs(pair["lag"]) <= 2), "lags_chance": pytest.approx(LAYERS * 4 / 6),
+    }  # fmt: skip
+    assert one["waves"]["nulls"]["shuffled"]["most"] < 0.7
 
 
 def test_a_whole_model_gives_the_same_rows(network, file, tmp_path):
@@ -361,15 +418,24 @@ def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
     assert found["distance_share"] == Number(float(np.median(shares)))
     assert found["distance_share.least"] == Number(min(shares))
     first = [head for head in one["heads"] if head["layer"] == 0]
-    nearest = min(first, key=lambda head: abs(head["profile"]["mean_offset"]))
-    assert found["near.1.head"] == Number(nearest["head"])
+    near = min(first, key=lambda head: abs(head["profile"]["mean_offset"]))
+    assert found["near.1.head"] == Number(near["head"])
     best = max(one["heads"], key=lambda head: head["deviation"] ** 2 * head["distance_share"])
     assert found["steep.1.layer"] == Number(best["layer"])
     assert found["steep.1.deviation"] == Number(best["deviation"])
-    null = one["heads"][nearest["head"]]["nulls"]["gaussian"]["mean_offset"]
+    null = one["heads"][near["head"]]["nulls"]["gaussian"]["mean_offset"]
     expected = Number(null["mean"], null["least"], null["most"])
     assert found["null_gaussian.near.1.offset"] == expected
-    assert found["near.1.distance_share"] == Number(nearest["distance_share"])
+    pair = one["heads"][near["head"]]["pairs"][0]
+    assert found["near.1.lag"] == Number(pair["lag"])
+    assert found["near.1.period"] == Number(1 / pair["frequency"])
+    lags = [head["pairs"][0]["lag"] for head in one["heads"]]
+    assert found["waves.lags"] == Number(sum(abs(lag) <= PARAMETERS.near for lag in lags))
+    expected = sum(
+        min(1, 2 * PARAMETERS.near * head["pairs"][0]["frequency"]) for head in one["heads"]
+    )
+    assert found["waves.lags_chance"].value == pytest.approx(expected)
+    assert found["near.1.distance_share"] == Number(near["distance_share"])
     assert found["near.heads"] == Number(one["near"]["heads"])
     flat = [{**head, "distance_share": None} for head in one["heads"][:2]]
     fewer = position_heads({**one, "heads": flat})
@@ -383,13 +449,37 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     small = {**one, "n_layers": 1, "n_heads": 1, "heads": one["heads"][:1], "subject": "small"}
     made = figure.draw([lacking, small, one], SECTIONS.position_heads, SECTIONS.style)
     check_texts(made)
-    panels = [axes for axes in made.axes if axes.lines]
-    assert len(panels) == LAYERS * HEADS and "it" in made.get_suptitle()
+    near = [axes for axes in made.axes if "layer 0, head" in axes.get_title()]
+    panels = [axes for axes in made.axes if axes.lines and axes not in near]
+    assert len(panels) == LAYERS * HEADS and "it" in made.subfigs[0].get_suptitle()
+    for axes, head in zip(near, nearest(one["heads"], 3), strict=True):
+        assert f"head {head['head']}:" in axes.get_title()
+        own, shuffled, uniform = (line.get_ydata() for line in axes.lines)
+        seen = PARAMETERS.offsets + 1
+        assert list(own) == head["profile"]["mass"][:seen]
+        assert list(shuffled) == head["nulls"]["shuffled"]["mass"][:seen]
+        assert list(uniform) == one["uniform"][:seen]
     for axes, head in zip(panels, one["heads"], strict=True):
         curve = axes.lines[-1].get_ydata() * head["deviation"]
         np.testing.assert_allclose(curve, head["distances"]["bias"], atol=1e-9)
     marked = {head["layer"] * HEADS + head["head"] for head in steepest(one["heads"], 3)}
-    colour = SECTIONS.style.palette[1]
-    assert {n for n, axes in enumerate(panels) if axes.lines[-1].get_color() == colour} == marked
+    colours = [axes.lines[-1].get_color() for axes in panels]
+    _, steep, own, *_ = SECTIONS.style.palette
+    assert {n for n, colour in enumerate(colours) if colour == steep} == marked
+    looking = {head["head"] for head in nearest(one["heads"], 3)}
+    assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
+    for axes, head in zip(panels, one["heads"], strict=True):
+        deviation, share = (text.get_text() for text in axes.texts)
+        assert deviation == plain_number(float(f"{head['deviation']:.2g}"))
+        assert share == f"{head['distance_share']:.2f}"
     empty = figure.draw([lacking], SECTIONS.position_heads, SECTIONS.style)
     assert "not run" in empty.axes[0].texts[0].get_text()
+
+
+def test_the_recipe_for_a_part_of_a_checkpoint_is_read(file, tmp_path):
+    page = (synthetic.PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    ((block,),) = [re.findall(r"(?s)```yaml\n(own_part.*?)```", page)]
+    (shown,) = YAML(typ="safe").load(block).values()
+    assert shown["sha256"] == "CHECKSUM"
+    shown |= {"path": str(file), "sha256": sha256_file(file), "n_heads": HEADS}
+    assert len(measured(tmp_path, PathMatrix(**shown))["heads"]) == LAYERS * HEADS

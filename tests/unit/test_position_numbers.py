@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ from posenc.measurements.results import Results, unbundled
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as facts
 from posenc.report import typeset
+from posenc.report import weight_quantities as weights
 from posenc.report.collection import collect
 from posenc.report.records import NotRun, Number
 from posenc.report.tables import positions as position_tables
@@ -21,11 +23,13 @@ from . import synthetic_positions as made
 
 RUN = {"model": "decoder", "dataset": "sample_reviews", "condition": "intact"}
 CASES = {
-    "position_embeddings": (made.position_embeddings("decoder", "model"), facts.positions,
-                            facts.POSITIONS),
-    "readback": (made.readback("decoder"), facts.readback, facts.READBACK),
-    "relative_attention": (made.relative_attention("decoder", True), facts.relative,
-                           facts.RELATIVE),
+    "position_embeddings": (made.position_embeddings("decoder", "model"), weights.positions,
+                            weights.POSITIONS),
+    "readback": (made.readback("decoder"), weights.readback, weights.READBACK),
+    "position_heads": (made.position_heads("decoder", True), weights.position_heads,
+                       weights.POSITION_HEADS),
+    "relative_attention": (made.relative_attention("decoder", True), weights.relative,
+                           weights.RELATIVE),
     "probes": (made.probes(RUN, True), facts.probes, facts.PROBES),
     "components": (made.components(RUN, True), facts.components, facts.COMPONENTS),
     "spectra": (made.spectra(RUN, True), facts.spectra, facts.SPECTRA),
@@ -91,7 +95,7 @@ def test_the_best_layer_is_the_one_with_the_least_error():
 
 
 def test_levels_of_noise_are_the_first_the_middle_and_the_last():
-    found = facts.readback(CASES["readback"][0])
+    found = weights.readback(CASES["readback"][0])
     assert found["noise.weak"] == Number(0.4, decimals=1)
     assert found["noise.strong"] == Number(1.6, decimals=1)
     assert found["before.exact"].value == 1
@@ -112,7 +116,7 @@ def test_a_correlation_that_is_not_defined_says_why():
 
 
 def test_a_head_without_a_null_space_says_so():
-    found = facts.relative({**CASES["relative_attention"][0], "null_rotation": None})
+    found = weights.relative({**CASES["relative_attention"][0], "null_rotation": None})
     assert found["null_weights"] == NotRun("there is no null space to turn")
 
 
@@ -146,7 +150,9 @@ def test_a_table_has_a_row_for_all_there_is_and_equal_columns(results, name):
     assert widths == {len(table["heads"])} == {len(table["formats"])}
     assert sum(group["count"] for group in table["groups"]) == len(table["heads"])
     rows = {
-        "positions": 4,  # two models, two matrices
+        "positions": 4 + 4,  # two models, two matrices; published of four
+        "waves": 4,
+        "position_heads": 2,
         "readback": 2 * 6,
         "probes": 2 * 2 * 2 + 5 * 2,
         "heads": 2 * 2,
@@ -175,3 +181,29 @@ def test_a_bundle_is_what_it_holds():
     runs = [{"run": {"condition": name}} for name in ("intact", "zero")]
     assert unbundled({"runs": runs}) == runs
     assert unbundled(runs[0]) == [runs[0]]
+
+
+def test_the_part_of_a_checkpoint_says_what_it_lacks(results):
+    study = {**results.study, "matrices": {"part": {"kind": "path", "n_heads": 12}}}
+    changed = Results(
+        study, results.measurements, results.trainings, results.published, results.versions
+    )
+    numbers = collect(changed)
+    assert numbers["matrix.part.readback.all"] == NotRun("needs token embeddings")
+    assert numbers["matrix.part.relative.all"] == NotRun("needs token embeddings")
+    assert numbers["matrix.part.heads.all"] == NotRun("needs a model that runs")
+    assert numbers["matrix.part.perplexity.all"] == NotRun("needs a model that runs")
+    assert "matrix.part.position_heads.all" not in numbers
+    assert not any(key.startswith("matrix.gaussian") and key.endswith(".all") for key in numbers)
+    for name, why in (("readback", "token embeddings"), ("probes", "a model that runs")):
+        text = typeset.table_tex(changed, name)
+        assert re.search(rf"(?m)^part & .*not run: needs {why}", text)
+
+
+def test_published_values_stand_among_the_tables_digit_for_digit(results):
+    rows = {row[0]: row for row in position_tables.positions_table(results)["rows"]}
+    names = ["BERT", "RoBERTa", "GPT-2", "sinusoid"]
+    assert list(rows)[-4:] == [rf"{name}, \word{{published}}" for name in names]
+    theirs = rows[r"RoBERTa, \word{published}"]
+    assert r"{\published{roberta.positions.mae}}" in theirs
+    assert r"{\published{roberta.positions.first_12}}" in theirs

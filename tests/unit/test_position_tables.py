@@ -23,15 +23,20 @@ from posenc.figures.section import Figure
 from posenc.measurements import position_embeddings as step
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_embeddings import PositionEmbeddings
-from posenc.metrics import geometry, sinusoid
+from posenc.metrics import geometry, sinusoid, table_waves
+from posenc.metrics.components import principal_components
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
 from posenc.models.section import Reading
 from posenc.models.tables import read_matrix
+from posenc.report.records import NotRun, Number
+from posenc.report.weight_quantities import POSITIONS, positions
 
 from .damage import call
 from .test_figures import STYLE, check_texts, texts
 
-PARAMETERS = PositionEmbeddings(rows=64, folds=3, repeats=3, pairs=150, seed=1)
+PARAMETERS = PositionEmbeddings(
+    rows=64, folds=3, repeats=3, pairs=150, components=4, harmonics=2, seed=1
+)
 MODULE = "posenc.measurements.position_embeddings"
 MATRIX = TypeAdapter(Matrix)
 BERT = Reading(family="bert", max_tokens=16)
@@ -130,6 +135,20 @@ def test_results_are_those_of_the_measures(results):
     amplitudes = np.abs(np.fft.rfft(table, axis=0)).mean(axis=1)
     np.testing.assert_allclose(fixed["spectrum"]["mean_amplitude"], amplitudes)
     assert fixed["spectrum"]["frequencies"][-1] == 0.5
+    # Waves are in its components; in those of random vectors they are not.
+    basis = [trig(np.pi * np.arange(64) * k / 64) for trig in (np.cos, np.sin) for k in (1, 2)]
+    expected = table_waves.explained_share(
+        principal_components(table, 4).scores, np.transpose(basis)
+    )
+    np.testing.assert_allclose(fixed["components"]["principal"], expected)
+    assert fixed["components"]["correlation"] > 0.99
+    chance = random["components"]["correlation_shuffled"]
+    assert random["components"]["correlation"] < chance["most"] + 0.3
+    assert fixed["last_rows"]["untouched"] == 0 and fixed["last_rows"]["neighbours"] > 0.9
+    # Of all rows, not of those that are measured.
+    whole = sinusoid.sinusoidal(150, 160)
+    cosine = whole[-1] @ whole[-2] / (np.linalg.norm(whole[-1]) * np.linalg.norm(whole[-2]))
+    assert fixed["last_rows"]["cosine"] == pytest.approx(cosine)
     # Random vectors are like their control, and the others are not.
     assert random["identities"] is None
     own, control = random["regression"], random["regression"]["control"]
@@ -168,6 +187,19 @@ def test_maps_are_small_and_show_every_so_many(tmp_path):
     # Columns by frequency: the peak rises from one to the next.
     assert (np.diff(np.argmax(spectra["amplitude"], axis=0)) >= 0).all()
     assert np.max(spectra["amplitude"]) == 1 and np.min(spectra["amplitude"]) >= 0
+
+
+def test_components_of_too_small_a_table_are_not_run(tmp_path):
+    np.save(tmp_path / "narrow.npy", table(20, 3))
+    found = measured(tmp_path, "narrow", npy(tmp_path / "narrow.npy"))
+    assert (
+        found["components"]["status"] == "not run"
+        and "4 principal" in (found["components"]["reason"])
+    )
+    numbers = positions(found)
+    assert tuple(sorted(numbers)) == tuple(sorted(POSITIONS))
+    assert numbers["correlation"] == NotRun(found["components"]["reason"])
+    assert isinstance(numbers["last.untouched"], Number)
 
 
 def test_the_same_each_time(results, tmp_path):

@@ -168,7 +168,7 @@ FIGURES = {
         "downwards, keys to the right.",
     ),
     "position_maps": Entry(
-        "B1 what position embeddings are", ("position_embeddings",),
+        "B1 what position embeddings are", ("position_embeddings",), BOTH,
         caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
         "spectra of the columns along the positions, ordered by frequency. Large tables are "
         "drawn with every so many rows and columns; the shortest waves of the sinusoids are not "
@@ -259,14 +259,16 @@ FIGURES = {
         "leading pairs of singular vectors.",
     ),
     "position_heads": Entry(
-        "C3 relative attention by weights", ("position_heads",),
+        "C3 relative attention by weights", ("position_heads",), BOTH,
         caption="What each head makes of positions alone: the function of the distance that is "
         "nearest to the scores of position against position, in standard deviations of the head's "
-        "scores within a query. The number is that deviation in nats; the darker a curve, the more "
-        "of the scores it explains. Marked are the three steepest. Of the tables and models whose "
-        "query and key maps are there, the one with the most heads is shown.",
+        "scores within a query. Numbers are that deviation, in nats (below), and the share of "
+        "the scores that the curve explains (above); the larger it is, the darker the curve. "
+        "Marked are the three steepest, and the three of the first layer that look nearest, "
+        "whose attention by offset is below. Of the tables and models whose query and key maps "
+        "are there, the one with the most heads is shown.",
         alt="Small charts, a row for each layer and a column for each head: bias against the "
-        "distance back from query to key.",
+        "distance back from query to key. Below, attention by offset of three heads.",
     ),
     "head_offsets": Entry(
         "C6 heads", ("heads",),
@@ -377,10 +379,11 @@ TABLES = {
     "recovery": Table(("conditions",)),
     "published": Table((), BOTH),
     "positions": Table(("position_embeddings",)),
+    "waves": Table(("position_embeddings",)),
+    "position_heads": Table(("position_heads",)),
     "readback": Table(("readback",)),
     "probes": Table(("probes", "scheme_probes")),
     "heads": Table(("heads", "lags")),
-    "published_positions": Table(()),
     "downstream": Table(("downstream",)),
     "tokenizers": Table(("tokenizers",)),
     "scaling": Table(("scaling",)),

@@ -1,22 +1,28 @@
-"""What each head makes of positions alone, as a mask by distance."""
+"""What each head makes of positions alone: a mask by distance, and where the nearest look."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import SubFigure
 
 from posenc.figures import common
 from posenc.figures.evaluated import of_kind
 from posenc.figures.section import Figure, Style
-from posenc.metrics.position_scores import steepest
+from posenc.metrics.position_scores import nearest, steepest
 
 REACH = 256
 """Distances that are shown, back, and ahead where a head sees the future."""
 MARKED = 3
-"""Heads that are marked: those whose mask by distance is the steepest."""
+"""Heads of each kind that are marked: the steepest, and those of the first layer that look nearest,
+which have a panel of their own."""
 LIMIT = 3.5
 """Of the vertical axis, in standard deviations of a head's scores."""
+ROW, LOWER = 0.5, 1.5
+"""Inches of a row of heads, and of the panels below."""
 
 
 def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
@@ -32,8 +38,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Returns
     -------
     matplotlib.figure.Figure
-        Curves in standard deviations of their head's scores within a query, which the number in
-        the panel gives in nats; the darker, the more of the scores the distance explains.
+        Curves in standard deviations of their head's scores within a query, which the number below
+        gives in nats; that above is the share of the scores that the curve explains, and the darker
+        it is. Below, where the nearest heads of the first layer look, beside the
+        mean of tables with shuffled rows.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -44,42 +52,75 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
             common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
             return made
         one = max(measured, key=lambda one: len(one["heads"]))
-        rows, columns = one["n_layers"], one["n_heads"]
+        near = nearest(one["heads"], MARKED)
         # Panels of few layers are no higher than those of many.
-        made.set_figheight(min(figure.height, 0.75 * rows + 1.2))
-        panels = made.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        marked = steepest(one["heads"], MARKED)
-        for axes, head in zip(panels.flat, one["heads"], strict=True):
-            _panel(axes, head, style, head in marked)
-        for number, axes in enumerate(panels[0]):
-            axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=2)
-        for number, axes in enumerate(panels[:, 0]):
-            axes.set_ylabel(f"{number}", rotation=0, labelpad=6, va="center",
-                            fontsize=common.SMALLEST_POINTS)  # fmt: skip
-        name = common.display(one["subject"])
-        made.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
-        made.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
-        made.supylabel("mask by distance (SD of the scores)", fontsize=style.font_size)
+        upper = 0.7 + ROW * one["n_layers"]
+        made.set_figheight(min(figure.height, upper + LOWER * bool(near)))
+        if near:
+            grid, below = made.subfigures(2, 1, height_ratios=(upper, LOWER))
+            _draw_near(below, near, one, style)
+        else:
+            grid = made
+        _draw_grid(grid, one, near, style)
         return made
 
 
-def _panel(axes: Axes, head: dict, style: Style, is_marked: bool) -> None:
+def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style: Style) -> None:
+    panels = place.subplots(one["n_layers"], one["n_heads"], squeeze=False, sharex=True,
+                            sharey=True)  # fmt: skip
+    steep = steepest(one["heads"], MARKED)
+    for axes, head in zip(panels.flat, one["heads"], strict=True):
+        marks = [colour for colour, heads in ((1, steep), (2, near)) if head in heads]
+        _panel(axes, head, style, marks)
+    for number, axes in enumerate(panels[0]):
+        axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=5)
+    for number, axes in enumerate(panels[:, 0]):
+        axes.set_ylabel(f"{number}", rotation=0, labelpad=6, va="center",
+                        fontsize=common.SMALLEST_POINTS)  # fmt: skip
+    name = common.display(one["subject"])
+    place.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
+    place.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
+    place.supylabel("mask by distance (SD of the scores)", fontsize=style.font_size)
+
+
+def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
     curve = np.array(head["distances"]["bias"])  # [distances]
     distance = head["distances"]["from"] + np.arange(len(curve))  # [distances]
-    near = np.abs(distance) <= REACH  # [distances]
+    shown = np.abs(distance) <= REACH  # [distances]
     axes.axhline(0, color=common.LIGHT, lw=0.4, zorder=0)
     if head["distance_share"] is not None:
-        shade = 0.25 + 0.75 * head["distance_share"]
-        colour = style.palette[1 if is_marked else 0]
-        axes.plot(distance[near], curve[near] / head["deviation"], color=colour, lw=0.9,
-                  alpha=1 if is_marked else shade)  # fmt: skip
-        axes.text(0.97, 0.03, common.plain_number(float(f"{head['deviation']:.2g}")),
-                  transform=axes.transAxes, ha="right", va="bottom",
-                  fontsize=common.SMALLEST_POINTS)  # fmt: skip
+        axes.plot(distance[shown], curve[shown] / head["deviation"], lw=0.9,
+                  color=style.palette[marks[0] if marks else 0],
+                  alpha=1 if marks else 0.25 + 0.75 * head["distance_share"])  # fmt: skip
+        deviation = common.plain_number(float(f"{head['deviation']:.2g}"))
+        for place, text in ((0.03, deviation), (0.8, f"{head['distance_share']:.2f}")):
+            axes.text(0.97, place, text, transform=axes.transAxes, ha="right", va="bottom",
+                      fontsize=common.SMALLEST_POINTS).set_in_layout(False)  # fmt: skip
     axes.set_ylim(-LIMIT, LIMIT)
     axes.set_xticks([0, REACH])
     axes.set_yticks([-2, 0, 2], ["\u22122", "0", "2"])
     axes.tick_params(labelsize=common.SMALLEST_POINTS, length=1.5, pad=1)
+
+
+def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -> None:
+    """Attention by offset of the heads that look nearest."""
+    panels = place.subplots(1, len(near), squeeze=False, sharey=True)[0]
+    half = len(one["uniform"]) // 2
+    offsets = np.arange(-half, half + 1)[: half + 1 if one["is_causal"] else None]
+    for axes, head in zip(panels, near, strict=True):
+        for label, mass, options in (
+            ("this table", head["profile"]["mass"], {"color": style.palette[2], "marker": "o"}),
+            ("rows shuffled", head["nulls"]["shuffled"]["mass"], {"color": style.palette[6]}),
+            ("all keys alike", one["uniform"], {"color": style.palette[6], "ls": ":"}),
+        ):
+            axes.plot(offsets, mass[: len(offsets)], label=label, lw=0.9, ms=2.5, **options)
+        mean = f"{head['profile']['mean_offset']:.2f}".replace("-", "\u2212")
+        axes.set_title(f"layer 0, head {head['head']}: mean offset {mean}",
+                       fontsize=common.SMALLEST_POINTS + 1)  # fmt: skip
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel("attention")
+    panels[-1].legend(loc="upper left", frameon=False, fontsize=common.SMALLEST_POINTS)
+    place.supxlabel("offset, key minus query (tokens)", fontsize=style.font_size)
 
 
 main = common.command(draw, Figure)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from posenc.artifacts.command import run
-from posenc.config.base import Count, Draws, Folds, Length, Section, Seed
+from posenc.config.base import Count, Draws, Folds, Length, Section, Seed, Width
 from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_tables import Subject, of_tables
 from posenc.metrics import geometry, sinusoid
 from posenc.metrics import position_regression as regression
 from posenc.metrics.moments import mean_and_sd
+from posenc.metrics.null_tables import spread
+from posenc.metrics.table_waves import last_rows, table_waves
 
 CELLS = 128
 """Most rows, and most columns, of a map that is kept for the figures."""
@@ -21,10 +24,12 @@ BANDS = 64
 """Most bands of frequencies of the map of spectra."""
 COMPONENTS = 32
 """Leading principal components whose shares are kept."""
+SHUFFLES = 20
+"""How often rows are shuffled to estimate the level of chance."""
 
 
 class PositionEmbeddings(Section):
-    """What position embeddings are: their geometry, and what can be read off them (B1, B3, C1)."""
+    """What position embeddings are, and what can be read off them (B1, B3, C1, C4)."""
 
     rows: Annotated[Length, Field(ge=16)]
     """How many positions, from the first one on, are measured."""
@@ -34,12 +39,16 @@ class PositionEmbeddings(Section):
     """Cross-validations with other seeds; results are their mean and standard deviation."""
     pairs: Annotated[Draws, Field(ge=100)]
     """Random pairs of positions; the regression tells which of the two comes later."""
+    components: Annotated[Width, Field(ge=2)]
+    """How many leading components are compared with waves of position."""
+    harmonics: Length
+    """Those waves: cosines and sines, the slowest of half a period over the rows."""
     seed: Seed
 
 
 MEASUREMENT = Measurement(
     "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, MATRICES),
-    catalogue=("B1", "B3", "C1", "C4"), uses=("scikit-learn",),
+    catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn"), schema=2,
 )  # fmt: skip
 
 
@@ -55,6 +64,8 @@ def measure(parameters: PositionEmbeddings, subject: Subject) -> dict[str, Any]:
         },
         "regression": regressions(used, parameters),
         **measure_geometry(used, parameters),
+        "components": components(used, parameters),
+        "last_rows": dataclasses.asdict(last_rows(subject.positions)),
         "identities": sinusoid.identities(used) if subject.kind == "sinusoid" else None,
         "maps": maps(used),
     }
@@ -87,6 +98,27 @@ def measure_geometry(table: np.ndarray, parameters: PositionEmbeddings) -> dict[
     generator = np.random.default_rng(np.random.SeedSequence([parameters.seed, 1]))
     control = _of_table(regression.random_like(table, generator))
     return {**_of_table(table), "geometry_control": {**control, "spectrum": None}}
+
+
+def components(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
+    """Components of the rows, and waves of position; not run of a table that is too small."""
+    try:
+        found = table_waves(
+            table, components=parameters.components, harmonics=parameters.harmonics,
+            folds=parameters.folds, shuffles=SHUFFLES, seed=parameters.seed,
+        )  # fmt: skip
+    except ValueError as error:
+        return {"status": "not run", "reason": str(error)}
+    return {
+        "status": "measured",
+        "reason": None,
+        "correlation": found.correlation,
+        "correlation_shuffled": spread(found.shuffled),
+        "principal": found.principal.tolist(),
+        "independent": found.independent.tolist(),
+        "explained_shuffled": spread(found.explained_shuffled),
+        "converged": found.converged,
+    }
 
 
 def _of_table(table: np.ndarray) -> dict[str, Any]:

@@ -125,3 +125,20 @@ def steepest(heads: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str
         return head["deviation"] * (head["distance_share"] or 0.0) ** 0.5
 
     return sorted(heads, key=explained, reverse=True)[:count]
+
+
+def nearest(heads: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+    """The heads of the first layer whose attention is, in the mean, nearest to the query.
+
+    Parameters
+    ----------
+    heads
+        With ``layer``, and in their ``profile`` the ``mean_offset`` of the attention near the
+        query, tokens, or None: of such a head nothing is said.
+    count
+        How many at most.
+    """
+    found = [
+        head for head in heads if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
+    ]
+    return sorted(found, key=lambda head: abs(head["profile"]["mean_offset"]))[:count]

@@ -22,6 +22,7 @@ from posenc.report import experiment_quantities as experiments
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as positions
 from posenc.report import quantities as keys
+from posenc.report import weight_quantities as weights
 from posenc.report.position_quantities import Facts, facts_of
 from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place
 
@@ -67,7 +68,7 @@ def collect(results: Results, roles: bool = True) -> Numbers:
         made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS)
         made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
     for place, why in made.models():
-        made.kinds(place, why, {**positions.OF_MODELS, **experiments.OF_MODELS})
+        made.kinds(place, why, {**weights.OF_MODELS, **experiments.OF_MODELS})
     made.matrices()
     made.kinds(Place(), None, positions.OF_STUDIES)
     for place, why in made.with_datasets(Place()):
@@ -241,13 +242,16 @@ class _Collection:
         facts = self.study["measurements"]
         readers = {
             kind: reader
-            for kind, reader in positions.OF_MODELS.items()
+            for kind, reader in weights.OF_MODELS.items()
             if kind in facts and facts[kind]["of_matrices"]
         }
         for name in dict.fromkeys([*self.study["matrices"], *keys.SPOKEN_MATRICES]):
             lacking = None if name in self.study["matrices"] else f"no matrix {name} in this study"
             place = Place(name, called=(f"matrix.{name}", ""))
             self.kinds(place, lacking, readers)
+        for (name, kind), why in weights.not_of_parts(self.study).items():
+            place = Place(name, measurement=kind, called=(f"matrix.{name}", ""))
+            self.numbers.put(place, {"all": NotRun(why)})
 
     def tokenizers(self) -> None:
         place = Place(measurement="tokenizers")

@@ -1,8 +1,6 @@
-"""Numbers of what position embeddings are (B) and of relative attention (C), by key.
+"""Numbers of positions in hidden states (B) and of relative attention (C), by key.
 
-Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
-``matrix.NAME.positions.mae``,
-``MODEL.readback.before.exact``, ``MODEL.DATASET.CONDITION.probes.last.relu``,
+Keys are those of :mod:`posenc.report.collection`: ``MODEL.DATASET.CONDITION.probes.last.relu``,
 ``MODEL.DATASET.CONDITION.scheme_probes.validation_loss``,
 ``MODEL.DATASET.layer_norm.variation``, ``MODEL.DATASET.score_parts.r2``,
 ``lags.DATASET.peak`` and so on.
@@ -10,26 +8,11 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.positions.mae`` and
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posenc.metrics.null_tables import NULLS
-from posenc.metrics.position_scores import steepest
 from posenc.report.records import Entry, NotRun, Number
 
-REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
-POSITIONS = (
-    *REGRESSION, *(f"{name}_control" for name in REGRESSION),
-    "toeplitz", "first_4", "first_12", "rows", "d_model",
-)  # fmt: skip
-LEVELS = ("exact", "weak", "strong")
-READBACK = (
-    *(f"{place}.{level}" for place in ("before", "after") for level in LEVELS),
-    *(f"alone.{what}" for what in ("token", "position")),
-    "noise.weak", "noise.strong", "margin", "pairs", "searched", "angle", "angle_random",
-)  # fmt: skip
 PLACES = ("embedding", "best", "last")
 PROBES = (
     *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order", "order_relu")),
@@ -49,29 +32,12 @@ LAYER_NORM = (
 )  # fmt: skip
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
-RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
-PLACED = ("1", "2", "3")
-"""Heads that are named, in order."""
-DRAWN = ("distance_share", "heads", "nearest")
-NULL = ("offset", "distance_share")
-NEAR, STEEP = ("head", *NULL), ("layer", "head", "deviation", "distance_share")
-POSITION_HEADS = (
-    "heads", "distance_share", "distance_share.least", "distance_share.most",
-    *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
-    "near.heads", "near.tokens",
-    *(
-        f"null_{null}.{part}" for null in NULLS
-        for part in (*DRAWN, *(f"near.{place}.{part}" for place in PLACED for part in NULL))
-    ),
-    *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
-)  # fmt: skip
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
 PLACEBOS = ("placebo_heads", "placebo_layers")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
     *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in (*SCORES, *PLACEBOS)),
 )  # fmt: skip
-NO_POSITION = "no head tells positions apart"
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
 LAGS = (
     *COMPARED, *(f"{name}.p" for name in COMPARED),
@@ -91,47 +57,6 @@ def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not d
         names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
         return Number(*(value[name] for name in names))
     return Number(value)
-
-
-def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
-    found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
-
-
-def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """What a table of position embeddings is, and what is read off it."""
-    found: dict[str, Entry] = {}
-    regression = one["regression"]
-    for suffix, part in (("", regression), ("_control", regression["control"])):
-        for name, key in (("mae", "absolute"), ("order_error", "relative")):
-            value = part[key]
-            found[f"{name}{suffix}"] = Number(value["mean"])
-            found[f"{name}_sd{suffix}"] = Number(value["sd"])
-    found["toeplitz"] = estimate(one["toeplitz_share"]["gram"], "all rows are orthogonal")
-    for key in ("first_4", "first_12"):
-        found[key] = Number(100 * one["pca"][key])  # percent, as it is published
-    for key in ("rows", "d_model"):
-        found[key] = Number(one["shape"][key])
-    return found
-
-
-def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Share of pairs that are read back: without noise, and at two levels of it."""
-    found: dict[str, Entry] = {}
-    count = len(one["before"])
-    places = dict(zip(LEVELS, (0, count // 2, count - 1), strict=True))
-    for name in ("before", "after"):
-        for level, place in places.items():
-            found[f"{name}.{level}"] = estimate(one[name][place]["joint"]["both"])
-    for what in ("token", "position"):
-        found[f"alone.{what}"] = estimate(one["before"][0]["alone"][what])
-    for level in LEVELS[1:]:
-        noise = one["before"][places[level]]["noise"]
-        found[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
-    found["margin"] = Number(one["before"][0]["margin"]["least"])
-    found["pairs"], found["searched"] = Number(one["pairs"]), Number(one["pairs_searched"])
-    for key, name in (("angle", "angles"), ("angle_random", "random")):
-        found[key] = Number(math.degrees(statistics.median(one["subspaces"][name])))
-    return found
 
 
 def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
@@ -231,55 +156,6 @@ def heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
-def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Errors of the identities on real weights, and the rotation of the null space."""
-    turned = one["null_rotation"] or {}
-    return {
-        "scores": Number(one["residuals"]["scores"]),
-        "trace": Number(one["residuals"]["trace"]),
-        **{
-            f"null_{name}": estimate(turned.get(key), "there is no null space to turn")
-            for name, key in (("weights", "weights"), ("spectra", "null_spectra"))
-        },
-    }
-
-
-def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """How much of the heads' scores a mask by distance explains, and the heads worth a look.
-
-    ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
-    query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
-    know no order (``null_``) there is the same of those near heads, how many of all then look near,
-    and the offset of the one of layer 0 that then looks nearest.
-    """
-    shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
-    named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
-    named["heads"] = Number(len(one["heads"]))
-    for name, of in (("", statistics.median), (".least", min), (".most", max)):
-        named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
-    near = one["near"]
-    named |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
-    first = [
-        {**head, "offset": head["profile"]["mean_offset"]}
-        for head in one["heads"]
-        if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
-    ]
-    first.sort(key=lambda head: abs(head["offset"]))
-    groups = (("near", NEAR, first), ("steep", STEEP, steepest(one["heads"], len(PLACED))))
-    for group, parts, heads in groups:
-        for place, head in zip(PLACED, heads, strict=False):
-            for part in parts:
-                named[f"{group}.{place}.{part}"] = estimate(head[part], NO_POSITION)
-    for null, of_all in near["nulls"].items():
-        for part in DRAWN:
-            named[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
-        for place, head in zip(PLACED, first, strict=False):
-            own = head["nulls"][null]
-            for part, value in zip(NULL, (own["mean_offset"], own["distance_share"]), strict=True):
-                named[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
-    return named
-
-
 def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
     """Agreement of predicted and found offsets over heads, in each way that they are compared.
 
@@ -326,6 +202,10 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
+    found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
+
+
 def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
     found: dict[str, Entry] = {}
@@ -349,12 +229,6 @@ OF_CELLS = {
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}
-OF_MODELS = {
-    "position_embeddings": (positions, POSITIONS),
-    "readback": (readback, READBACK),
-    "relative_attention": (relative, RELATIVE),
-    "position_heads": (position_heads, POSITION_HEADS),
-}
 """The same of what else there is."""
 
 

@@ -15,7 +15,7 @@ from posenc.figures import catalogue
 from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
-from posenc.report import sources
+from posenc.report import sources, weight_quantities
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
@@ -218,7 +218,7 @@ def metrics(results: Results) -> dict[str, Any]:
                 if isinstance(values[key], Number)
             }
     for run in results.of("position_embeddings"):
-        values = position_numbers.positions(run)
+        values = weight_quantities.positions(run)
         found.setdefault(run["subject"], {})["positions"] = {
             key: float(f"{values[key].value:.4g}") for key in ("mae", "order_error")
         }

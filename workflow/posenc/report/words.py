@@ -1,80 +1,6 @@
-"""The words of the report page: headlines, and what quantities are called."""
+"""What the report page calls quantities."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-
-from posenc.report.records import Place
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A number that opens the page.
-
-    ``place`` has roles in place of names. ``text`` says what it is and claims nothing of its size,
-    so that it holds for every study; ``{first}`` and so on are names of roles, and ``{[KEY]}`` is
-    another number of the same measurement.
-    """
-
-    title: str
-    place: Place
-    text: str
-
-
-HEADLINES = (
-    Headline(
-        "Token cosine, encoder",
-        Place("encoder", "reviews", "zero", "similarity", "last.cosine"),
-        "Mean cosine between the last hidden states of {encoder} without position embeddings and "
-        "the intact ones, on {reviews}; random token pairs of the intact model have "
-        "{[encoder.reviews.zero.similarity.last.baseline]}.",
-    ),
-    Headline(
-        "Token cosine, decoder",
-        Place("decoder", "reviews", "zero", "similarity", "last.cosine"),
-        "Mean cosine between the last hidden states of {decoder} without position embeddings and "
-        "the intact ones, on {reviews}; random token pairs of the intact model have "
-        "{[decoder.reviews.zero.similarity.last.baseline]}.",
-    ),
-    Headline(
-        "Perplexity without positions",
-        Place("decoder", "reviews", "zero", "perplexity", "perplexity"),
-        "Corpus perplexity of {decoder} on {reviews} when every position embedding is zero; "
-        "the intact model has {[decoder.reviews.intact.perplexity.perplexity]}.",
-    ),
-    Headline(
-        "Recovered by one slope",
-        Place("decoder", "reviews", "zero_slope", "conditions", "recovered"),
-        "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of the distance "
-        "with one slope, chosen on other text, recovers: zero is the model without positions, "
-        "one the intact model.",
-    ),
-    Headline(
-        "Recovered by a fitted mask",
-        Place("decoder", "reviews", "fitted", "conditions", "recovered"),
-        "Share of the lost log-perplexity of {decoder} on {reviews} that a mask of a few "
-        "parameters per head recovers, fitted on other text with the model frozen.",
-    ),
-    Headline(
-        "Position, read by a line",
-        Place("encoder", "reviews", "intact", "probes", "embedding.ridge"),
-        "Mean error, in tokens, of a linear probe that reads the position off the embeddings of "
-        "{encoder} on {reviews}; the best constant errs by "
-        "{[encoder.reviews.intact.probes.chance]}.",
-    ),
-    Headline(
-        "Read back from a sum",
-        Place("encoder", "", "", "readback", "before.exact"),
-        "Share of random pairs of a token and a position that are found again from the sum of "
-        "their embeddings in {encoder}, without noise.",
-    ),
-    Headline(
-        "Offsets that weights predict",
-        Place("", "reviews", "", "lags", "profile_mean"),
-        "Rank correlation, over the heads of all models, of the mean offset that weights and "
-        "positions alone predict with the one found on {reviews}.",
-    ),
-)
 
 PARTS = {
     "embedding": "embedding",
@@ -174,13 +100,19 @@ WORDS: dict[str, dict[str, str]] = {
         "mae_sd": "error of the position, standard deviation over repeats (rows)",
         "order_error": "share of pairs put in the wrong order",
         "order_error_sd": "share of pairs put in the wrong order, standard deviation",
-        "mae_control": "random table: error of the position (rows)",
-        "mae_sd_control": "random table: error of the position, standard deviation (rows)",
-        "order_error_control": "random table: share of pairs put in the wrong order",
-        "order_error_sd_control": "random table: share in the wrong order, standard deviation",
         "toeplitz": "share of inner products that the offset explains",
         "first_4": "variance in the 4 leading components (%)",
         "first_12": "variance in the 12 leading components (%)",
+        "frequency": "frequency below which half of the columns' power lies (cycles per token)",
+        "correlation": "first canonical correlation of components with waves of position",
+        "explained": "largest share of a principal component that waves explain",
+        "independent": "largest share of an independent component that waves explain",
+        "last": "the last row",
+        "norm": "norm, as a multiple of the median",
+        "cosine": "cosine with the row before",
+        "neighbours": "median cosine of neighbouring rows",
+        "chance": "cosine of independent directions, 95 % below",
+        "untouched": "rows at the end that are like no neighbour",
         "rows": "rows",
         "d_model": "columns",
     },
@@ -250,6 +182,13 @@ WORDS: dict[str, dict[str, str]] = {
         "most": "the head with the most",
         "near": "heads of layer 0 that look nearest, in order",
         "steep": "heads whose mask is the steepest, in order",
+        "waves": "leading pairs of waves, over heads",
+        "period": "period of the leading pair (tokens)",
+        "lag": "lag of the leading pair (tokens)",
+        "wave_share": "share of one frequency in the leading pair",
+        "share": "median share of one frequency",
+        "lags": "heads with a lag of a few tokens",
+        "lags_chance": "the same with phases at random",
         "offset": "mean offset",
         "deviation": "standard deviation of its scores (nats)",
         "layer": "its layer",
@@ -380,6 +319,8 @@ WORDS |= {
     },
     "memory_networks": {"error": "wrong answers (%)"},
 }
+NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
+"""What the ending of a quantity says of the table that it is of."""
 WORDS["scheme_probes"] = WORDS["probes"]
 
 
@@ -392,4 +333,12 @@ def label(measurement: str, quantity: str) -> str:
     'block 2 · linear CKA with intact'
     """
     words = {**PARTS, **WORDS.get(measurement, {})}
-    return " · ".join(words.get(part, part.replace("_", " ")) for part in quantity.split("."))
+
+    def word(part: str) -> str:
+        for ending, of in NULLS.items():
+            base = part.removesuffix(ending)
+            if part not in words and base != part and base in words:
+                return f"{of}: {words[base]}"
+        return words.get(part, part.replace("_", " "))
+
+    return " · ".join(map(word, quantity.split(".")))

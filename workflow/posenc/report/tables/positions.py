@@ -8,6 +8,7 @@ from typing import Any
 from posenc.measurements.results import Results
 from posenc.report import position_quantities as facts
 from posenc.report import quantities as keys
+from posenc.report import weight_quantities as weights
 from posenc.report.records import Entry, Number
 from posenc.report.tables.cells import column, display, escape, intervals
 
@@ -41,13 +42,17 @@ class Columns:
     def numbers(
         self,
         head: str,
-        entries: Sequence[Entry | None],
+        entries: Sequence[Entry | str | None],
         decimals: int | None = None,
         with_interval: bool = False,
     ) -> None:
-        """A column of numbers and, where wanted, one of their intervals."""
+        """A column of numbers, or of text in their place; where wanted, one of their intervals."""
         found = [entry if isinstance(entry, Number) else None for entry in entries]
         cells, form = column(found, decimals)
+        cells = [
+            f"{{{entry}}}" if isinstance(entry, str) else cell
+            for entry, cell in zip(entries, cells, strict=True)
+        ]
         self._add(f"S[table-format={form}]", f"{{{head}}}", cells)
         if with_interval:
             self._add("l", "Interval", intervals(found, decimals))
@@ -82,37 +87,90 @@ def _split(runs: Sequence[Mapping], name: str) -> tuple[list[Mapping], list[tupl
     return measured, list(dict.fromkeys(others))
 
 
+def _parts(results: Results, kind: str) -> list[tuple[str, str]]:
+    """Parts of checkpoints that lack what a measurement needs, with what that is."""
+    lacking = weights.not_of_parts(results.study)
+    return [(part, why) for (part, own), why in lacking.items() if own == kind]
+
+
 def positions_table(results: Results) -> dict[str, Any]:
-    """What is read off each table of position embeddings, beside random ones of its shape."""
+    """What is read off each table of position embeddings, beside random ones of its shape.
+
+    What was published of others, digit for digit, has rows of its own.
+    """
     runs = results.of("position_embeddings")
-    found = [facts.positions(run) for run in runs]
+    theirs = _published(results)
+    found: list[Mapping[str, Entry | str]] = [*map(weights.positions, runs), *theirs.values()]
+    names = [*(display(run["subject"]) for run in runs), *theirs]
     made = Columns()
-    made.words("Table", [display(run["subject"]) for run in runs])
+    made.words("Table", names)
     for head, key in (("Rows", "rows"), ("Width", "d_model")):
-        made.numbers(head, [one[key] for one in found])
+        made.numbers(head, [one.get(key) for one in found])
     made.group("", 0)
-    for title, key, decimals in (
-        ("Mean absolute error of the position", "mae", 1),
-        (r"Pairs mistaken, in \unit{\percent}", "order_error", 1),
+    for title, key in (
+        ("Mean absolute error of the position", "mae"),
+        (r"Pairs mistaken, in \unit{\percent}", "order_error"),
     ):
         since = len(made.heads)
         for head, suffix in (("Table", ""), ("SD", "_sd"), ("Random", "_control"),
                              ("SD", "_sd_control")):  # fmt: skip
-            made.numbers(head, [one[f"{key}{suffix}"] for one in found], decimals)
+            made.numbers(head, [one.get(f"{key}{suffix}") for one in found], 2)
         made.group(title, since)
     since = len(made.heads)
-    for head, key in (("4", "first_4"), ("12", "first_12")):
-        made.numbers(head, [one[key] for one in found], 1)
+    for number in ("4", "12"):
+        made.numbers(number, [one.get(f"first_{number}") for one in found], 1)
+        made.numbers("Random", [one.get(f"first_{number}_control") for one in found], 1)
     made.group(r"Variance in first, \unit{\percent}", since)
     since = len(made.heads)
-    made.numbers("Toeplitz", [one["toeplitz"] for one in found], 3)
-    made.group("", since)
+    made.numbers("Table", [one.get("toeplitz") for one in found], 2)
+    made.numbers("Random", [one.get("toeplitz_control") for one in found], 2)
+    made.group("Toeplitz share", since)
+    return made.made()
+
+
+def _published(results: Results) -> dict[str, dict[str, Entry | str]]:
+    """Published values of tables of positions, by the row's name: what prints each."""
+    found: dict[str, dict[str, Entry | str]] = {}
+    for key, value in results.published["values"].items():
+        if value.get("table") == "positions":
+            name = rf"{escape(value['model'])}, \word{{published}}"
+            quantity = value["ours"][0].rpartition(".")[2]
+            found.setdefault(name, {})[quantity] = rf"\published{{{key}}}"
+    return found
+
+
+def waves_table(results: Results) -> dict[str, Any]:
+    """Frequencies and components of each table, and its last rows."""
+    runs = results.of("position_embeddings")
+    found = [weights.positions(run) for run in runs]
+    made = Columns()
+    made.words("Table", [display(run["subject"]) for run in runs])
+    made.group("", 0)
+    since = len(made.heads)
+    for head, key in (("Table", "frequency"), ("Random", "frequency_control")):
+        made.numbers(head, [one[key] for one in found], 3)
+    made.group("Median frequency", since)
+    since = len(made.heads)
+    made.numbers("Table", [one["correlation"] for one in found], 2)
+    made.numbers("Shuffled", [one["correlation_shuffled"] for one in found], 2, True)
+    made.group("Correlation with waves", since)
+    since = len(made.heads)
+    for head, key in (("Principal", "explained"), ("Independent", "independent"),
+                      ("Shuffled", "explained_shuffled")):  # fmt: skip
+        made.numbers(head, [one[key] for one in found], 2)
+    made.group("One component, by waves", since)
+    since = len(made.heads)
+    for head, key in (("Norm", "norm"), ("Cosine", "cosine"), ("Others", "neighbours"),
+                      ("Chance", "chance"), ("Untrained", "untouched")):  # fmt: skip
+        made.numbers(head, [one[f"last.{key}"] for one in found], None if key == "untouched" else 2)
+    made.group("Last row", since)
     return made.made()
 
 
 def readback_table(results: Results) -> dict[str, Any]:
     """Share of (token, position) pairs that are read back from noisy sums, by noise."""
     runs, others = _split(results.of("readback"), "model")
+    others += _parts(results, "readback")
     rows = [(run, level) for run in runs for level in range(len(run["before"]))]
     made = Columns()
     made.words("Model", [display(run["run"]["model"]) for run, _ in rows])
@@ -133,9 +191,47 @@ def readback_table(results: Results) -> dict[str, Any]:
     return made.made(others)
 
 
+def position_heads_table(results: Results) -> dict[str, Any]:
+    """What heads make of positions alone, of models and of parts of checkpoints; with nulls."""
+    runs = results.of("position_heads")
+    measured = [run for run in runs if run["status"] == "measured"]
+    others = [(run["subject"], run["reason"]) for run in runs if run["status"] != "measured"]
+    found = [weights.position_heads(run) for run in measured]
+    made = Columns()
+    made.words("Weights", [display(run["subject"]) for run in measured])
+    made.numbers("Heads", [one["heads"] for one in found])
+    made.group("", 0)
+    nulls = (("Shuffled", "null_shuffled."), ("Gaussian", "null_gaussian."))
+    since = len(made.heads)
+    for head, key in (("Median", ""), ("Least", ".least"), ("Most", ".most")):
+        made.numbers(head, [one[f"distance_share{key}"] for one in found], 2)
+    for head, null in nulls:
+        made.numbers(head, [one[f"{null}distance_share"] for one in found], 2)
+    made.group("Share that a mask by distance explains", since)
+    since = len(made.heads)
+    made.numbers("Table", [one["near.heads"] for one in found])
+    for head, null in nulls:
+        made.numbers(head, [one[f"{null}heads"] for one in found], 1)
+    made.group("Heads that look near", since)
+    since = len(made.heads)
+    made.numbers("Table", [one["near.1.offset"] for one in found], 2)
+    for head, null in nulls:
+        made.numbers(head, [one[f"{null}nearest"] for one in found], 2)
+    made.group("Nearest head of layer 0", since)
+    since = len(made.heads)
+    for head, key in (("Period", "period"), ("Lag", "lag")):
+        made.numbers(head, [one[f"waves.{key}"] for one in found], 1)
+    made.numbers("Share", [one["waves.share"] for one in found], 2)
+    for head, null in nulls:
+        made.numbers(head, [one[f"{null}waves.share"] for one in found], 2)
+    made.group("Leading pair of waves", since)
+    return made.made(others)
+
+
 def probes_table(results: Results) -> dict[str, Any]:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
     runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
+    others += _parts(results, "probes")
     found = [facts.probes(run) for run in runs]
     made = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset"), ("Condition", "condition")):
@@ -169,6 +265,7 @@ def heads_table(results: Results) -> dict[str, Any]:
     """The heads that look most at one place, and how well weights predict where heads look."""
     intact = [one for one in results.of("heads") if one["run"]["condition"] == keys.INTACT]
     runs, others = _split(intact, "model")
+    others += _parts(results, "heads")
     found = [facts.heads(run) for run in runs]
     joined = next(iter(results.of("lags")), None)
     made = Columns()
@@ -193,6 +290,8 @@ def heads_table(results: Results) -> dict[str, Any]:
 
 TABLES = {
     "positions": positions_table,
+    "waves": waves_table,
+    "position_heads": position_heads_table,
     "readback": readback_table,
     "probes": probes_table,
     "heads": heads_table,

@@ -167,11 +167,6 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     return {"template": "published", "rows": rows}
 
 
-def published_positions_table(results: Results) -> dict[str, Any]:
-    """Published values of tables of position embeddings beside ours."""
-    return published_table(results, "positions")
-
-
 def published_experiments_table(results: Results) -> dict[str, Any]:
     """Published values of trained networks beside ours."""
     return published_table(results, "experiments")
@@ -194,6 +189,5 @@ TABLES = {
     "similarity": similarity_table,
     "perplexity": perplexity_table,
     "published": published_table,
-    "published_positions": published_positions_table,
     "published_experiments": published_experiments_table,
 }

@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from posenc.capture import capture
@@ -30,14 +31,14 @@ def sizes(params) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_a_token_takes_what_the_capture_step_says(dtype):
-    """Importing that step takes seconds, so its formula is written twice."""
+def test_a_token_takes_what_the_buffers_of_a_capture_have_room_for(dtype):
     parameters = load(PROJECT / "params.yaml").activations
     names = ("hidden_states", "queries", "keys")
+    shape = capture.Shape(n_layers=5, n_heads=2, d_model=24, vocabulary_size=7)
+    buffers = {name: np.empty(size, dtype) for name, size in shape.sizes(tokens=1).items()}
     for some in itertools.chain.from_iterable(itertools.combinations(names, n) for n in (1, 2, 3)):
         one = parameters.model_copy(update={"dtype": dtype, "quantities": list(some)})
-        theirs = capture.Shape(n_layers=5, n_heads=2, d_model=24, vocabulary_size=7)
-        assert storage.Shape(5, 24).bytes_per_token(one) == theirs.bytes_per_token(one)
+        assert one.bytes_per_token(5, 24) == sum(buffers[name].nbytes for name in some)
 
 
 def test_a_text_on_this_machine_is_counted_before_it_is_fetched(project):

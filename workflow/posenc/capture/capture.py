@@ -65,16 +65,6 @@ class Shape:
             "keys": by_head,
         }
 
-    def bytes_per_token(self, parameters: Activations) -> int:
-        """Bytes that a token takes on disk."""
-        width = {"float16": 2, "float32": 4}[parameters.dtype]
-        vectors = {
-            "hidden_states": self.n_layers + 1,
-            "queries": self.n_layers,
-            "keys": self.n_layers,
-        }
-        return width * self.d_model * sum(vectors[name] for name in parameters.quantities)
-
 
 def batches_of(lengths: np.ndarray, documents: range, batch_tokens: int) -> Iterator[list[int]]:
     """Group a shard's documents, from short to long, so that padded batches keep to a budget."""

@@ -65,7 +65,8 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         if number % parts == part and not is_finished(run.partial, number)
     ]
     total = sum(int(run.tokens.lengths[documents].sum()) for run, _, documents in todo)
-    check_space(runs[0].partial.parent, total, shape.bytes_per_token(job.activations))
+    size = job.activations.bytes_per_token(shape.n_layers, shape.d_model)
+    check_space(runs[0].partial.parent, total, size)
     errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
     if todo:
         rate = tokens_per_second(network, todo[0][0], job.activations.batch_tokens)

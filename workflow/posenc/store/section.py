@@ -24,3 +24,9 @@ class Activations(Section):
     """Tokens of one forward pass; documents are packed into it, one after the other."""
     shard_tokens: Draws
     """Tokens of one shard; shards hold whole documents."""
+
+    def bytes_per_token(self, n_layers: int, d_model: int) -> int:
+        """Bytes that a token of a model takes on disk."""
+        vectors = {"hidden_states": n_layers + 1, "queries": n_layers, "keys": n_layers}
+        width = {"float16": 2, "float32": 4}[self.dtype]
+        return width * d_model * sum(vectors[name] for name in self.quantities)

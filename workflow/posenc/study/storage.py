@@ -16,7 +16,6 @@ from posenc.datasets.section import Content, Dataset, PathSource
 from posenc.models import load
 from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
 from posenc.models.section import HubSource, Model, TrainSource
-from posenc.store.section import Activations
 from posenc.study import plan
 from posenc.study.params import Params
 
@@ -32,16 +31,6 @@ class Shape(NamedTuple):
 
     n_layers: int
     d_model: int
-
-    def bytes_per_token(self, parameters: Activations) -> int:
-        """Bytes that a token takes on disk, as the capture step has it."""
-        vectors = {
-            "hidden_states": self.n_layers + 1,
-            "queries": self.n_layers,
-            "keys": self.n_layers,
-        }
-        width = {"float16": 2, "float32": 4}[parameters.dtype]
-        return width * self.d_model * sum(vectors[name] for name in parameters.quantities)
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,7 @@ def parts(params: Params) -> Iterator[Part]:
         size = None
         if shape is not None and len(known) == len(counts):
             tokens = sum(count.tokens for count in known) * len(study.conditions)
-            size = tokens * shape.bytes_per_token(params.activations)
+            size = tokens * params.activations.bytes_per_token(*shape)
         folder, is_bound = (
             plan.folder(params) / "activations" / name,
             any(c.is_bound for c in known),

@@ -6,58 +6,17 @@ takes its number from. A wrong entry, a missing factor of 100 or two that are sw
 
 from __future__ import annotations
 
-import copy
-import itertools
-import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as numbers
-from posenc.report.records import NotRun, Number
+from posenc.report.records import NotRun
 from posenc.report.tables import experiments as tables
 
 from . import synthetic_experiments as made_up
-
-
-def distinct(value: Any, count: Iterator[int] | None = None) -> Any:
-    """A copy in which every number, and each bound of an interval, is another one.
-
-    Numbers that entries are looked up by (weights, seeds, layers, hops, flags) stay.
-    """
-    count = itertools.count(1) if count is None else count
-    kept = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence"}
-    if isinstance(value, dict):
-        return {
-            key: copy.deepcopy(part) if key in kept else distinct(part, count)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [distinct(part, count) for part in value]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return next(count) + 0.5
-    return value
-
-
-def at(measurement: Any, path: str) -> Any:
-    """The part of a measurement at a path such as ``cells[pretrained=True].accuracy``."""
-    for step in re.split(r"\.(?![^\[]*\])", path):  # not within brackets
-        name, _, chosen = step.partition("[")
-        measurement = measurement[int(name) if name.lstrip("-").isdigit() else name]
-        if not chosen:
-            continue
-        wanted = dict(pair.split("=") for pair in chosen.rstrip("]").split(","))
-        found = [
-            entry
-            for entry in measurement
-            if all(str(entry[key]) == text for key, text in wanted.items())
-        ]
-        assert len(found) == 1, (step, len(found))
-        measurement = found[0]
-    return measurement
-
+from .planted import at, distinct, expected
 
 DOWNSTREAM = "results[task={task},method={method},positions={positions}]"
 CELL = "cells[pretrained={pretrained},auxiliary={auxiliary},architecture={architecture}]"
@@ -198,13 +157,6 @@ MEASURED: dict[str, Callable[[], dict]] = {
     "pretraining": lambda: made_up.pretraining("reviews"),
     "memory_networks": made_up.memory_networks,
 }
-
-
-def expected(value: Any, factor: int) -> Number:
-    """What a document prints of an estimate, or of a number without an interval."""
-    if isinstance(value, dict):
-        return Number(*(factor * value[key] for key in ("value", "low", "high")))
-    return Number(factor * value)
 
 
 @pytest.mark.parametrize("kind", EXPECTED)

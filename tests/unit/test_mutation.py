@@ -45,3 +45,35 @@ def test_the_page_lists_what_survived_under_its_reason():
     assert "- the same:\n  - `posenc/metrics/norms.py` `` f: a → b ``" in explained
     assert "`` g: c → d ``" in rest
     assert mutation.page(text, record, {}).startswith("Before.\n" + mutation.BEGINNING)
+
+
+def test_a_decorated_function_is_the_same_when_it_is_decorated_after_it_is_made():
+    code = """
+@first
+@second(2)
+def f(
+    x,
+):
+    @inner
+    def g(): ...
+    return x
+
+
+# After it.
+h = f(1)
+"""
+    plain = mutation.undecorated(code)
+    assert not plain.startswith("\n@first") and "\n    @inner\n" in plain
+
+    def run(text):
+        called = []
+        names = {
+            "first": lambda f: called.append("first") or (lambda x: f(x) + 10),
+            "second": lambda by: lambda f: called.append("second") or (lambda x: by * f(x)),
+            "inner": lambda f: f,
+        }
+        exec(text, names)
+        return names["h"], called
+
+    assert run(plain) == run(code) == (12, ["second", "first"])
+    assert mutation.undecorated("x = 1\n") == "x = 1\n"

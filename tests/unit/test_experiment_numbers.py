@@ -12,7 +12,7 @@ import pytest
 
 from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as numbers
-from posenc.report.records import NotRun
+from posenc.report.records import NotRun, Number
 from posenc.report.tables import experiments as tables
 
 from . import synthetic_experiments as made_up
@@ -26,6 +26,7 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
     "downstream": {
         "chance": ("chance", PERCENT),
         "documents.training": ("documents.training", PLAIN),
+        "documents.validation": ("documents.validation", PLAIN),
         "documents.test": ("documents.test", PLAIN),
         **{
             f"{task}.{method}.{positions}.{key}": (
@@ -91,6 +92,12 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         for kind in ("whitespace", "bpe")
     },
     "scaling": {
+        "keys": ("keys", PLAIN),
+        "queries": ("queries", PLAIN),
+        "narrow.d_k": ("dimensions.1.d_k", PLAIN),
+        "wide.d_k": ("dimensions.-1.d_k", PLAIN),
+    }
+    | {
         f"{name}.{kind}.{key}": (f"dimensions.{place}.{kind}.{path}", PLAIN)
         for name, place in (("narrow", "1"), ("wide", "-1"))
         for kind in ("raw", "scaled")
@@ -104,6 +111,8 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         "auxiliary_weight": ("auxiliary_weight", PLAIN),
         "difference": ("parameters.relative_difference", PERCENT),
         "parameters.lstm": ("parameters.lstm", PLAIN),
+        "parameters.transformer": ("parameters.transformer", PLAIN),
+        "transfer.1": ("transfer.1.gain", PERCENT),
         **{
             f"language_model.{name}.{key}": (
                 f"language_models[architecture={name}].test.{key}", PLAIN,
@@ -134,6 +143,11 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
     "memory_networks": {
         "training_stories": ("training_stories", PLAIN),
         "test_stories": ("test_stories", PLAIN),
+        **{
+            f"{task}.guess.{key}": (f"tasks[task={task}].guess.{key}", PERCENT)
+            for task in ("one_fact", "order")
+            for key in ("nothing", "story", "sentences")
+        },
         **{
             f"{task}.end_to_end.{hops}.{'words' if sees else 'bag'}.error": (
                 f"cells[task={task},network=end_to_end,hops={hops},positions={sees}].error",
@@ -176,6 +190,49 @@ def test_the_table_above_is_worth_something(kind):
     values = [at(measurement, path) for path, _ in EXPECTED[kind].values()]
     plain = [value["value"] if isinstance(value, dict) else value for value in values]
     assert len(set(plain)) == len(plain) > 5
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EXPECTED if kind != "scaling"])
+def test_seeds_are_counted(kind):
+    found = getattr(numbers, kind)({**MEASURED[kind](), "seeds": [3, 1, 4, 1, 5]})
+    assert found["seeds" if kind != "tokenizers" else ("", "seeds")] == Number(5)
+
+
+def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is():
+    one = distinct(made_up.superposition())
+    for mixtures in (one["differences"], *(entry["mixtures"] for entry in one["classifiers"])):
+        for place, mixture in enumerate(mixtures):
+            mixture["weight"] = 0.1 + place / 100
+    found = numbers.superposition(one)
+    assert found["difference.outputs"] == expected(one["differences"][-1]["outputs"], PERCENT)
+    both = one["classifiers"][0]["mixtures"][-1]["inputs"]["both"]
+    assert found[f"{one['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
+    one = distinct(made_up.scaling())
+    one["dimensions"] = one["dimensions"][:1]
+    found = numbers.scaling(one)
+    assert found["narrow.d_k"] == found["wide.d_k"] == expected(one["dimensions"][0]["d_k"])
+    one = distinct(made_up.superposition())
+    one["pretrained"] = {
+        "status": "measured", "reason": None, "among": [{"both": 0.25}, {"both": 0.5}]
+    }  # fmt: skip
+    assert numbers.superposition(one)["resnet_50.both"] == Number(25.0)
+
+
+def test_percent_is_of_a_share_with_or_without_an_interval():
+    assert numbers.percent(None) == NotRun("it is not defined")
+    assert numbers.percent(None, "no seed") == NotRun("no seed")
+    assert numbers.percent(0.25) == Number(25.0)
+    share = {"value": 0.25, "low": 0.125, "high": 0.5}
+    assert numbers.percent(share) == Number(25.0, 12.5, 50.0)
+
+
+def test_what_networks_are_called():
+    def name(network, hops=None, positions=None):
+        return numbers.network_name({"network": network, "hops": hops, "positions": positions})
+
+    assert name("end_to_end", 3, True) == "end_to_end.3.words"
+    assert name("strongly_supervised", 2, False) == "strongly_supervised.bag"
+    assert name("majority") == "majority"
 
 
 def test_what_was_not_run_says_why():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,6 +70,7 @@ def results() -> Results:
     assert next(numbers) < 10
     for place, one in enumerate(found):
         one["documents"], one["tokens"] = 1000 + place, 20000 + place
+        one["file"] = f"{place}.json"
     return Results(made, found, [], {"values": {}}, {"versions": []})
 
 
@@ -331,3 +333,101 @@ def test_perplexities_are_in_their_columns(results):
     kinds = ("documents", "tokens", "perplexity", "delta", "bits", "share")
     formats = [made["formats"][kind] for kind in kinds]
     assert formats == ["4.0", "5.0", "1.5", "1.3", "1.3", "1.4"]
+
+
+def published(results: Results, **entries: dict) -> Results:
+    values = {
+        key: {"quantity": f"{key} of all", "condition": "no_mask", "model": "B&B", "value": "1",
+              "weights": ["hub/it"], "ours": [], **entry}
+        for key, entry in entries.items()
+    }  # fmt: skip
+    return Results(results.study, results.measurements, [], {"values": values}, {"versions": []})
+
+
+def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
+    facts = copy.deepcopy(results.study)
+    facts["models"]["minilm"]["source"] = {"kind": "hub", "id": "hub/it"}
+    similar, other = (
+        f"{model}.sample_reviews.zero.similarity.last.cosine" for model in ("minilm", "decoder")
+    )
+    found = published(
+        Results(facts, results.measurements, [], {}, {}),
+        both={"ours": [similar, other, "nothing.at.all"]},
+        none={},
+        lacking={"ours": ["minilm.sample_reviews.zero.conditions.perplexity", "constant.one"]},
+        elsewhere={"table": "positions", "ours": [similar]},
+    )
+    made = study.published_table(found)
+    assert made["template"] == "published"
+
+    def theirs(key: str) -> list[str]:
+        return [rf"\word{{{key} of all}}", r"no\_mask", r"B\&B", rf"\published{{{key}}}"]
+
+    def compared(ours: str, word: str, key: str) -> str:
+        return rf"\word{{{word} model}}\word{{, }}\compare{{{ours}}}{{published.{key}}}"
+
+    names, empty = ["sample reviews", "zero"], [""] * 4
+    no_head = "minilm.sample_reviews.zero.conditions.perplexity"
+    assert made["rows"] == [
+        [*theirs("both"), "minilm", *names, rf"\measured{{{similar}}}",
+         compared(similar, "same", "both")],
+        [*empty, "decoder", *names, rf"\measured{{{other}}}", compared(other, "other", "both")],
+        [*empty, "--", "--", "--", r"\notrunmark", r"\word{not part of this study}"],
+        [*theirs("none"), "--", "--", "--", r"\notrunmark", r"\word{no such condition}"],
+        [*theirs("lacking"), "minilm", *names, rf"\measured{{{no_head}}}",
+         "minilm has no language-model head"],
+        [*empty, "--", "--", "--", r"\measured{constant.one}",
+         compared("constant.one", "other", "lacking")],
+    ]  # fmt: skip
+    (row,) = study.published_positions_table(found)["rows"]
+    assert row[:4] == theirs("elsewhere")
+    assert study.published_experiments_table(found)["rows"] == []
+
+
+def test_versions_that_agree_make_ranges():
+    def version(number: str, **agreeing: list[str]) -> dict:
+        cases = [
+            {"model": model, "implementation": implementation, "mask": mask,
+             "agrees_with": agreeing.get(implementation, [])}
+            for model, implementation, mask in (
+                ("gpt2", "sdpa", "linear 0.1"), ("gpt2", "eager", "linear 0.1"),
+                ("gpt2", "eager output_attentions", "linear 0.1"), ("bert", "flash", "linear 0.1"),
+            )
+        ]  # fmt: skip
+        cases.append({"model": "gpt2", "implementation": "eager", "mask": "4-D log",
+                      "agrees_with": agreeing.get("log", [])})  # fmt: skip
+        return {"version": number, "status": "run", "cases": cases}
+
+    record = {
+        "versions": [
+            version("1", sdpa=["a"], eager=["b"]), version("2", sdpa=["a", "b"], eager=["a"]),
+            {"version": "2.5", "status": "not run"}, version("3", sdpa=["a"], log=["log_mask"]),
+            version("4", eager=["a"], flash=["a"]), version("5", eager=["a"], log=["a"]),
+        ]
+    }  # fmt: skip
+
+    def found(name: str) -> list[tuple[str, ...]]:
+        return [tuple(one.values()) for one in evaluation.ranges(record, name)]
+
+    assert found("a") == [("sdpa", "1", "3"), ("eager", "2", "2"), ("eager", "4", "5")]
+    assert found("b") == [("sdpa", "2", "2"), ("eager", "1", "1")]
+    assert found("log_mask") == [("eager", "3", "3")], "of the mask that alone reaches it"
+    assert evaluation.ranges(record, "a")[0].keys() == {"implementation", "first", "last"}
+    assert evaluation.ranges({"versions": record["versions"][3:4]}, "c") == []
+
+
+def test_a_study_without_a_decoder_says_so(results):
+    facts = copy.deepcopy(results.study)
+    facts["study"]["models"] = ["minilm"]
+    found = Results(facts, results.of("reference"), [], {}, {"versions": []})
+    for name in ("conditions", "recovery", "semantics", "reference"):
+        assert evaluation.TABLES[name](found)["reason"] == "no decoder in this study"
+    assert evaluation.reference_table(found)["model"] == ""
+
+
+def test_perplexities_of_documents_have_their_formats(results):
+    formats = study.perplexity_table(results)["formats"]
+    assert formats.keys() == {
+        "documents", "tokens", "perplexity", "delta", "bits", "share", "mean", "median"
+    }  # fmt: skip
+    assert re.fullmatch(r"\d+\.\d", formats["mean"]) and re.fullmatch(r"\d+\.\d", formats["median"])

@@ -44,7 +44,7 @@ NOTICED = {"killed", "timeout", "segfault", "caught by type check"}
 class Score:
     """How many of a module's mutants were tried and noticed, and the rest as changes of a line.
 
-    ``code`` is the beginning of the SHA-256 checksum of the module.
+    ``code`` is the beginning of the SHA-256 checksum of the module; ``tests`` are those that ran.
     """
 
     mutants: int
@@ -53,6 +53,7 @@ class Score:
     seed: int | None
     code: str
     survivors: list[str]
+    tests: list[str] = dataclasses.field(default_factory=list)
 
     def share(self) -> str:
         """The score, with a 95 % Wilson interval where not all mutants were tried."""
@@ -165,6 +166,7 @@ def measure(
                 survivors=sorted(
                     change_of(name) for name in names if outcomes[name] not in NOTICED
                 ),
+                tests=list(tests),
             )
             for module, names in tried.items()
         }

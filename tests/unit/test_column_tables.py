@@ -122,8 +122,18 @@ LAYOUTS: dict[str, tuple[dict, list[str], list[tuple]]] = {
 IN_PERCENT = ("accuracy", "accuracy_shuffled")
 
 
+def narrow(value: Any) -> Any:
+    """A copy whose intervals ask for more decimals than any column has."""
+    if isinstance(value, dict) and {"value", "low", "high"} <= value.keys():
+        return {**value, "low": value["value"] - 0.0002, "high": value["value"] + 0.0001}
+    if isinstance(value, dict):
+        return {key: narrow(part) for key, part in value.items()}
+    return [*map(narrow, value)] if isinstance(value, list) else value
+
+
 def planted(kind: str) -> dict:
     one = distinct(LAYOUTS[kind][0], kept=KEPT)
+    one = narrow(one) if kind in ("probes", "readback") else one
     if kind == "positions":
         one["percent"] = {key: 100 * one["pca"][key] for key in ("first_4", "first_12")}
         one["shape"] |= {"rows": 512, "d_model": 64}
@@ -204,7 +214,7 @@ def test_heads_that_look_most_at_a_place_are_named():
     one = planted_heads()
     joined = synthetic_positions.lags({"a_model": False}, ["a_set"])
     comparison = joined["comparisons"][0]
-    comparison["results"] = distinct(comparison["results"])
+    comparison["results"] = narrow(distinct(comparison["results"]))
     joined["comparisons"].insert(0, {**comparison, "run": {"models": ["b"], "dataset": "a_set"}})
     table = made_table("heads", one, {**one, "run": {**RUN, "condition": "zero"}}, joined)
     (row,) = table["rows"]

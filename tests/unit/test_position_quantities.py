@@ -301,6 +301,7 @@ def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepe
 def test_what_is_not_defined_says_why():
     assert numbers.estimate(None) == NotRun("it is not defined")
     assert numbers.estimate(0.0, "never") == Number(0.0)
+    assert numbers.estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
     one = planted("positions")
     one["toeplitz_share"]["gram"] = None
     assert numbers.positions(one)["toeplitz"] == NotRun("all rows are orthogonal")

@@ -65,7 +65,7 @@ def test_digits_without_an_interval():
     [
         (1234567.0, 0, "1234567"), (12345678.0, 0, "1.23457e+07"),
         (12345678.0, -5, "1.23e+07"), (12345678, 0, "12345678"), (12345678.0, -9, "1.2e+07"),
-        (0.0000012345, 8, "1.23e-06"), (0.0000012345, 6, "0.000001"),
+        (0.0000012345, 8, "1.23e-06"), (0.0000012345, 7, "1.2e-06"), (0.0000012345, 6, "0.000001"),
         (0.0000123456, 8, "0.00001235"), (-0.00001, 2, "0.00"), (-0.125, 1, "-0.1"),
         (149.9, -2, "100"), (0.0, 3, "0.000"),
     ],
@@ -256,6 +256,7 @@ def test_keys_of_places():
         "encoder.d.probes.q": Place("m", "d", "", "probes", called=("encoder", "")),
     }
     numbers = Numbers()
+    assert numbers == {} and numbers.places == {} and numbers.missing == []
     for count, place in enumerate(cases.values()):
         numbers.put(place, {"q": Number(count)})
     assert numbers == {key: Number(count) for count, key in enumerate(cases)}
@@ -265,6 +266,8 @@ def test_keys_of_places():
         assert (found.model, found.dataset, found.condition) == (
             place.model, place.dataset, place.condition
         )  # fmt: skip
+    numbers.put(Place("m", files=("a.json",)), {"x": Number(1)})
+    assert numbers.places["m.x"].files == ("a.json",)
     assert str(Place("m", "", "c", "probes", "q")) == "m.c.probes.q"
 
 
@@ -321,3 +324,5 @@ def test_documents_are_counted_by_model_and_data_set():
     )
     assert documents_of(Made(*mixed, one("i", "d_e", 5)), {"probes"}).endswith(r"\num{5} (g, i).")
     assert documents_of(Made(*mixed), {"norms"}) == ""
+    two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
+    assert two == r"Documents: d \num{5} (a); d \num{6} (b)."

@@ -99,4 +99,29 @@ def test_a_machine_is_described_by_what_decides_about_last_digits(tmp_path):
     assert facts["instructions"] == ["avx2", "amx_tile"]
     assert described(facts).startswith("Some CPU @ 2.5GHz (avx2, amx_tile), ")
     assert machine(tmp_path / "nowhere")["instructions"] == []
+    cpuinfo.write_text("processor\t: 0\n")
+    assert comparison.processor(cpuinfo) == comparison.processor(tmp_path / "no") == ("", [])
+    assert described({**facts, "instructions": []}).startswith(
+        "Some CPU @ 2.5GHz (none of avx2, avx512f, amx_tile), "
+    )
     assert json.loads(json.dumps(facts)) == facts
+
+
+def test_records_may_lie_elsewhere(tmp_path):
+    for name, value in (("a", 1), ("b", 2)):
+        write_json(tmp_path / f"{name}.json", {"numbers": {"x": number(value)}})
+    assert comparison.recorded("b", tmp_path) == {"x": number(2)}
+    assert comparison.all_recorded(tmp_path) == {
+        "a": {"x": number(1)}, "b": {"x": number(2)}
+    }  # fmt: skip
+
+
+def test_the_largest_difference_is_the_one_that_is_said(study):
+    write_json(comparison.MADE, {key: number(2.0) for key in "abc"})
+    comparison.keep("tiny")
+    write_json(comparison.MADE, {"a": number(2.1), "b": number(4.0), "c": number(2.2)})
+    lines, is_sound = comparison.report("tiny")
+    assert is_sound and "largest difference: b: 4.0, recorded 2.0 (50 %)" in lines[-1]
+    assert lines[2].endswith(
+        "0 lie outside, 3 differ and have no interval, 0 were not made here; 0 are new"
+    )

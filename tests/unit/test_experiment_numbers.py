@@ -6,11 +6,7 @@ takes its number from. A wrong entry, a missing factor of 100 or two that are sw
 
 from __future__ import annotations
 
-import copy
-import itertools
-import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -20,44 +16,7 @@ from posenc.report.records import NotRun, Number
 from posenc.report.tables import experiments as tables
 
 from . import synthetic_experiments as made_up
-
-
-def distinct(value: Any, count: Iterator[int] | None = None) -> Any:
-    """A copy in which every number, and each bound of an interval, is another one.
-
-    Numbers that entries are looked up by (weights, seeds, layers, hops, flags) stay.
-    """
-    count = itertools.count(1) if count is None else count
-    kept = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence"}
-    if isinstance(value, dict):
-        return {
-            key: copy.deepcopy(part) if key in kept else distinct(part, count)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [distinct(part, count) for part in value]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return next(count) + 0.5
-    return value
-
-
-def at(measurement: Any, path: str) -> Any:
-    """The part of a measurement at a path such as ``cells[pretrained=True].accuracy``."""
-    for step in re.split(r"\.(?![^\[]*\])", path):  # not within brackets
-        name, _, chosen = step.partition("[")
-        measurement = measurement[int(name) if name.lstrip("-").isdigit() else name]
-        if not chosen:
-            continue
-        wanted = dict(pair.split("=") for pair in chosen.rstrip("]").split(","))
-        found = [
-            entry
-            for entry in measurement
-            if all(str(entry[key]) == text for key, text in wanted.items())
-        ]
-        assert len(found) == 1, (step, len(found))
-        measurement = found[0]
-    return measurement
-
+from .planted import at, distinct, expected
 
 DOWNSTREAM = "results[task={task},method={method},positions={positions}]"
 CELL = "cells[pretrained={pretrained},auxiliary={auxiliary},architecture={architecture}]"
@@ -67,6 +26,7 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
     "downstream": {
         "chance": ("chance", PERCENT),
         "documents.training": ("documents.training", PLAIN),
+        "documents.validation": ("documents.validation", PLAIN),
         "documents.test": ("documents.test", PLAIN),
         **{
             f"{task}.{method}.{positions}.{key}": (
@@ -132,6 +92,12 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         for kind in ("whitespace", "bpe")
     },
     "scaling": {
+        "keys": ("keys", PLAIN),
+        "queries": ("queries", PLAIN),
+        "narrow.d_k": ("dimensions.1.d_k", PLAIN),
+        "wide.d_k": ("dimensions.-1.d_k", PLAIN),
+    }
+    | {
         f"{name}.{kind}.{key}": (f"dimensions.{place}.{kind}.{path}", PLAIN)
         for name, place in (("narrow", "1"), ("wide", "-1"))
         for kind in ("raw", "scaled")
@@ -145,6 +111,8 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         "auxiliary_weight": ("auxiliary_weight", PLAIN),
         "difference": ("parameters.relative_difference", PERCENT),
         "parameters.lstm": ("parameters.lstm", PLAIN),
+        "parameters.transformer": ("parameters.transformer", PLAIN),
+        "transfer.1": ("transfer.1.gain", PERCENT),
         **{
             f"language_model.{name}.{key}": (
                 f"language_models[architecture={name}].test.{key}", PLAIN,
@@ -176,6 +144,11 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         "training_stories": ("training_stories", PLAIN),
         "test_stories": ("test_stories", PLAIN),
         **{
+            f"{task}.guess.{key}": (f"tasks[task={task}].guess.{key}", PERCENT)
+            for task in ("one_fact", "order")
+            for key in ("nothing", "story", "sentences")
+        },
+        **{
             f"{task}.end_to_end.{hops}.{'words' if sees else 'bag'}.error": (
                 f"cells[task={task},network=end_to_end,hops={hops},positions={sees}].error",
                 PERCENT,
@@ -200,13 +173,6 @@ MEASURED: dict[str, Callable[[], dict]] = {
 }
 
 
-def expected(value: Any, factor: int) -> Number:
-    """What a document prints of an estimate, or of a number without an interval."""
-    if isinstance(value, dict):
-        return Number(*(factor * value[key] for key in ("value", "low", "high")))
-    return Number(factor * value)
-
-
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_each_key_names_its_own_number(kind):
     measurement = distinct(MEASURED[kind]())
@@ -224,6 +190,49 @@ def test_the_table_above_is_worth_something(kind):
     values = [at(measurement, path) for path, _ in EXPECTED[kind].values()]
     plain = [value["value"] if isinstance(value, dict) else value for value in values]
     assert len(set(plain)) == len(plain) > 5
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EXPECTED if kind != "scaling"])
+def test_seeds_are_counted(kind):
+    found = getattr(numbers, kind)({**MEASURED[kind](), "seeds": [3, 1, 4, 1, 5]})
+    assert found["seeds" if kind != "tokenizers" else ("", "seeds")] == Number(5)
+
+
+def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is():
+    one = distinct(made_up.superposition())
+    for mixtures in (one["differences"], *(entry["mixtures"] for entry in one["classifiers"])):
+        for place, mixture in enumerate(mixtures):
+            mixture["weight"] = 0.1 + place / 100
+    found = numbers.superposition(one)
+    assert found["difference.outputs"] == expected(one["differences"][-1]["outputs"], PERCENT)
+    both = one["classifiers"][0]["mixtures"][-1]["inputs"]["both"]
+    assert found[f"{one['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
+    one = distinct(made_up.scaling())
+    one["dimensions"] = one["dimensions"][:1]
+    found = numbers.scaling(one)
+    assert found["narrow.d_k"] == found["wide.d_k"] == expected(one["dimensions"][0]["d_k"])
+    one = distinct(made_up.superposition())
+    one["pretrained"] = {
+        "status": "measured", "reason": None, "among": [{"both": 0.25}, {"both": 0.5}]
+    }  # fmt: skip
+    assert numbers.superposition(one)["resnet_50.both"] == Number(25.0)
+
+
+def test_percent_is_of_a_share_with_or_without_an_interval():
+    assert numbers.percent(None) == NotRun("it is not defined")
+    assert numbers.percent(None, "no seed") == NotRun("no seed")
+    assert numbers.percent(0.25) == Number(25.0)
+    share = {"value": 0.25, "low": 0.125, "high": 0.5}
+    assert numbers.percent(share) == Number(25.0, 12.5, 50.0)
+
+
+def test_what_networks_are_called():
+    def name(network, hops=None, positions=None):
+        return numbers.network_name({"network": network, "hops": hops, "positions": positions})
+
+    assert name("end_to_end", 3, True) == "end_to_end.3.words"
+    assert name("strongly_supervised", 2, False) == "strongly_supervised.bag"
+    assert name("majority") == "majority"
 
 
 def test_what_was_not_run_says_why():

@@ -1,0 +1,405 @@
+"""Each number of positions, heads and order is the one that its key names.
+
+Every number of a made-up measurement is another one; the tables below say, by hand, where each key
+takes its number from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from posenc.report import order_quantities as order
+from posenc.report import position_quantities as numbers
+from posenc.report.records import NotRun, Number
+
+from . import synthetic_positions as made
+from .planted import at, distinct, expected
+
+RUN = {"model": "decoder", "dataset": "reviews", "condition": "intact"}
+KEPT = {"layer", "head", "window", "distance"}
+
+
+def least(value: float) -> dict:
+    """An estimate below, or above, all that are planted."""
+    return {"value": value, "low": value - 0.25, "high": value + 0.125}
+
+
+def planted(kind: str) -> dict:
+    """A measurement whose best layer is neither the first nor the last."""
+    one = distinct(MEASURED[kind], kept=KEPT)
+    if kind == "probes":
+        one["layers"][2]["position"]["ridge"] = least(0.25)
+    if kind == "components":
+        best = one["layers"][1]
+        best["canonical"]["held_out"][0] = least(1e6)
+        best["principal"]["position_share"][3], best["independent"]["position_share"][2] = 1e7, 1e8
+    if kind == "spectra":
+        one["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
+    if kind == "causal_probes":
+        for variant, layer in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1)):
+            at(one, f"variants[variant={variant}].layers")[layer]["error"] = least(0.25)
+    return one
+
+
+MEASURED = {
+    "positions": made.position_embeddings("decoder", "model"),
+    "readback": made.readback("decoder"),
+    "probes": made.probes(RUN, True),
+    "components": made.components(RUN, True),
+    "spectra": made.spectra(RUN, True),
+    "layer_norm": made.layer_norm("decoder", "reviews", True),
+    "heads": made.heads(RUN, False),
+    "relative": made.relative_attention("decoder", True),
+    "score_parts": made.score_parts("decoder", "reviews", True),
+    "random_causal": made.random_causal(),
+    "lags": made.lags({"decoder": True}, ["reviews"])["comparisons"][0],
+    "causal_probes": made.causal_probes("decoder", "reviews", True),
+    "induction": made.induction("smollm2", "reviews", dict.fromkeys(order.UNDER)),
+    "swaps": made.swaps("smollm2", "reviews", dict.fromkeys((*order.UNDER, "single_token"))),
+    "choices": made.choices("smollm2", "questions", dict.fromkeys(order.ANSWERING)),
+}
+PLACES = {"first": "0", "last": "-1"}
+BAND = {"low": 0, "middle": 1, "high": 2}
+EXPECTED = {
+    "positions": {
+        "mae": "regression.absolute.mean", "mae_sd": "regression.absolute.sd",
+        "order_error": "regression.relative.mean", "order_error_sd": "regression.relative.sd",
+        "mae_control": "regression.control.absolute.mean",
+        "mae_sd_control": "regression.control.absolute.sd",
+        "order_error_control": "regression.control.relative.mean",
+        "order_error_sd_control": "regression.control.relative.sd",
+        "toeplitz": "toeplitz_share.gram", "rows": "shape.rows", "d_model": "shape.d_model",
+    },
+    "readback": {
+        **{
+            f"{place}.{level}": f"{place}.{index}.joint.both"
+            for place in ("before", "after")
+            for level, index in (("exact", 0), ("weak", 3), ("strong", 5))
+        },
+        "alone.token": "before.0.alone.token", "alone.position": "before.0.alone.position",
+        "margin": "before.0.margin.least", "pairs": "pairs", "searched": "pairs_searched",
+    },
+    "probes": {
+        **{
+            f"{place}.{key}": f"layers.{index}.{path}"
+            for place, index in (("embedding", 0), ("best", 2), ("last", -1))
+            for key, path in (
+                ("ridge", "position.ridge"), ("relu", "position.relu"),
+                ("order", "order.logistic"), ("order_relu", "order.relu"),
+            )
+        },
+        "chance": "chance.position", "control": "layers.0.position.ridge_control",
+        "control_order": "layers.0.order.logistic_control",
+    },
+    "components": {
+        **{
+            f"{place}.correlation": f"layers.{index}.canonical.held_out.0"
+            for place, index in (("embedding", 0), ("best", 1), ("last", -1))
+        },
+        "shuffled": "layers.1.canonical.shuffled.0",
+        "principal": "layers.1.principal.position_share.3",
+        "independent": "layers.1.independent.position_share.2",
+    },
+    "spectra": {
+        **{
+            f"{quantity}.{band}": f"quantities.{quantity}.band_shares.1.{place}"
+            for quantity in ("hidden_states", "keys") for band, place in BAND.items()
+        },
+        **{f"without.{band}": f"band_pass.left_out.1.{place}" for band, place in BAND.items()},
+        "uniform": "band_pass.uniform.1", "locked": "quantities.keys.locked.0.2",
+    },
+    "layer_norm": {
+        "variation": "norms.0.scale.variation", "position_share": "norms.0.shares.position",
+        "between.embedding": "states.0.between_positions",
+        "between.last": "states.-1.between_positions", "shuffled": "states.0.shuffled",
+    },
+    "heads": {
+        **{name: f"strongest.{name}" for name in ("previous", "self", "next", "first")},
+        **{
+            f"{name}.{part}": f"strongest.{name}.{part}"
+            for name in ("previous", "self", "next", "first") for part in ("layer", "head")
+        },
+    },
+    "relative": {
+        "scores": "residuals.scores", "trace": "residuals.trace",
+        "null_weights": "null_rotation.weights", "null_spectra": "null_rotation.null_spectra",
+    },
+    "score_parts": {
+        "r2": "r2.median", "shuffled": "r2.shuffled", "first_key": "r2.first_key",
+        "high_share": "r2.high_share", "one_document": "r2.learning.0.median",
+        **{
+            f"{weights}.{key}": f"shares[weights={weights},within_query=False].{path}"
+            for weights in ("pairs", "attention")
+            for key, path in (
+                ("correlation", "correlation"), ("content_correlation", "content_correlation"),
+                ("content", "all.content"), ("mask", "all.mask"),
+                ("interaction", "all.interaction"), ("placebo_heads", "placebo.heads"),
+                ("placebo_layers", "placebo.layers"),
+            )
+        },
+    },
+    "random_causal": {
+        f"{name}.{key}": f"variants.0.layers.{place}.exponent.{part}"
+        for name, place in PLACES.items()
+        for key, part in (("exponent", "mean"), ("exponent_sd", "sd"))
+    },
+    "lags": {
+        **{
+            f"{name}{end}": f"results.{name}.over_layers.{part}"
+            for name in ("peak", "profile_peak", "peak_mean", "profile_mean")
+            for end, part in (("", "spearman"), (".p", "p"))
+        },
+        # One layer has none.
+        "lowest_layer": "results.profile_mean.by_layer.0.spearman",
+        "highest_layer": "results.profile_mean.by_layer.2.spearman",
+        "chosen.even": "held_out.even", "chosen.odd": "held_out.odd",
+        "agreement": "results.peak.agreement.share",
+        "agreement_chance": "results.peak.agreement.chance", "heads": "heads",
+    },
+    "causal_probes": {
+        "chance": "chance",
+        # The least error of each, and differences at the layer where the model without its table
+        # has the least.
+        **{
+            f"{name}.{key}": f"variants[variant={name}].layers.{place}.{part}"
+            for name, best in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1))
+            for key, place, part in (
+                ("embedding", 0, "error"), ("best", best, "error"), ("last", -1, "error"),
+                ("difference", 2, "difference"),
+            )
+        },
+        **{
+            f"window_16.beyond.{part}": f"variants[variant=window_16].layers.2.beyond.{part}"
+            for part in ("error", "causal", "embedding", "chance", "difference", "gain")
+        },
+    },
+    "induction": {
+        f"{condition}.{part}": f"conditions[condition={condition}].{part}"
+        for condition in ("intact", "zero_closed", "zero_scores_fitted")
+        for part in ("first", "again", "gain", "recovered", "previous", "induction")
+    },
+    "swaps": {
+        f"{condition}.{where}{part}": f"conditions[condition={condition}].distances.{place}.{part}"
+        for condition in ("intact", "zero_alibi", "single_token")
+        for where, place in (("", 0), ("far.", 1))
+        for part in ("preference", "margin", "recovered", "later", "later_recovered")
+    },
+    "choices": {
+        "questions": "documents", "chance.mc1": "chance.mc1", "chance.mc2": "chance.mc2",
+        **{
+            f"{condition}.{part}": f"conditions[condition={condition}].{part}"
+            for condition in ("intact", "zero_closed", "intact_fitted_short")
+            for part in (
+                "mc1", "mc2", "nll", "mc1_other", "mc2_question", "nll_other", "mc1_chance",
+                "delta_mc2", "delta_nll", "recovered",
+            )
+        },
+    },
+}  # fmt: skip
+
+
+def read(kind: str, one: dict) -> dict:
+    """The numbers of a measurement."""
+    return getattr(numbers if hasattr(numbers, kind) else order, kind)(one)
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_each_key_names_its_own_number(kind):
+    one = planted(kind)
+    found = read(kind, one)
+    values = [expected(at(one, path)) for path in EXPECTED[kind].values()]
+    assert {key: found[key] for key in EXPECTED[kind]} == dict(
+        zip(EXPECTED[kind], values, strict=True)
+    )
+    free = [
+        value
+        for key, value in zip(EXPECTED[kind], values, strict=True)
+        if not key.endswith((".layer", ".head")) and value.value != 0.25
+    ]
+    assert len(set(free)) == len(free) > 3, "numbers differ"
+
+
+def test_shares_of_components_and_angles_are_in_their_units():
+    one = planted("positions")
+    found = numbers.positions(one)
+    assert found["first_4"] == Number(100 * one["pca"]["first_4"])
+    assert found["first_12"] == Number(100 * one["pca"]["first_12"])
+    one = planted("readback")
+    found = numbers.readback(one)
+    for key, name in (("angle", "angles"), ("angle_random", "random")):
+        middle = sorted(one["subspaces"][name])[5]
+        assert found[key].value == pytest.approx(180 / math.pi * middle)
+    for level, place in (("weak", 3), ("strong", 5)):
+        assert found[f"noise.{level}"] == Number(one["before"][place]["noise"], decimals=1)
+
+
+def test_few_bands_and_a_single_layer_have_numbers_too():
+    one = planted("spectra")
+    one["bands"] = one["bands"][:3]  # two bands
+    shares = one["quantities"]["keys"]["band_shares"]
+    one["quantities"]["keys"]["band_shares"] = shares[:1]
+    one["band_pass"]["left_out"] = one["band_pass"]["left_out"][:1]
+    one["band_pass"]["uniform"] = one["band_pass"]["uniform"][:1]
+    found = numbers.spectra(one)
+    for band, place in {"low": 0, "middle": 1, "high": 1}.items():
+        assert found[f"keys.{band}"] == expected(shares[0][place])
+        assert found[f"without.{band}"] == expected(one["band_pass"]["left_out"][0][place])
+    assert found["uniform"] == expected(one["band_pass"]["uniform"][0])
+    more = planted("spectra")
+    more["bands"] = [*more["bands"], 9.0]
+    rows = [[least(10.0 * layer + place) for place in range(4)] for layer in range(2)]
+    more["quantities"]["keys"]["band_shares"] = rows
+    more["band_pass"]["left_out"] = rows
+    found = numbers.spectra(
+        {**more, "quantities": {**more["quantities"], "hidden_states": {"band_shares": rows}}}
+    )
+    for key in ("keys", "hidden_states", "without"):
+        assert [found[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
+
+
+def head(layer: int, deviation: float, share: float | None, offset: float | None, null: float):
+    """One of a measurement of position heads."""
+    own = {"mean_offset": least(null), "distance_share": least(null + 0.5)}
+    return {
+        "layer": layer, "head": int(null), "deviation": deviation, "distance_share": share,
+        "profile": {"mean_offset": offset}, "nulls": {name: own for name in numbers.NULLS},
+    }  # fmt: skip
+
+
+def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
+    found = [
+        head(0, 1.0, 0.04, -3.0, 100), head(0, 3.0, None, 2.0, 101), head(0, 1.0, 0.5, None, 102),
+        head(0, 4.0, 0.01, -1.0, 103), head(1, 2.0, 0.36, 0.5, 104), head(1, 9.0, 0.25, 1.0, 105),
+    ]  # fmt: skip
+    of_all = {"heads": 7.5, "nearest": 8.5, "distance_share": None}
+    near = {"tokens": 2, "heads": 3, "nulls": dict.fromkeys(numbers.NULLS, of_all)}
+    made = numbers.position_heads({"heads": found, "near": near})
+    assert made.keys() == set(numbers.POSITION_HEADS)
+    assert (made["heads"], made["near.heads"], made["near.tokens"]) == (*map(Number, (6, 3, 2)),)
+    shares = {key: made[f"distance_share{key}"].value for key in ("", ".least", ".most")}
+    assert shares == {"": 0.25, ".least": 0.01, ".most": 0.5}
+    places = [(n, made[f"near.{n}.head"].value, made[f"near.{n}.offset"].value) for n in "123"]
+    assert places == [("1", 103, -1.0), ("2", 101, 2.0), ("3", 100, -3.0)]
+    assert made["near.2.distance_share"] == NotRun("no head tells positions apart")
+    assert made["near.1.distance_share"] == Number(0.01)
+    # deviation · √share: 4.5, 1.2, 0.707
+    steep = [tuple(made[f"steep.{n}.{part}"].value for part in numbers.STEEP) for n in "123"]
+    assert steep == [(1, 105, 9.0, 0.25), (1, 104, 2.0, 0.36), (0, 102, 1.0, 0.5)]
+    for null in numbers.NULLS:
+        assert made[f"null_{null}.heads"] == Number(7.5)
+        assert made[f"null_{null}.nearest"] == Number(8.5)
+        assert made[f"null_{null}.distance_share"] == NotRun("no head tells positions apart")
+        for place, own in (("1", 103), ("2", 101), ("3", 100)):
+            assert made[f"null_{null}.near.{place}.offset"] == expected(least(own))
+            assert made[f"null_{null}.near.{place}.distance_share"] == expected(least(own + 0.5))
+    fewer = numbers.position_heads({"heads": found[2:3], "near": near})
+    assert fewer["near.1.head"] == fewer["steep.2.head"] == NotRun("there are fewer heads")
+
+
+def test_what_is_not_defined_says_why():
+    assert numbers.estimate(None) == NotRun("it is not defined")
+    assert numbers.estimate(0.0, "never") == Number(0.0)
+    assert numbers.estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
+    one = planted("positions")
+    one["toeplitz_share"]["gram"] = None
+    assert numbers.positions(one)["toeplitz"] == NotRun("all rows are orthogonal")
+    found = numbers.relative({**planted("relative"), "null_rotation": None})
+    why = NotRun("there is no null space to turn")
+    assert found["null_weights"] == found["null_spectra"] == why
+    one = planted("score_parts")
+    one["r2"] |= {"median": None, "first_key": None, "shuffled": None}
+    one["r2"]["learning"][0]["median"] = None
+    one["shares"][0]["placebo"] = {}
+    found = numbers.score_parts(one)
+    same = NotRun("position adds nothing to the scores")
+    assert found["r2"] == found["first_key"] == found["one_document"] == same
+    assert found["shuffled"] == NotRun("no other head to take a curve from")
+    assert found["pairs.placebo_heads"] == NotRun("no other head to take a mask from")
+    one = planted("lags")
+    one["held_out"]["odd"] = None
+    one["results"]["profile_mean"]["by_layer"] = [{"layer": 0, "spearman": None}]
+    one["results"]["peak_mean"] |= {"over_layers": {"spearman": None, "p": None}}
+    found = numbers.lags(one)
+    assert found["chosen.odd"] == NotRun("a correlation is not defined")
+    assert found["lowest_layer"] == found["highest_layer"] == NotRun("it is not defined")
+    assert found["peak_mean"] == found["peak_mean.p"] == NotRun("")
+    causal = numbers.heads({**planted("heads"), "is_causal": True})
+    for key in ("next", "next.layer", "next.head"):
+        assert causal[key] == NotRun("a causal head sees no next token")
+    assert isinstance(causal["first.head"], Number), "those after it are there"
+
+
+def test_a_decoder_with_another_scheme_has_the_loss_it_was_trained_to():
+    one = distinct(made.probes(RUN, True, "rotary"), kept=KEPT)
+    found = numbers.schemes(one)
+    assert found.keys() == set(numbers.SCHEMES)
+    assert found["validation_loss"] == Number(one["training"]["final_validation_loss"])
+    assert found["chance"] == expected(one["chance"]["position"])
+
+
+def test_heads_are_compared_where_a_data_set_and_models_agree():
+    joined = made.lags({"a": False, "b": True}, ["reviews", "questions"])
+    for place, comparison in enumerate(joined["comparisons"]):
+        comparison["heads"] = place
+    of = {
+        (comparison["run"]["dataset"], *sorted(comparison["run"]["models"])): comparison["heads"]
+        for comparison in joined["comparisons"]
+    }
+    assert len(of) == 6
+    for (dataset, *models), heads in of.items():
+        assert numbers.compared(joined, models[::-1], dataset)["heads"] == Number(heads)
+    nothing = dict.fromkeys(numbers.LAGS, NotRun("no heads to compare"))
+    assert numbers.compared(joined, ["a"], "others") == nothing
+    assert numbers.compared(joined, ["c"], "reviews") == nothing
+    lacking = {"status": "not run", "reason": "one layer"}
+    assert numbers.compared(lacking, ["a"], "reviews") == dict.fromkeys(
+        numbers.LAGS, NotRun("one layer")
+    )
+
+
+def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
+    one = planted("induction")
+    one["conditions"] = one["conditions"][:2]
+    intact, zero = one["conditions"]
+    intact["recovered"], zero["recovered"], zero["reason"] = None, None, "too few tokens"
+    found = order.induction(one)
+    assert found["intact.recovered"] == NotRun("the intact model copies nothing that it loses")
+    assert found["zero.recovered"] == NotRun("too few tokens")
+    assert found["zero_closed.gain"] == NotRun("the study does not evaluate it")
+    one = planted("swaps")
+    one["conditions"] = one["conditions"][:1]
+    one["conditions"][0]["distances"].reverse()
+    one["conditions"][0]["distances"][0]["recovered"] = None
+    found = order.swaps(one)
+    assert found["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
+    assert found["intact.margin"] == expected(one["conditions"][0]["distances"][1]["margin"])
+    for key in ("zero.margin", "zero.far.later", "single_token.preference"):
+        assert found[key] == NotRun("the study does not evaluate it")
+    one = planted("choices")
+    one["conditions"] = one["conditions"][:1]
+    one["conditions"][0]["recovered"] = None
+    found = order.choices(one)
+    assert found["intact.recovered"] == NotRun("nothing is lost without positions")
+    assert found["zero.mc1"] == NotRun("the study does not evaluate it")
+
+
+def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():
+    one = planted("causal_probes")
+    layers = at(one, "variants[variant=window_16].layers")
+    layers[2]["beyond"] = None
+    found = order.causal_probes(one)
+    for part in order.BEYOND:
+        assert found[f"window_16.beyond.{part}"] == expected(layers[1]["beyond"][part])
+    layers[1]["beyond"] = None
+    one["variants"] = [v for v in one["variants"] if v["variant"] not in ("window_64", "random")]
+    found = order.causal_probes(one)
+    few = NotRun("too few tokens are beyond the receptive field")
+    none = NotRun("the model, or the study, has no such variant")
+    assert all(found[f"window_16.beyond.{part}"] == few for part in order.BEYOND)
+    assert all(found[f"window_64.beyond.{part}"] == none for part in order.BEYOND)
+    for part in ("embedding", "best", "last", "difference"):
+        assert found[f"random.{part}"] == found[f"window_64.{part}"] == none
+        assert isinstance(found[f"window_16.{part}"], Number)
+    assert found.keys() == set(order.CAUSAL_PROBES)

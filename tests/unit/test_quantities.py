@@ -1,0 +1,328 @@
+"""Each number of a study is the one that its key names, in digits that mean something.
+
+Every number of a made-up measurement is another one; expected ones are found by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from posenc.report import quantities as keys
+from posenc.report.counts import documents_of, size, span
+from posenc.report.records import NotRun, Number, Numbers, Place
+from posenc.report.tables import cells
+
+from . import synthetic
+from .planted import distinct, expected
+
+STUDY = synthetic.study_file()
+KEPT = {"layer", "trained_tokens", "to", "from"}
+
+
+def conditions(model: str = "decoder", dataset: str = "sample_reviews") -> dict:
+    return distinct(synthetic.conditions(STUDY, {}, model, dataset), kept=KEPT)
+
+
+def entry(one: dict, name: str) -> dict:
+    (found,) = (entry for entry in one["conditions"] if entry["condition"] == name)
+    return found
+
+
+# --- Digits ---------------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(1e-6, 1e6), st.sampled_from((-1, 1)), st.floats(1e-7, 1e5), st.floats(-0.4, 0.4)
+)  # fmt: skip
+def test_digits_follow_the_interval(value, sign, half, shift):
+    """By exact decimals: two digits of half the width, three to six of the number."""
+    low, high = sign * value - half * (1 - shift), sign * value + half * (1 + shift)
+    found = keys.decimals_of(Number(sign * value, low, high))
+    # Where a logarithm is a whole number but for its last bit, either is right.
+    assume(all(abs(math.log10(x) - round(math.log10(x))) > 1e-9 for x in (value, (high - low) / 2)))
+    width = Decimal((high - low) / 2).adjusted()  # the exponent of the first digit
+    first = max(Decimal(value).adjusted(), width)
+    assert found == min(max(1 - width, 2 - first), 5 - first)
+
+
+def test_digits_without_an_interval():
+    assert keys.decimals_of(Number(0.0123)) == 5  # four digits
+    assert keys.decimals_of(Number(0.0)) == 3
+    assert keys.decimals_of(Number(123456.7)) == -2
+    assert keys.decimals_of(Number(12, 11, 13)) == keys.decimals_of(Number(12)) == 0
+    assert keys.decimals_of(Number(12.3, 12.3, 12.3)) == 2, "an interval of no width says nothing"
+    assert keys.decimals_of(Number(1.5, 1.0, 2.0, decimals=7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (1234567.0, 0, "1234567"), (12345678.0, 0, "1.23457e+07"),
+        (12345678.0, -5, "1.23e+07"), (12345678, 0, "12345678"), (12345678.0, -9, "1.2e+07"),
+        (0.0000012345, 8, "1.23e-06"), (0.0000012345, 7, "1.2e-06"), (0.0000012345, 6, "0.000001"),
+        (0.0000123456, 8, "0.00001235"), (-0.00001, 2, "0.00"), (-0.125, 1, "-0.1"),
+        (149.9, -2, "100"), (0.0, 3, "0.000"),
+    ],
+)  # fmt: skip
+def test_how_a_number_is_written(value, decimals, text):
+    assert keys.written(value, decimals) == text
+
+
+# --- Numbers --------------------------------------------------------------------------------------
+
+
+def test_numbers_of_similarity_are_by_layer():
+    one = distinct(synthetic.similarity("m", "d", "zero", 8, 3), kept={"layer"})
+    found = keys.facts(one)
+    assert found.keys() >= set(keys.QUANTITIES["similarity"])
+    for key in ("documents", "tokens", "d_model", "sample_tokens", "same_token_share"):
+        assert found[key] == Number(one[key])
+    assert found["gaussian.sd"] == Number(one["gaussian_null"]["sd"])
+    for layer in one["layers"]:
+        name = layer["name"].replace(" ", "_")
+        for key, value in layer.items():
+            if key not in ("layer", "name"):
+                assert found[f"{name}.{key}"] == expected(value), key
+
+
+def test_numbers_of_perplexity():
+    one = distinct(synthetic.perplexity("m", "d", "zero", True))
+    found = keys.facts(one)
+    assert found.keys() == set(keys.QUANTITIES["perplexity"])
+    for key, number in found.items():
+        name = key.removeprefix("sequence.")
+        value = one["sequence_perplexity"][name] if key.startswith("sequence.") else one[key]
+        assert number == expected(value), key
+
+
+def test_numbers_of_a_condition_are_its_own():
+    one = conditions()
+    found = keys.condition_facts(one)
+    assert [*found] == [entry["condition"] for entry in one["conditions"]]
+    for name, numbers in found.items():
+        assert numbers.keys() == set(keys.QUANTITIES["conditions"])
+        own = entry(one, name)
+        for key in keys.ESTIMATES["conditions"]:
+            assert numbers[key] == expected(own[key])
+        assert numbers["embedding.cosine"] == expected(own["layers"][0])
+        assert numbers["last.cosine"] == expected(own["layers"][-1])
+        assert numbers["documents"] == Number(one["documents"])
+        assert numbers["tokens"] == Number(one["scored_tokens"]), "those with a loss"
+    encoder = conditions("minilm")
+    assert keys.evaluated(encoder, "zero")["tokens"] == Number(encoder["tokens"])
+    lacking = NotRun("minilm has no language-model head")
+    assert keys.evaluated(encoder, "zero")["recovered"] == lacking
+    none = keys.evaluated(encoder, "fitted")
+    assert none == dict.fromkeys(keys.QUANTITIES["conditions"], NotRun("fitted is not for minilm"))
+    entry(one, "mean")["recovered"] = None
+    why = NotRun("nothing is lost without positions")
+    assert keys.evaluated(one, "mean")["recovered"] == why
+
+
+def test_what_of_a_fit_is_position_is_of_those_with_controls():
+    estimate = {"value": 1.0, "low": 0.5, "high": 2.0}
+    one = {
+        "conditions": [
+            {"condition": "a", "adaptation": {"x": estimate, "share": None}},
+            {"condition": "b"}, {"condition": "c", "adaptation": None},
+        ]
+    }  # fmt: skip
+    why = NotRun("nothing is lost without positions")
+    assert keys.adaptations(one) == {"a": {"x": Number(1.0, 0.5, 2.0), "share": why}}
+
+
+def test_numbers_of_norms_and_of_reference_levels():
+    one = distinct(synthetic.norms("m", "d"))
+    one["r2"] = {
+        of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(one["r2"])
+    }  # fmt: skip
+    found = keys.norm_facts(one)
+    assert found.keys() == set(keys.NORMS)
+    assert found["r2.sum.flexible"] == Number(one["r2"]["sum"]["flexible"]) == Number(-1.75)
+    assert found["r2.position_embeddings.linear"] == Number(0.5)
+    one = distinct(synthetic.reference(STUDY, "decoder", "d"))
+    found = keys.reference_facts(one)
+    assert found.keys() == set(keys.REFERENCE)
+    for level in one["levels"]:
+        for key in ("perplexity", "bits_per_byte"):
+            assert found[f"{level['level'].split()[-1]}.{key}"] == expected(level[key])
+    fewer = keys.reference_facts({**one, "levels": one["levels"][:1]})
+    lacking = NotRun("not among the reference levels of this study")
+    assert fewer["bigram.perplexity"] == lacking and fewer["uniform.bits_per_byte"] != lacking
+    why = keys.reference_facts({**one, "levels": [], "reason": "no corpus"})
+    assert set(why.values()) == {NotRun("no corpus")}
+
+
+def test_the_ends_of_long_documents():
+    def bucket(end: int) -> dict:
+        value = {"value": float(end), "low": end - 0.5, "high": end + 0.5}
+        return {"from": end - 9, "to": end, "nll_per_token": value}
+
+    buckets = [bucket(end) for end in (10, 20, 21, 22, 40)]
+    one = {
+        "trained_tokens": 20, "documents": 7,
+        "conditions": [{"condition": "other", "buckets": []},
+                       {"condition": "it", "buckets": buckets}],
+    }  # fmt: skip
+    found = keys.long_facts(one, "it")
+    # The token that is predicted from the last trained position is the one after it.
+    assert (found["within"].value, found["beyond"].value) == (21.0, 40.0)
+    short = {**one, "trained_tokens": 5}
+    assert keys.long_facts(short, "it")["within"].value == 10.0
+    lacking = NotRun("no condition x on long documents in this study")
+    assert keys.long_facts(one, "x") == dict.fromkeys(("within", "beyond"), lacking)
+    assert keys.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
+
+
+def test_numbers_of_learned_masks():
+    mask = {"mask": "it", "loss": 1.5, "start": 2.5, "intact": 3.5, "slope": 0.05}
+    found = keys.mask_facts(mask)
+    assert found == {
+        "loss": Number(1.5), "start": Number(2.5), "intact": Number(3.5),
+        "slope": Number(0.05, decimals=2), "parameters": NotRun("the mask it has no parameters"),
+    }  # fmt: skip
+    assert keys.mask_facts({**mask, "slope": 2.0})["slope"] == Number(2.0, decimals=0)
+    one = {"run": {"model": "m"}, "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
+    found = keys.masks_facts(one, ["it", "none"])
+    assert found["masks.it.loss"] == Number(1.5)
+    assert found["masks.none.loss"] == NotRun("no mask none of m")
+    assert len(found) == 2 * len(keys.MASK)
+
+
+def test_the_spread_of_several_decoders():
+    found = keys.spread([Number(1.0), NotRun("no"), Number(2.0), Number(6.0)])
+    assert (found["mean"].value, found["least"].value) == (3.0, 1.0)
+    assert found["sd"].value == pytest.approx(7**0.5)  # (4 + 1 + 9) / 2
+    one = keys.spread([Number(4.0), NotRun("no")])
+    assert one["mean"] == one["least"] == Number(4.0)
+    assert one["sd"] == NotRun("one decoder in this study")
+    none = dict.fromkeys(("mean", "sd", "least"), NotRun("no decoder has this number"))
+    assert keys.spread([NotRun("no")]) == none
+
+
+def test_numbers_of_a_training():
+    training = {key: place + 0.5 for place, key in enumerate(keys.TRAINING)}
+    assert keys.training_facts({**training, "steps_": 9}) == {
+        key: Number(value) for key, value in training.items()
+    }
+
+
+# --- Roles ----------------------------------------------------------------------------------------
+
+
+def test_roles_are_the_first_of_their_kind_and_named_where_they_lack():
+    study = {
+        "models": {
+            "x": {"is_decoder": True, "positions": "rotation"},
+            "a": {"is_decoder": False, "positions": "table"},
+            "b": {"is_decoder": True, "positions": "table"},
+            "c": {"is_decoder": True, "positions": "table"},
+            "d": {"is_decoder": False, "positions": "table"},
+        },
+        "datasets": {"q": {"format": "truthfulqa"}, "r": {"format": "imdb"},
+                     "s": {"format": "imdb"}},
+        "study": {"models": ["a", "b", "c", "d", "x"], "datasets": ["q", "s", "r"],
+                  "conditions": ["intact", "zero"]},
+        "conditions": dict.fromkeys(keys.SPOKEN_CONDITIONS),
+    }  # fmt: skip
+    assert keys.model_roles(study) == {"encoder": "a", "decoder": "b"}
+    assert keys.dataset_roles(study) == {"reviews": "s", "questions": "q"}
+    assert keys.decoders(study) == ["b", "c"]
+    assert keys.missing_roles(study) == []
+    study["study"] = {"models": ["d"], "datasets": ["r"], "conditions": ["intact"]}
+    del study["conditions"]["mean"], study["conditions"]["fitted"]
+    assert keys.missing_roles(study) == [
+        "no decoder in this study", "no questions in this study",
+        "no condition zero in this study", "no conditions mean, fitted in this study",
+    ]  # fmt: skip
+
+
+def test_keys_of_places():
+    cases = {
+        "m.d.c.probes.q": Place("m", "d", "c", "probes"),
+        "lags.d.q": Place("", "d", "", "lags"),
+        "m.positions.q": Place("m", "", "", "position_embeddings"),
+        "m.relative.q": Place("m", "", "", "relative_attention"),
+        "m.long.c.q": Place("m", "long", "c", "extrapolation"),
+        "m.q": Place("m", "", "", "conditions"),
+        "m.d.c.conditions.q": Place("m", "d", "c", "conditions"),
+        "encoder.reviews.probes.q": Place("m", "d", "", "probes", called=("encoder", "reviews")),
+        "encoder.d.probes.q": Place("m", "d", "", "probes", called=("encoder", "")),
+    }
+    numbers = Numbers()
+    assert numbers == {} and numbers.places == {} and numbers.missing == []
+    for count, place in enumerate(cases.values()):
+        numbers.put(place, {"q": Number(count)})
+    assert numbers == {key: Number(count) for count, key in enumerate(cases)}
+    for key, place in cases.items():
+        found = numbers.places[key]
+        assert found.quantity == "q" and found.called == place.called and found.key == key
+        assert (found.model, found.dataset, found.condition) == (
+            place.model, place.dataset, place.condition
+        )  # fmt: skip
+    numbers.put(Place("m", files=("a.json",)), {"x": Number(1)})
+    assert numbers.places["m.x"].files == ("a.json",)
+    assert str(Place("m", "", "c", "probes", "q")) == "m.c.probes.q"
+
+
+# --- Cells and counts -----------------------------------------------------------------------------
+
+
+def test_columns_have_a_format_with_room():
+    for signs in itertools.product((1, -1), repeat=2):
+        entries = [Number(signs[0] * 12.25, 12.0, 12.5), None, Number(signs[1] * 3.5, 3.0, 4.0)]
+        column, form = cells.column(entries, 3)
+        assert column == [f"{signs[0] * 12.25:.3f}", "{--}", f"{signs[1] * 3.5:.3f}"]
+        assert form == ("-2.3" if -1 in signs else "2.3")
+    column, form = cells.column([Number(1.5e9), Number(7)])
+    assert column == [r"{\num{1.500e+09}}", "7"] and form == "1.0", "an exponent takes no room"
+    assert cells.column([None]) == (["{--}"], "1.0")
+    entries = [Number(0.5, 0.25, 0.75), None, Number(0.5)]
+    assert cells.intervals(entries, 2) == [r"[\num{0.25},~\num{0.75}]", "--", "--"]
+    assert cells.intervals(entries[:1]) == [r"[\num{0.250},~\num{0.750}]"]
+    assert cells.number(Number(0.5, 0.25, 0.75)) == r"\num{0.500}"
+    assert cells.number(Number(0.5), 1) == r"\num{0.5}"
+
+
+def test_the_decimals_of_a_set_are_the_most_that_one_needs():
+    wide, narrow = Number(0.5, 0.25, 0.75), Number(0.5, 0.4999, 0.5001)
+    assert [keys.decimals_of(one) for one in (wide, narrow)] == [3, 6]
+    assert cells.shared_decimals([wide, None, narrow], 9) == 6
+    assert cells.shared_decimals([wide, narrow], 4) == 4
+    assert cells.shared_decimals([None], 4) == cells.shared_decimals([Number(1e6)], 4) == 0
+
+
+def test_documents_are_counted_by_model_and_data_set():
+    assert span({5}) == r"\num{5}" and span([9, 3, 5]) == r"\num{3} to \num{9}"
+    runs = [{"documents": 5, "tokens": 70}, {"documents": 3, "tokens": 80, "scored_tokens": 60}]
+    assert size(runs) == r"\num{3} to \num{5} documents, \num{60} to \num{70} tokens"
+
+    def one(model, dataset, documents, kind="probes", status="measured"):
+        run = {"model": model, "dataset": dataset}
+        return {"measurement": kind, "status": status, "run": run, "documents": documents}
+
+    class Made:
+        def __init__(self, *measurements):
+            self.measurements = measurements
+
+    same = [one("a_b", "d_e", 5), one("c", "d_e", 5)]
+    assert documents_of(Made(*same), ["probes"]) == r"Documents: d e \num{5}."
+    mixed = [
+        *same, one("c", "f", 7), one("a_b", "f", 9, "heads"), one("a_b", "f", 9, status="not run"),
+        one("g", "d_e", 5), one("a_b", "d_e", 4), one("", "d_e", 1), one("h", "", 1),
+        one("h", "f", None),
+    ]  # fmt: skip
+    assert documents_of(Made(*mixed), {"probes"}) == (
+        r"Documents: d e \num{4} to \num{5} (a b);"
+        r" d e \num{5}, f \num{7} (c); d e \num{5} (g)."
+    )
+    assert documents_of(Made(*mixed, one("i", "d_e", 5)), {"probes"}).endswith(r"\num{5} (g, i).")
+    assert documents_of(Made(*mixed), {"norms"}) == ""
+    two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
+    assert two == r"Documents: d \num{5} (a); d \num{6} (b)."

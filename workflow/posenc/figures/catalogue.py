@@ -168,7 +168,7 @@ FIGURES = {
         "downwards, keys to the right.",
     ),
     "position_maps": Entry(
-        "B1 what position embeddings are", ("position_embeddings",), BOTH,
+        "B1 what position embeddings are", ("position_embeddings",),
         caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
         "spectra of the columns along the positions, ordered by frequency. Large tables are "
         "drawn with every so many rows and columns; the shortest waves of the sinusoids are not "
@@ -178,7 +178,7 @@ FIGURES = {
         quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
     ),
     "position_regression": Entry(
-        "B3 what position embeddings learn", ("position_embeddings",),
+        "B3 what position embeddings learn", ("position_embeddings",), BOTH,
         caption="Error of the position, and of the order of two, read off tables of position "
         "embeddings and random ones of their shape; mean and standard deviation over repeats.",
         alt="Points with intervals: errors of position and of order read off each table, beside "

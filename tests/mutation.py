@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--record", action="store_true", help="keep scores, and make the page anew")
     options = parser.parse_args(arguments)
     modules = [name for name in options.files if name.startswith(PACKAGE)]
-    if not all((ROOT / name).is_file() for name in options.files) or not (
+    if not all((ROOT / name.split("::")[0]).is_file() for name in options.files) or not (
         modules or options.record
     ):
         parser.error("which module? python -m tests.mutation workflow/posenc/capture/learning.py")

@@ -7,6 +7,7 @@ under which head, with how many decimals, and where an interval is beside it.
 from __future__ import annotations
 
 import itertools
+import statistics
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ LAYOUTS: dict[str, tuple[dict, list[str], list[tuple]]] = {
         [
             ("", "Rows", "shape.rows", 0), ("", "Width", "shape.d_model", 0),
             *(
-                (title, head, f"regression.{path}", 1)
+                (title, head, f"regression.{path}", 2)
                 for title, key in (
                     ("Mean absolute error of the position", "absolute"),
                     (r"Pairs mistaken, in \unit{\percent}", "relative"),
@@ -43,9 +44,62 @@ LAYOUTS: dict[str, tuple[dict, list[str], list[tuple]]] = {
                     ("Random", f"control.{key}.mean"), ("SD", f"control.{key}.sd"),
                 )
             ),
-            (r"Variance in first, \unit{\percent}", "4", "percent.first_4", 1),
-            (r"Variance in first, \unit{\percent}", "12", "percent.first_12", 1),
-            ("", "Toeplitz", "toeplitz_share.gram", 3),
+            *(
+                (r"Variance in first, \unit{\percent}", head, f"percent.{part}.first_{number}", 1)
+                for number in ("4", "12")
+                for head, part in ((number, "table"), ("Random", "control"))
+            ),
+            ("Toeplitz share", "Table", "toeplitz_share.gram", 2),
+            ("Toeplitz share", "Random", "geometry_control.toeplitz_share.gram", 2),
+        ],
+    ),
+    "waves": (
+        synthetic_positions.position_embeddings("a_model", "model"),
+        ["Table"],
+        [
+            ("Median frequency", "Table", "median_frequency", 3),
+            ("Median frequency", "Random", "geometry_control.median_frequency", 3),
+            ("Correlation with waves", "Table", "components.correlation", 2),
+            ("Correlation with waves", "Shuffled", "components.correlation_shuffled", 2, BOTH),
+            # The largest is neither the first nor the last.
+            ("One component, by waves", "Principal", "components.principal.1", 2),
+            ("One component, by waves", "Independent", "components.independent.1", 2),
+            ("One component, by waves", "Shuffled", "components.explained_shuffled", 2),
+            *(
+                ("Last row", head, f"last_rows.{key}", decimals)
+                for head, key, decimals in (
+                    ("Norm", "norm", 2), ("Cosine", "cosine", 2), ("Others", "neighbours", 2),
+                    ("Chance", "chance", 2), ("Untrained", "untouched", 0),
+                )
+            ),
+        ],
+    ),
+    "position_heads": (
+        synthetic_positions.position_heads("a_model", True),
+        ["Weights"],
+        [
+            ("", "Heads", "of_heads.count", 0),
+            *(
+                ("Share that a mask by distance explains", head, path, 2)
+                for head, path in (
+                    ("Median", "of_heads.median"), ("Least", "of_heads.least"),
+                    ("Most", "of_heads.most"), ("Shuffled", "near.nulls.shuffled.distance_share"),
+                    ("Gaussian", "near.nulls.gaussian.distance_share"),
+                )
+            ),
+            ("Heads that look near", "Table", "near.heads", 0),
+            ("Heads that look near", "Shuffled", "near.nulls.shuffled.heads", 1),
+            ("Heads that look near", "Gaussian", "near.nulls.gaussian.heads", 1),
+            ("Nearest head of layer 0", "Table", "heads.2.profile.mean_offset", 2),
+            ("Nearest head of layer 0", "Shuffled", "near.nulls.shuffled.nearest", 2),
+            ("Nearest head of layer 0", "Gaussian", "near.nulls.gaussian.nearest", 2),
+            *(
+                ("Leading pair of waves", head, f"waves.{path}", decimals)
+                for head, path, decimals in (
+                    ("Period", "period", 1), ("Lag", "lag", 1), ("Share", "share", 2),
+                    ("Shuffled", "nulls.shuffled", 2), ("Gaussian", "nulls.gaussian", 2),
+                )
+            ),
         ],
     ),
     "probes": (
@@ -119,11 +173,14 @@ LAYOUTS: dict[str, tuple[dict, list[str], list[tuple]]] = {
         [("", r"Accuracy (\unit{\percent})", "cells.ROW.accuracy", 1, BOTH)],
     ),
 }  # fmt: skip
+NARROW = ("probes", "readback", "waves", "position_heads")
 IN_PERCENT = ("accuracy", "accuracy_shuffled")
 
 
 def narrow(value: Any) -> Any:
     """A copy whose intervals ask for more decimals than any column has."""
+    if isinstance(value, dict) and {"mean", "least", "most"} <= value.keys():
+        return {**value, "least": value["mean"] - 0.0002, "most": value["mean"] + 0.0001}
     if isinstance(value, dict) and {"value", "low", "high"} <= value.keys():
         return {**value, "low": value["value"] - 0.0002, "high": value["value"] + 0.0001}
     if isinstance(value, dict):
@@ -133,10 +190,24 @@ def narrow(value: Any) -> Any:
 
 def planted(kind: str) -> dict:
     one = distinct(LAYOUTS[kind][0], kept=KEPT)
-    one = narrow(one) if kind in ("probes", "readback") else one
+    one = narrow(one) if kind in NARROW else one
     if kind == "positions":
-        one["percent"] = {key: 100 * one["pca"][key] for key in ("first_4", "first_12")}
+        one["percent"] = {
+            name: {key: 100 * part["pca"][key] for key in ("first_4", "first_12")}
+            for name, part in (("table", one), ("control", one["geometry_control"]))
+        }
         one["shape"] |= {"rows": 512, "d_model": 64}
+    if kind == "waves":
+        one["components"]["principal"][1], one["components"]["independent"][1] = 1001.5, 1002.5
+        one["last_rows"]["untouched"] = 17
+    if kind == "position_heads":
+        one["near"]["heads"] = 1003
+        one["heads"][2]["profile"]["mean_offset"] = -0.25
+        shares = [head["distance_share"] for head in one["heads"]]
+        one["of_heads"] = {
+            "count": len(shares), "median": statistics.median(shares), "least": min(shares),
+            "most": max(shares),
+        }  # fmt: skip
     for key, name in (("tokenizers", "vocabulary"), ("dimensions", "d_k")):
         for place, entry in enumerate(one.get(key, ())):
             entry[name] = 900 + 17 * place
@@ -145,9 +216,14 @@ def planted(kind: str) -> dict:
     return one
 
 
-def made_table(kind: str, *measurements: dict) -> dict[str, Any]:
+STUDY: dict[str, Any] = {"matrices": {}, "measurements": {}, "measured": []}
+
+
+def made_table(
+    kind: str, *measurements: dict, study: dict = STUDY, published: dict | None = None
+) -> dict[str, Any]:
     tables = {**positions.TABLES, **experiments.TABLES}
-    return tables[kind](Results({}, measurements, [], {}, {}))
+    return tables[kind](Results(study, measurements, [], {"values": published or {}}, {}))
 
 
 def cells(one: dict, path: str, decimals: int, with_interval: bool = False) -> list[str]:
@@ -158,7 +234,8 @@ def cells(one: dict, path: str, decimals: int, with_interval: bool = False) -> l
         return [f"{factor * value:.{decimals}f}"]
     if value.get("status", "measured") != "measured":
         return ["{--}", "--"]
-    number, low, high = (f"{factor * value[key]:.{decimals}f}" for key in ("value", "low", "high"))
+    parts = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
+    number, low, high = (f"{factor * value[key]:.{decimals}f}" for key in parts)
     return [number, rf"[\num{{{low}}},~\num{{{high}}}]"] if with_interval else [number]
 
 
@@ -190,10 +267,66 @@ def test_columns_stand_under_their_heads(kind):
             next(texts)
             continue
         parts = [cell.split(".") for cell in column if cell != "{--}"]
-        widest = [max(len(part[place]) if len(part) > place else 0 for part in parts)
+        widest = [max(len(part[place].strip("-")) if len(part) > place else 0 for part in parts)
                   for place in (0, 1)]  # fmt: skip
-        assert form == f"S[table-format={widest[0]}.{widest[1]}]"
+        sign = "-" if any(cell.startswith("-") for cell in column) else ""
+        assert form == f"S[table-format={sign}{widest[0]}.{widest[1]}]"
     assert next(texts) == heads.count("Interval") + len(words)
+
+
+def test_what_was_published_of_a_table_stands_under_the_head_of_its_quantity():
+    # By column what is published there; the others have nothing.
+    columns = {
+        3: "mae", 4: "mae_sd", 5: "mae_control", 6: "mae_sd_control", 7: "order_error",
+        8: "order_error_sd", 9: "order_error_control", 10: "order_error_sd_control",
+        11: "first_4", 12: "first_4_control", 13: "first_12", 14: "first_12_control",
+        15: "toeplitz", 16: "toeplitz_control",
+    }  # fmt: skip
+    values = {
+        f"{place}.{name}": {
+            "model": model, "table": "positions", "ours": [f"own.positions.{name}", "another.one"]
+        }
+        for place, model in (("a", "B&B"), ("c", "C_2"))
+        for name in columns.values()
+        if (place, name) != ("c", "mae")
+    }  # fmt: skip
+    others = {"model": "D", "ours": ["own.positions.mae"]}
+    values |= {"d": others, "e": {**others, "table": "experiments"}}
+    ours, *theirs = made_table("positions", planted("positions"), published=values)["rows"]
+    assert ours == made_table("positions", planted("positions"))["rows"][0]
+    assert len(theirs) == 2
+    for row, (place, name) in zip(theirs, (("a", r"B\&B"), ("c", r"C\_2")), strict=True):
+        assert row[:3] == [rf"{name}, \word{{published}}", "{--}", "{--}"]
+        for column, quantity in columns.items():
+            is_there = (place, quantity) != ("c", "mae")
+            cell = rf"{{\published{{{place}.{quantity}}}}}" if is_there else "{--}"
+            assert row[column] == cell
+        assert len(row) == 17
+
+
+def test_heads_that_were_not_measured_and_parts_of_checkpoints_say_why():
+    one = planted("position_heads")
+    lacking = {**one, "status": "not run", "reason": "50 % known", "subject": "a_table"}
+    table = made_table("position_heads", lacking, one)
+    assert [row[0] for row in table["rows"]] == ["a model"]
+    assert table["others"] == [["a table", r"50 \% known"]]
+    facts = {"of": ["model"]}
+    study = {
+        "matrices": {"a_part": {"n_heads": 12}, "a_table": {"n_heads": None}, "sinusoid": {}},
+        "measurements": {
+            "readback": facts, "probes": {"of": ["model", "dataset"]}, "heads": facts,
+            "norms": {"of": ["dataset"]}, "position_heads": {**facts, "of_matrices": True},
+        },
+        "measured": ["readback", "probes", "position_heads"],
+    }  # fmt: skip
+    for kind, why in (("readback", "token embeddings"), ("probes", "a model that runs")):
+        assert made_table(kind, planted(kind), study=study)["others"] == [
+            ["a part", f"needs {why}"]
+        ]
+    joined = synthetic_positions.lags({"a_model": False}, ["a_set"])
+    of_all = {**study, "measured": [*study["measured"], "heads"]}
+    for has, others in ((study, []), (of_all, [["a part", "needs a model that runs"]])):
+        assert made_table("heads", planted_heads(), joined, study=has)["others"] == others
 
 
 def test_rows_of_a_table_are_of_all_measurements_and_say_which():

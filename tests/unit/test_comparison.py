@@ -117,9 +117,9 @@ def test_records_may_lie_elsewhere(tmp_path):
 
 
 def test_the_largest_difference_is_the_one_that_is_said(study):
-    write_json(comparison.MADE, {key: number(2.0) for key in "abc"})
+    write_json(comparison.made_of("tiny"), {key: number(2.0) for key in "abc"})
     comparison.keep("tiny")
-    write_json(comparison.MADE, {"a": number(2.1), "b": number(4.0), "c": number(2.2)})
+    write_json(comparison.made_of("tiny"), {"a": number(2.1), "b": number(4.0), "c": number(2.2)})
     lines, is_sound = comparison.report("tiny")
     assert is_sound and "largest difference: b: 4.0, recorded 2.0 (50 %)" in lines[-1]
     assert lines[2].endswith(

@@ -10,8 +10,10 @@ import math
 
 import pytest
 
+from posenc.metrics.null_tables import NULLS
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as numbers
+from posenc.report import weight_quantities as weights
 from posenc.report.records import NotRun, Number
 
 from . import synthetic_positions as made
@@ -29,6 +31,8 @@ def least(value: float) -> dict:
 def planted(kind: str) -> dict:
     """A measurement whose best layer is neither the first nor the last."""
     one = distinct(MEASURED[kind], kept=KEPT)
+    if kind == "positions":
+        one["components"]["principal"][1], one["components"]["independent"][2] = 1e7, 1e8
     if kind == "probes":
         one["layers"][2]["position"]["ridge"] = least(0.25)
     if kind == "components":
@@ -70,7 +74,18 @@ EXPECTED = {
         "mae_sd_control": "regression.control.absolute.sd",
         "order_error_control": "regression.control.relative.mean",
         "order_error_sd_control": "regression.control.relative.sd",
-        "toeplitz": "toeplitz_share.gram", "rows": "shape.rows", "d_model": "shape.d_model",
+        "toeplitz": "toeplitz_share.gram",
+        "toeplitz_control": "geometry_control.toeplitz_share.gram",
+        "frequency": "median_frequency",
+        "frequency_control": "geometry_control.median_frequency",
+        "correlation": "components.correlation",
+        "correlation_shuffled": "components.correlation_shuffled",
+        "explained": "components.principal.1", "independent": "components.independent.2",
+        "explained_shuffled": "components.explained_shuffled",
+        "last.norm": "last_rows.norm", "last.cosine": "last_rows.cosine",
+        "last.neighbours": "last_rows.neighbours", "last.chance": "last_rows.chance",
+        "last.untouched": "last_rows.untouched",
+        "rows": "shape.rows", "d_model": "shape.d_model",
     },
     "readback": {
         **{
@@ -202,7 +217,8 @@ EXPECTED = {
 
 def read(kind: str, one: dict) -> dict:
     """The numbers of a measurement."""
-    return getattr(numbers if hasattr(numbers, kind) else order, kind)(one)
+    module = next(one for one in (numbers, weights, order) if hasattr(one, kind))
+    return getattr(module, kind)(one)
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
@@ -223,11 +239,15 @@ def test_each_key_names_its_own_number(kind):
 
 def test_shares_of_components_and_angles_are_in_their_units():
     one = planted("positions")
-    found = numbers.positions(one)
-    assert found["first_4"] == Number(100 * one["pca"]["first_4"])
-    assert found["first_12"] == Number(100 * one["pca"]["first_12"])
+    found = weights.positions(one)
+    for suffix, part in (("", one), ("_control", one["geometry_control"])):
+        for key in ("first_4", "first_12"):
+            assert found[f"{key}{suffix}"] == Number(100 * part["pca"][key])
+    assert found.keys() == set(weights.POSITIONS) == EXPECTED["positions"].keys() | {
+        "first_4", "first_12", "first_4_control", "first_12_control"
+    }  # fmt: skip
     one = planted("readback")
-    found = numbers.readback(one)
+    found = weights.readback(one)
     for key, name in (("angle", "angles"), ("angle_random", "random")):
         middle = sorted(one["subspaces"][name])[5]
         assert found[key].value == pytest.approx(180 / math.pi * middle)
@@ -259,24 +279,51 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
         assert [found[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
 
 
-def head(layer: int, deviation: float, share: float | None, offset: float | None, null: float):
-    """One of a measurement of position heads."""
-    own = {"mean_offset": least(null), "distance_share": least(null + 0.5)}
+def head(layer: int, deviation: float, share: float | None, offset: float | None, own: int):
+    """One of a measurement of position heads, whose other numbers are made from its own one."""
+
+    def of_null(add: float) -> dict:
+        return {
+            "mean_offset": least(own + add),
+            "distance_share": least(own + add + 0.5),
+            "wave_share": least(own + add + 0.75),
+        }
+
     return {
-        "layer": layer, "head": int(null), "deviation": deviation, "distance_share": share,
-        "profile": {"mean_offset": offset}, "nulls": {name: own for name in numbers.NULLS},
+        "layer": layer, "head": own, "deviation": deviation, "distance_share": share,
+        "profile": {"mean_offset": offset},
+        "nulls": {name: of_null(1000.0 * place) for place, name in enumerate(NULLS, 1)},
+        "pairs": [
+            {"frequency": 2.0 ** (100 - own), "lag": own + 0.25, "share": own + 0.375},
+            {"frequency": 0.3, "lag": 0.0, "share": 0.9},
+        ],
     }  # fmt: skip
 
 
-def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
-    found = [
+def of_all(add: float) -> dict:
+    """What a null has over all heads."""
+    return {"heads": add + 7.5, "nearest": add + 8.5, "distance_share": None}
+
+
+HEADS = {
+    "heads": [
         head(0, 1.0, 0.04, -3.0, 100), head(0, 3.0, None, 2.0, 101), head(0, 1.0, 0.5, None, 102),
         head(0, 4.0, 0.01, -1.0, 103), head(1, 2.0, 0.36, 0.5, 104), head(1, 9.0, 0.25, 1.0, 105),
-    ]  # fmt: skip
-    of_all = {"heads": 7.5, "nearest": 8.5, "distance_share": None}
-    near = {"tokens": 2, "heads": 3, "nulls": dict.fromkeys(numbers.NULLS, of_all)}
-    made = numbers.position_heads({"heads": found, "near": near})
-    assert made.keys() == set(numbers.POSITION_HEADS)
+    ],
+    "near": {
+        "tokens": 2, "heads": 3,
+        "nulls": {name: of_all(20.0 * place) for place, name in enumerate(NULLS)},
+    },
+    "waves": {
+        "period": 51.5, "lag": -52.5, "share": 53.5, "lags": 54, "lags_chance": 55.5,
+        "nulls": {name: least(56.0 + place) for place, name in enumerate(NULLS)},
+    },
+}  # fmt: skip
+
+
+def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
+    made = weights.position_heads(HEADS)
+    assert made.keys() == set(weights.POSITION_HEADS)
     assert (made["heads"], made["near.heads"], made["near.tokens"]) == (*map(Number, (6, 3, 2)),)
     shares = {key: made[f"distance_share{key}"].value for key in ("", ".least", ".most")}
     assert shares == {"": 0.25, ".least": 0.01, ".most": 0.5}
@@ -285,17 +332,38 @@ def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepe
     assert made["near.2.distance_share"] == NotRun("no head tells positions apart")
     assert made["near.1.distance_share"] == Number(0.01)
     # deviation · √share: 4.5, 1.2, 0.707
-    steep = [tuple(made[f"steep.{n}.{part}"].value for part in numbers.STEEP) for n in "123"]
+    parts = ("layer", "head", "deviation", "distance_share")
+    steep = [tuple(made[f"steep.{n}.{part}"].value for part in parts) for n in "123"]
     assert steep == [(1, 105, 9.0, 0.25), (1, 104, 2.0, 0.36), (0, 102, 1.0, 0.5)]
-    for null in numbers.NULLS:
-        assert made[f"null_{null}.heads"] == Number(7.5)
-        assert made[f"null_{null}.nearest"] == Number(8.5)
+    for place, null in enumerate(NULLS):
+        assert made[f"null_{null}.heads"] == Number(20.0 * place + 7.5)
+        assert made[f"null_{null}.nearest"] == Number(20.0 * place + 8.5)
         assert made[f"null_{null}.distance_share"] == NotRun("no head tells positions apart")
-        for place, own in (("1", 103), ("2", 101), ("3", 100)):
-            assert made[f"null_{null}.near.{place}.offset"] == expected(least(own))
-            assert made[f"null_{null}.near.{place}.distance_share"] == expected(least(own + 0.5))
-    fewer = numbers.position_heads({"heads": found[2:3], "near": near})
+        for near, own in (("1", 103), ("2", 101), ("3", 100)):
+            drawn = own + 1000 * (place + 1)
+            assert made[f"null_{null}.near.{near}.offset"] == expected(least(drawn))
+            assert made[f"null_{null}.near.{near}.distance_share"] == expected(least(drawn + 0.5))
+            assert made[f"null_{null}.near.{near}.wave_share"] == expected(least(drawn + 0.75))
+    fewer = weights.position_heads({**HEADS, "heads": HEADS["heads"][2:3]})
     assert fewer["near.1.head"] == fewer["steep.2.head"] == NotRun("there are fewer heads")
+    assert fewer["steep.3.lag"] == fewer["near.1.period"] == NotRun("there are fewer heads")
+
+
+def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_the_measurement():
+    found = weights.position_heads(HEADS)
+    for group, owners in (("near", (103, 101, 100)), ("steep", (105, 104, 102))):
+        for place, own in zip("123", owners, strict=True):
+            assert found[f"{group}.{place}.period"] == Number(2.0 ** (own - 100))
+            assert found[f"{group}.{place}.lag"] == Number(own + 0.25)
+            assert found[f"{group}.{place}.wave_share"] == Number(own + 0.375)
+    of_waves = {"period": 51.5, "lag": -52.5, "share": 53.5, "lags": 54, "lags_chance": 55.5}
+    for key, value in of_waves.items():
+        assert found[f"waves.{key}"] == Number(value)
+    for place, null in enumerate(NULLS):
+        assert found[f"null_{null}.waves.share"] == expected(least(56.0 + place))
+    nothing = {**HEADS["waves"], "nulls": dict.fromkeys(NULLS)}
+    found = weights.position_heads({**HEADS, "waves": nothing})
+    assert found["null_gaussian.waves.share"] == NotRun("no head tells positions apart")
 
 
 def test_what_is_not_defined_says_why():
@@ -304,8 +372,20 @@ def test_what_is_not_defined_says_why():
     assert numbers.estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
     one = planted("positions")
     one["toeplitz_share"]["gram"] = None
-    assert numbers.positions(one)["toeplitz"] == NotRun("all rows are orthogonal")
-    found = numbers.relative({**planted("relative"), "null_rotation": None})
+    one["geometry_control"]["toeplitz_share"]["gram"] = 0.0
+    one["components"] = {"status": "not run", "reason": "too few columns"}
+    found = weights.positions(one)
+    assert found.keys() == set(weights.POSITIONS)
+    assert found["toeplitz"] == NotRun("all rows are orthogonal")
+    assert found["toeplitz_control"] == Number(0.0)
+    of_components = (
+        "correlation", "explained", "independent", "correlation_shuffled", "explained_shuffled"
+    )  # fmt: skip
+    lacking = {key for key, entry in found.items() if entry == NotRun("too few columns")}
+    assert lacking == set(of_components)
+    one["geometry_control"]["toeplitz_share"]["gram"] = None
+    assert weights.positions(one)["toeplitz_control"] == NotRun("all rows are orthogonal")
+    found = weights.relative({**planted("relative"), "null_rotation": None})
     why = NotRun("there is no null space to turn")
     assert found["null_weights"] == found["null_spectra"] == why
     one = planted("score_parts")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from posenc.measurements.results import Results
-from posenc.report.tables import evaluation, study
+from posenc.report.tables import evaluation, positions, study
 from posenc.report.tables.cells import display
 
 from . import synthetic
@@ -355,7 +355,8 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
         both={"ours": [similar, other, "nothing.at.all"]},
         none={},
         lacking={"ours": ["minilm.sample_reviews.zero.conditions.perplexity", "constant.one"]},
-        elsewhere={"table": "positions", "ours": [similar]},
+        elsewhere={"table": "positions", "ours": ["minilm.positions.order_error"]},
+        trained={"table": "experiments", "ours": [other, similar]},
     )
     made = study.published_table(found)
     assert made["template"] == "published"
@@ -379,9 +380,18 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
         [*empty, "--", "--", "--", r"\measured{constant.one}",
          compared("constant.one", "other", "lacking")],
     ]  # fmt: skip
-    (row,) = study.published_positions_table(found)["rows"]
-    assert row[:4] == theirs("elsewhere")
-    assert study.published_experiments_table(found)["rows"] == []
+    assert study.published_experiments_table(found)["rows"] == [
+        [*theirs("trained"), "decoder", *names, rf"\measured{{{other}}}",
+         compared(other, "other", "trained")],
+        [*empty, "minilm", *names, rf"\measured{{{similar}}}",
+         compared(similar, "same", "trained")],
+    ]  # fmt: skip
+    # Of a table of positions, it stands among our tables, in the first column of mistaken pairs.
+    table = positions.positions_table(found)
+    (row,) = [row for row in table["rows"] if row[0] == r"B\&B, \word{published}"]
+    group = next(group for group in table["groups"] if group["title"].startswith("Pairs mistaken"))
+    cells = {place: cell for place, cell in enumerate(row[1:], 2) if cell != "{--}"}
+    assert cells == {group["from"]: r"{\published{elsewhere}}"}
 
 
 def test_versions_that_agree_make_ranges():

@@ -93,8 +93,8 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
             measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
     gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "png", "json")]
     gone += [plan.folder(chosen) / "slides.pdf"]
-    kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json",
-            plan.folder(chosen) / "figures/perplexity.pdf", plan.folder(chosen) / "paper.pdf"]  # fmt: skip
+    kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
+    kept += [plan.folder(chosen) / name for name in ("figures/perplexity.pdf", "paper.pdf")]
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

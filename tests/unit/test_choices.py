@@ -94,7 +94,7 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "png", "json")]
     gone += [plan.folder(chosen) / "slides.pdf"]
     kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
-    kept += [plan.folder(chosen) / "figures/perplexity.pdf", plan.folder(chosen) / "paper.pdf"]
+    kept += [plan.folder(chosen) / name for name in ("figures/perplexity.pdf", "paper.pdf")]
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

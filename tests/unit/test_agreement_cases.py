@@ -33,6 +33,8 @@ class Known:
     damaged: bool = False
     seen: bool = False
     beside: bool = False
+    stale: bool = False
+    """Whether it is no more as the job left it."""
 
 
 @dataclass
@@ -55,7 +57,7 @@ class MadeUp:
         return self.known[path].seen
 
     def is_as_left(self, path):
-        return self.known[path].left is not None
+        return self.known[path].left is not None and not self.known[path].stale
 
     def left_by(self, path):
         return self.known[path].left
@@ -115,6 +117,7 @@ def ledger(tmp_path, monkeypatch):
         (Known(made=(SAME,), damaged=True), [], True, "again"),
         (Known(made=(NEWER, OLDER)), [], True, "again"),
         (Known(), [], True, "again"),
+        (Known(SAME, stale=True), [], True, "again"),
         # What is as it was left was whole then.
         (Known(SAME, damaged=True), [("put_back_passing", SAME)], False, None),
     ],
@@ -216,6 +219,7 @@ def test_dvc_is_asked_of_what_no_job_made_of_these_inputs(ledger, monkeypatch):
     monkeypatch.setattr(
         agreement, "remember", lambda kept, read: remembered.append((kept, read))
     )  # fmt: skip
+    record_path(Path("c")).unlink()
     agreement.learn_from_dvc(here.paths, "s")
     assert asked == [[Path("b"), Path("c"), Path("e")]]
     kept = {Path("b"), Path("c")}

@@ -1,0 +1,298 @@
+"""What positions, profiles, semantics and learned biases are, pair by pair, without a model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc.artifacts.files import ArtifactError
+from posenc.conditions import groups, positions, profiles, semantics
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition, dumped
+from posenc.conditions.sweeps import Sweep
+
+N = 5
+LOWEST = float(np.finfo(np.float32).min)
+TABLE = np.arange(12.0).reshape(4, 3) ** 2
+
+
+def attention(z: np.ndarray, change: semantics.Change, causal: bool) -> np.ndarray:
+    """The pattern of one head under a change, row by row in float32 as the models have it."""
+    pattern = np.zeros((N, N))
+    for i in range(N):
+        row = []
+        for j in range(N):
+            hidden = causal and j > i and not change.sees_future
+            factor = 1.0 if change.score_factor is None else at(change.score_factor, i, j)
+            bias = 0.0 if change.bias is None else at(change.bias, i, j)
+            row.append(-np.inf if hidden else np.float32(z[i, j] * factor) + np.float32(bias))
+        weights = np.exp(np.array(row, np.float64) - max(row))
+        pattern[i] = weights / weights.sum()
+        if change.pattern_factor is not None:
+            pattern[i] *= [at(change.pattern_factor, i, j) for j in range(N)]
+    return pattern
+
+
+def at(array: np.ndarray, i: int, j: int) -> float:
+    return float(np.broadcast_to(array, (N, N))[i, j])
+
+
+def softmax(row: list[float]) -> np.ndarray:
+    weights = np.exp(np.array(row) - max(row))
+    return weights / weights.sum()
+
+
+def by_hand(name: str, z: np.ndarray, m: np.ndarray, causal: bool) -> np.ndarray:
+    """Definitions of the catalogue's table."""
+    rows = []
+    for i in range(N):
+        seen = [not causal or j <= i for j in range(N)]
+        if name in ("hf_le420", "hf_finfo"):
+            # Of the keys of the past with the largest factor alone: the others are out of reach.
+            most = max(m[0, j] for j in range(N) if seen[j])
+            kept = [seen[j] and m[0, j] == most for j in range(N)]
+            rows.append(softmax([z[i, j] if kept[j] else -np.inf for j in range(N)]))
+        elif name in ("hf_sdpa_cpu", "hf_sdpa_cuda"):
+            kept = [seen[j] and m[0, j] == 1 for j in range(N)]
+            if any(kept):
+                rows.append(softmax([z[i, j] if kept[j] else -np.inf for j in range(N)]))
+            elif name == "hf_sdpa_cuda" and causal:
+                rows.append(softmax(list(z[i])))
+            else:
+                rows.append(np.full(N, 1 / N))
+        else:
+            row = [z[i, j] if seen[j] else -np.inf for j in range(N)]
+            if name == "hf_bool":
+                row = [x if m[0, j] != 0 else -np.inf for j, x in enumerate(row)]
+            if name == "log_mask":
+                rows.append(softmax(row) * m[0] / (softmax(row) * m[0]).sum())
+                continue
+            if name == "logit_mul":
+                row = [x * m[0, j] for j, x in enumerate(row)]
+            rows.append(softmax(row) * (m[0] if name == "prob_mul" else 1.0))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", [n for n in semantics.semantics.functions if n != "emb_mul"])
+def test_patterns_are_those_of_the_definition(name, causal):
+    z = np.random.default_rng(0).normal(size=(N, N))
+    m = np.array([[0.2, 0.4, 0.6, 0.8, 1.0]])
+    if name == "hf_bool":
+        m[0, 2] = 0.0
+    found = attention(z, semantics.semantics.functions[name](m, causal), causal)
+    np.testing.assert_allclose(found, by_hand(name, z, m, causal), rtol=0, atol=2e-4)
+
+
+def test_finite_numbers_weigh_as_the_library_has_them():
+    """-10^4 times what is missing of a factor; the future's scores are replaced."""
+    m = np.array([[0.9999, 1.0]])
+    change = semantics.hf_le420(m, True)
+    np.testing.assert_allclose(
+        change.bias, [[-1.0, -1e4], [-1.0, 0.0]], rtol=0, atol=1e-2
+    )  # fmt: skip
+    np.testing.assert_array_equal(change.score_factor, [[1, 0], [1, 1]])
+    assert change.sees_future
+    encoder = semantics.hf_le420(m, False)
+    np.testing.assert_allclose(encoder.bias, [[-1.0, 0.0]], rtol=0, atol=1e-2)
+    assert encoder.score_factor is None and not encoder.sees_future
+    half = semantics.hf_finfo(np.array([[0.5, 1.0]]), False).bias
+    assert half.dtype == np.float32 and half[0, 0] == np.float32(LOWEST / 2)
+    np.testing.assert_array_equal(semantics.future(3), [[0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(semantics.additive(m).bias, m)
+    np.testing.assert_array_equal(semantics.emb_mul(m, True).embedding_factor, m[0])
+    with pytest.raises(ValueError, match="emb_mul needs a profile that is the same for every"):
+        semantics.emb_mul(np.ones((2, 2)), True)
+
+
+def test_tables_become_what_they_are_said_to():
+    mean = TABLE.mean(axis=0)
+    cases = {
+        "intact": TABLE, "zero": 0 * TABLE, "mean": np.tile(mean, (4, 1)),
+        "keep_first": np.vstack([TABLE[:1], 0 * TABLE[1:]]),
+        "keep_first_mean": np.vstack([TABLE[:1], np.tile(TABLE[1:].mean(axis=0), (3, 1))]),
+    }  # fmt: skip
+    for name, expected in cases.items():
+        np.testing.assert_array_equal(positions.position.call(name, TABLE), expected, name)
+    np.testing.assert_array_equal(positions.shift(TABLE, by=1), TABLE[[1, 2, 3, 0]])
+    np.testing.assert_array_equal(positions.shift(TABLE, by=-1), TABLE[[3, 0, 1, 2]])
+    orders = {tuple(positions.shuffle(TABLE, seed=seed)[:, 0]) for seed in range(40)}
+    assert len(orders) > 10 and all(sorted(one) == list(TABLE[:, 0]) for one in orders)
+    again = positions.shuffle(TABLE, seed=3)
+    np.testing.assert_array_equal(again, positions.shuffle(TABLE, seed=3))
+    tables, rotations = (set(positions.kinds_for(kind)) for kind in ("table", "rotation"))
+    assert tables - rotations == {"mean", "keep_first", "keep_first_mean"}
+    assert rotations - tables == {"bands", "interpolate", "base"}
+    assert {"intact", "zero", "shuffle", "shift"} == tables & rotations
+
+
+def test_angles_become_what_they_are_said_to():
+    """Frequencies base^(-2i/d): a stretch s makes the lowest s times as low."""
+    width, top = 8, 10_000.0
+    frequencies = top ** (-np.arange(4) / 4)
+    angles = np.arange(6)[:, None] * frequencies
+    for kept, count, ones in (
+        ("highest", 1, [1, 0, 0, 0]), ("lowest", 1, [0, 0, 0, 1]), ("highest", 9, [1, 1, 1, 1]),
+        ("lowest", 9, [1, 1, 1, 1]), ("highest", 0, [0, 0, 0, 0]), ("lowest", 0, [0, 0, 0, 0]),
+        ("lowest", 3, [0, 1, 1, 1]),
+    ):  # fmt: skip
+        found = positions.bands(angles, kept=kept, count=count)
+        np.testing.assert_array_equal(found, angles * ones)
+    np.testing.assert_array_equal(positions.interpolate(angles, by=0.25), angles / 4)
+    stretched = positions.base(angles, stretch=3.0)
+    other = top * 3.0 ** (width / (width - 2))
+    expected = np.arange(6)[:, None] * other ** (-np.arange(4) / 4)
+    np.testing.assert_allclose(stretched, expected, rtol=1e-12)
+    np.testing.assert_allclose(stretched[:, -1], angles[:, -1] / 3, rtol=1e-12)
+
+
+@pytest.mark.parametrize("per_query", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_factors_are_those_of_each_place(length, per_query):
+    document = profiles.Document(length, per_query)
+    rows = range(length) if per_query else [length - 1]
+    places = np.array([[min(j / i, 1.0) if i else 1.0 for j in range(length)] for i in rows])
+    np.testing.assert_allclose(document.fraction, places, rtol=0, atol=1e-15)
+    found = profiles.linear(document, floor=0.25)
+    np.testing.assert_allclose(found, 0.25 + 0.75 * places, rtol=1e-14)
+    found = profiles.power(document, floor=0.25, exponent=3.0)
+    np.testing.assert_allclose(found, 0.25 + 0.75 * places**3, rtol=1e-14)
+    found = profiles.exponential(document, floor=0.25)
+    np.testing.assert_allclose(found, np.exp(math.log(0.25) * (1 - places)), rtol=1e-14)
+    np.testing.assert_array_equal(profiles.constant(document, value=0.5), [[0.5] * length])
+
+
+def test_biases_are_those_of_each_pair():
+    distance = np.array([[abs(i - j) for j in range(4)] for i in range(4)])
+    here = profiles.Places.of(4, 3)
+    np.testing.assert_array_equal(profiles.alibi(here, slope=0.5), -0.5 * distance)
+    np.testing.assert_allclose(
+        profiles.logarithmic(here, slope=0.5), -0.5 * np.log(1 + distance), rtol=1e-14
+    )
+    for scale in (1.0, 2.0):
+        found = profiles.alibi_geometric(here, scale=scale)
+        expected = [-scale * 2 ** (-8 * head / 3) * distance for head in (1, 2, 3)]
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_array_equal(
+        profiles.alibi_geometric(here), profiles.alibi_geometric(here, scale=1.0)
+    )
+    assert profiles.Places.of(4).n_heads == 1
+    with pytest.raises(NotImplementedError, match=r"^a learned bias is read from its file, by "):
+        profiles.learned(here, mask="it")
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize("offsets", [3, 6])
+def test_a_relative_bias_is_that_of_each_distance(sides, offsets):
+    rng = np.random.default_rng(0)
+    relative = rng.normal(size=(2, 3, sides, offsets)).astype(np.float32)
+    first = rng.normal(size=(2, 3, 2)).astype(np.float32)
+    for layer in (0, 1):
+        for own in (None, first):
+            found = LearnedMask(relative=relative, first=own).bias(layer, N)
+            for head in range(3):
+                for i in range(N):
+                    for j in range(N):
+                        side = 0 if j <= i else sides - 1
+                        value = relative[layer, head, side, min(abs(i - j), offsets - 1)]
+                        if own is not None and j == 0:
+                            value = value + own[layer, head, min(i, 1)]
+                        assert found[head, i, j] == value
+
+
+def test_a_mask_gives_what_it_has_and_says_what_it_lacks():
+    absolute = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
+    mask = LearnedMask(absolute=absolute)
+    np.testing.assert_array_equal(mask.bias(1, 4), absolute[1])
+    np.testing.assert_array_equal(mask.bias(0, 2), absolute[0, :, :2, :2])
+    longer = r"^an absolute mask of 4 positions does not reach 5 tokens: use a relative one for"
+    with pytest.raises(ArtifactError, match=longer):
+        mask.bias(0, 5)
+    assert mask.arrays().keys() == {"absolute"}
+    with pytest.raises(ArtifactError, match=r"^the learned mask has no bias: it is not for a mask"):
+        LearnedMask().bias(0, 2)
+    with pytest.raises(ArtifactError, match=r"^the learned mask has no vectors: it is not for a "):
+        mask.vectors(3)
+    constant, initial = np.float32([1, 2]), np.float32([3, 4])
+    np.testing.assert_array_equal(LearnedMask(constant=constant).vectors(2), [constant] * 2)
+    both = LearnedMask(constant=constant, initial=initial).vectors(3)
+    np.testing.assert_array_equal(both, [initial, constant, constant])
+    hashed = LearnedMask(relative=absolute[:, :, :1, :], hashed=np.int64(1))
+    with pytest.raises(ArtifactError, match=r"^distances are hashes of token ids: the mask needs"):
+        hashed.bias(0, 2)
+
+
+def of(**section) -> Condition:
+    return Condition.model_validate(section)
+
+
+def test_conditions_say_whom_they_are_for_and_what_they_need():
+    learned = {"semantics": "additive", "profile": {"kind": "learned", "mask": "b"}}
+    assert of(position={"kind": "learned", "mask": "a"}, mask=learned).masks() == ["a", "b"]
+    assert of().masks() == [] == of(position="zero").masks()
+    assert of(only="decoder").is_for(True) and not of(only="decoder").is_for(False)
+    assert of(only="encoder").is_for(False) and not of(only="encoder").is_for(True)
+    assert of().is_for(True) and of().is_for(False)
+    assert of(position={"kind": "clip", "distance": 2}).of_pairs and not of().of_pairs
+    bands = {"kind": "bands", "kept": "highest", "count": 1}
+    assert of(position=bands).is_for(True, "rotation") and not of(position=bands).is_for(True)
+    assert of(position="mean").misfit("table") is None
+    assert (
+        of(position="mean")
+        .misfit("rotation")
+        .startswith(
+            "position 'mean' is not for a model whose positions are a rotation: it takes intact,"
+        )
+    )
+    assert "whose positions are a table: it takes" in of(position=bands).misfit("table")
+    wrap = of(beyond="wrap")
+    assert wrap.misfit("table") is None and "'wrap' is for tables" in wrap.misfit("rotation")
+    mask = {"semantics": "log_mask", "profile": {"kind": "linear", "floor": 0.1}}
+    assert of(mask={**mask, "layers": [0, 2]}).problem(3, 4) is None
+    found = of(mask={**mask, "layers": [0, 3]}).problem(3, 4)
+    assert found == "mask.layers names 3, but the model's are 0 to 2"
+    found = of(position={"kind": "unrotated", "heads": [4]}).problem(9, 4, "rotation")
+    assert found == "position.heads names 4, but the model's are 0 to 3"
+    assert dumped(of(position="zero", mask=mask)) == {"position": "zero", "mask": mask}
+    assert dumped(of()) == {}
+
+
+def test_a_sweep_varies_one_key_of_each_condition():
+    alibi = of(mask={"semantics": "additive", "profile": {"kind": "alibi", "slope": 1.0}})
+    sweep = Sweep(conditions=["a", "b"], key="mask.profile.slope", values=[0.5, 2.0])
+    found = list(sweep.units({"a": alibi, "b": of(position="zero", mask=alibi.mask)}))
+    varied = [(name, value, one.mask.profile.slope, length) for name, value, one, length in found]
+    assert varied == [(name, value, value, None) for name in "ab" for value in (0.5, 2.0)]
+    assert found[2][2].position == "zero" and alibi.mask.profile.slope == 1.0
+    tokens = Sweep(conditions=["a"], key="tokens", values=[4, 9])
+    assert list(tokens.units({"a": alibi})) == [("a", 4, alibi, 4), ("a", 9, alibi, 9)]
+    with pytest.raises(ValueError, match="greater than or equal to 4"):
+        list(Sweep(conditions=["a"], key="tokens", values=[3, 9]).units({"a": alibi}))
+    for key in ("mask.profile.floor", "mask.none.slope", "none", "position.slope"):
+        with pytest.raises(ValueError, match=f"^the condition 'a' has no key {key}$"):
+            list(Sweep(conditions=["a"], key=key, values=[1, 2]).units({"a": alibi}))
+
+
+def test_groups_are_by_what_a_condition_does():
+    def mask(kind: str, name: str = "additive") -> dict:
+        return {"semantics": name, "profile": {"kind": kind}}
+
+    cases = {
+        "positions": [{}, {"position": "zero"}, {"position": {"kind": "shift"}}, {"segments": 2}],
+        "norms": [{"embeddings": "unit_norm"}, {"embeddings": {"kind": "scale", "by": 2.0}}],
+        "versions": [{"position": "zero", "segments": 1},
+                     {"position": "zero", "mask": mask("linear", "hf_bool")}],
+        "semantics": [{"mask": mask("linear", "log_mask")}],
+        "profiles": [{"mask": mask("power", "log_mask")}, {"mask": mask("alibi")}],
+        "learned": [{"position": {"kind": "learned"}},
+                    {"position": "zero", "mask": mask("learned")}],
+        "adaptation": [{"mask": mask("learned")}],
+    }  # fmt: skip
+    specs = {f"{group}_{n}": one for group, own in cases.items() for n, one in enumerate(own)}
+    for name, spec in specs.items():
+        assert groups.group_of(spec) == name.rpartition("_")[0], name
+    found = groups.grouped(specs)
+    assert list(found) == list(groups.GROUPS) and found["positions"][0] == "positions_1"
+    assert groups.grouped(specs, "norms", "none") == {"norms": ["norms_0", "norms_1"]}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from posenc.artifacts.files import ArtifactError
-from posenc.conditions import groups, positions, profiles, semantics
+from posenc.artifacts.files import ArtifactError, DamagedError, write_sealed
+from posenc.conditions import groups, learned, positions, profiles, semantics
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Sweep
+from posenc.metrics.mask_placebos import hashed_distances, hashed_sides
 
 N = 5
 LOWEST = float(np.finfo(np.float32).min)
@@ -224,13 +227,59 @@ def test_a_mask_gives_what_it_has_and_says_what_it_lacks():
         hashed.bias(0, 2)
 
 
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_hashed_bias_is_that_of_each_pair_s_hash(sides):
+    rng, ids, seed = np.random.default_rng(0), (7, 8, 7, 9), 5
+    relative = rng.normal(size=(2, 3, sides, 6)).astype(np.float32)
+    first = rng.normal(size=(2, 3, 4)).astype(np.float32)
+    mask = LearnedMask(relative=relative, first=first, hashed=np.int64(seed))
+    distances, sides_of = hashed_distances(ids, 6, seed), hashed_sides(ids, seed)
+    found = mask.bias(1, 4, ids)
+    for head, i, j in itertools.product(range(3), range(4), range(4)):
+        side = sides_of[i, j] if sides > 1 else 0
+        value = relative[1, head, side, distances[i, j]]
+        assert found[head, i, j] == (value + first[1, head, i] if j == 0 else value)
+    other = LearnedMask(relative=relative, first=first, hashed=np.int64(seed + 1)).bias(1, 4, ids)
+    assert not np.array_equal(found, other)
+
+
+def test_a_mask_is_read_as_it_was_written_and_its_damage_is_found(tmp_path):
+    wide = np.arange(24, dtype=np.float32).reshape(2, 3, 1, 4)
+    mask = LearnedMask(relative=wide[..., ::-1], constant=np.float32([1, 2]))
+    path = tmp_path / "it.safetensors"
+    learned.write(path, mask, {"loss": 1.5})
+    found, facts = learned.read(path)
+    assert found.arrays().keys() == {"relative", "constant"}
+    np.testing.assert_array_equal(found.relative, wide[..., ::-1])
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (facts["loss"], facts["schema"], facts["arrays"]) == (1.5, 1, sha256)
+    write_sealed(tmp_path / "masks.json", {"masks": {"it": "of it.json"}})
+    listed = {"it.json": "of it.json", "it.safetensors": sha256}
+    assert learned.checksums(tmp_path / "masks.json") == listed
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedError, match="does not match its checksum: it was altered") as caught:
+        learned.read(path)
+    assert caught.value.path == path
+    path.unlink()
+    with pytest.raises(ArtifactError, match=r"it\.safetensors is missing; start the workflow"):
+        learned.read(path)
+
+
+def test_positions_beyond_the_table_are_its_end_or_its_beginning():
+    for count in (2, 4, 7):
+        rows = range(max(4, count))
+        clamped, wrapped = (positions.extended(TABLE, count, one) for one in ("clamp", "wrap"))
+        np.testing.assert_array_equal(clamped, [TABLE[min(row, 3)] for row in rows])
+        np.testing.assert_array_equal(wrapped, [TABLE[row % 4] for row in rows])
+
+
 def of(**section) -> Condition:
     return Condition.model_validate(section)
 
 
 def test_conditions_say_whom_they_are_for_and_what_they_need():
-    learned = {"semantics": "additive", "profile": {"kind": "learned", "mask": "b"}}
-    assert of(position={"kind": "learned", "mask": "a"}, mask=learned).masks() == ["a", "b"]
+    by_mask = {"semantics": "additive", "profile": {"kind": "learned", "mask": "b"}}
+    assert of(position={"kind": "learned", "mask": "a"}, mask=by_mask).masks() == ["a", "b"]
     assert of().masks() == [] == of(position="zero").masks()
     assert of(only="decoder").is_for(True) and not of(only="decoder").is_for(False)
     assert of(only="encoder").is_for(False) and not of(only="encoder").is_for(True)
@@ -255,6 +304,12 @@ def test_conditions_say_whom_they_are_for_and_what_they_need():
     assert found == "mask.layers names 3, but the model's are 0 to 2"
     found = of(position={"kind": "unrotated", "heads": [4]}).problem(9, 4, "rotation")
     assert found == "position.heads names 4, but the model's are 0 to 3"
+    clip, learned_one = {"kind": "clip", "distance": 2}, {"kind": "learned", "mask": "a"}
+    for section, kind in ((clip, "rotation"), (learned_one, "table")):
+        other = {"rotation": "table", "table": "rotation"}[kind]
+        assert of(position=section).misfit(kind) is of(position=section).problem(1, 1, kind) is None
+        assert f"positions are a {other}" in of(position=section).problem(1, 1, other)
+    assert of(position={"kind": "unrotated"}).misfit("rotation") is None
     assert dumped(of(position="zero", mask=mask)) == {"position": "zero", "mask": mask}
     assert dumped(of()) == {}
 

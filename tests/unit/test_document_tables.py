@@ -39,7 +39,6 @@ def text(estimate: dict | float, decimals: int = 5) -> str:
 
 
 def both(estimate: dict, decimals: int = 5) -> list[str]:
-    """A number and its interval."""
     low, high = (rf"\num{{{estimate[end]:.{decimals}f}}}" for end in ("low", "high"))
     return [text(estimate, decimals), f"[{low},~{high}]"]
 
@@ -392,38 +391,6 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
     group = next(group for group in table["groups"] if group["title"].startswith("Pairs mistaken"))
     cells = {place: cell for place, cell in enumerate(row[1:], 2) if cell != "{--}"}
     assert cells == {group["from"]: r"{\published{elsewhere}}"}
-
-
-def test_versions_that_agree_make_ranges():
-    def version(number: str, **agreeing: list[str]) -> dict:
-        cases = [
-            {"model": model, "implementation": implementation, "mask": mask,
-             "agrees_with": agreeing.get(implementation, [])}
-            for model, implementation, mask in (
-                ("gpt2", "sdpa", "linear 0.1"), ("gpt2", "eager", "linear 0.1"),
-                ("gpt2", "eager output_attentions", "linear 0.1"), ("bert", "flash", "linear 0.1"),
-            )
-        ]  # fmt: skip
-        cases.append({"model": "gpt2", "implementation": "eager", "mask": "4-D log",
-                      "agrees_with": agreeing.get("log", [])})  # fmt: skip
-        return {"version": number, "status": "run", "cases": cases}
-
-    record = {
-        "versions": [
-            version("1", sdpa=["a"], eager=["b"]), version("2", sdpa=["a", "b"], eager=["a"]),
-            {"version": "2.5", "status": "not run"}, version("3", sdpa=["a"], log=["log_mask"]),
-            version("4", eager=["a"], flash=["a"]), version("5", eager=["a"], log=["a"]),
-        ]
-    }  # fmt: skip
-
-    def found(name: str) -> list[tuple[str, ...]]:
-        return [tuple(one.values()) for one in evaluation.ranges(record, name)]
-
-    assert found("a") == [("sdpa", "1", "3"), ("eager", "2", "2"), ("eager", "4", "5")]
-    assert found("b") == [("sdpa", "2", "2"), ("eager", "1", "1")]
-    assert found("log_mask") == [("eager", "3", "3")], "of the mask that alone reaches it"
-    assert evaluation.ranges(record, "a")[0].keys() == {"implementation", "first", "last"}
-    assert evaluation.ranges({"versions": record["versions"][3:4]}, "c") == []
 
 
 def test_a_study_without_a_decoder_says_so(results):

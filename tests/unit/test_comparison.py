@@ -29,6 +29,9 @@ NOT_RUN = {"not_run": "no decoder in this study"}
         (estimate(9.1, 9.0, 9.2), estimate(9.2, 9.1, 9.3), "within"),
         (estimate(9.1, 9.0, 9.2), estimate(9.21, 9.1, 9.3), "outside"),
         (estimate(9.1, 9.0, 9.2), estimate(8.99, 8.9, 9.1), "outside"),
+        ({**estimate(1, 1, 1), "shown": "1.000"}, estimate(1 + 9e-7, 1, 1), "within"),
+        (estimate(-5, -5, -5), {**estimate(-5 - 4e-6, -5, -5), "shown": "-5.000"}, "within"),
+        ({**estimate(1, 1, 1), "shown": "1.000"}, estimate(1 - 2e-6, 1, 1), "outside"),
         (number(3), number(3), "agreeing"),
         (number(3), number(4), "outside"),  # a count
         (number(3.001), number(3.002), "agreeing"),

@@ -21,6 +21,8 @@ from posenc.artifacts.places import STUDIES
 RECORDS = Path("data/records")
 CPUINFO = Path("/proc/cpuinfo")
 FLAGS = ("avx2", "avx512f", "amx_tile")
+ROUNDING = 1e-6
+"""Of float32 sums in another order: the cosine of a state with itself is 1 only up to this."""
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Comparison:
     agreeing
         The same in all printed digits.
     within
-        Another, within the recorded interval.
+        Another, within the recorded interval, up to rounding.
     unbounded
         Another, and the record has no interval; with the difference as a share of the larger one.
     outside
@@ -101,7 +103,8 @@ def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
         elif "not_run" in old or "not_run" in now:
             found.outside.append(key)
         elif "low" in old:
-            inside = old["low"] <= now["value"] <= old["high"]
+            slack = ROUNDING * max(abs(old["low"]), abs(old["high"]))
+            inside = old["low"] - slack <= now["value"] <= old["high"] + slack
             (found.within if inside else found.outside).append(key)
         elif isinstance(old["value"], int) and isinstance(now["value"], int):
             found.outside.append(key)

@@ -45,7 +45,7 @@ SHORT: dict[str, Any] = {
     "batch": 2, "batch_documents": 2, "bootstrap_samples": 100, "seeds": [0, 1],
     "training_documents": 8, "validation_documents": 4, "test_documents": 8,
     "pretraining_documents": 16, "training_stories": 10, "validation_stories": 10,
-    "test_stories": 10, "linear_steps": 2, "vocabulary_size": 300, "context_bytes": 64,
+    "test_stories": 10, "linear_steps": 2, "vocabulary_size": 600, "context_bytes": 64,
     "slopes": [0.0, 0.1], "repeats": 10,
 }  # fmt: skip
 """By key, wherever it stands in the sections of masks, measurements and experiments."""
@@ -237,7 +237,6 @@ def measured(folder: Path) -> tuple[Project, dict[str, Any]]:
         project.snakemake()
         seconds = time.monotonic() - start
     data = project.folder / "data"
-    kept = [json.loads(path.read_text()) for path in data.rglob("activations/**/metadata.json")]
     record = {
         "made_on": machine(),
         "jobs": jobs,
@@ -245,10 +244,9 @@ def measured(folder: Path) -> tuple[Project, dict[str, Any]]:
         "peak_megabytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
         "megabytes": {
             "hub's cache": size_of(hub),
-            "data/models": size_of(data / "models"),
             "data": size_of(data),
+            "of it data/models": size_of(data / "models"),
         },
-        "tokens": sum(one.get("tokens", 0) for one in kept),
     }
     return project, record
 

@@ -2,6 +2,10 @@
 
 import os
 
+# Before NumPy is there. Threads of two workers wait for each other: a regression took twenty times
+# as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 

@@ -43,7 +43,7 @@ def document(root, text, preamble=""):
         "\\noindent after\n\\end{document}\n",
         encoding="utf-8",
     )
-    return build(root / "title.tex")
+    return build(root / "title.tex", root)
 
 
 def letters(text):
@@ -62,7 +62,7 @@ def text_of(pdf):
 @pytest.mark.parametrize("kind", TITLES)
 def test_a_title_is_printed_as_it_was_written(tmp_path, kind, preamble):
     pdf = document(tmp_path, TITLES[kind], preamble)
-    log = (tmp_path / "build/title.log").read_text(encoding="utf-8")
+    log = pdf.with_suffix(".log").read_text(encoding="utf-8")
     assert holes_in(log) == []
     assert "Overfull" not in log
     assert letters(text_of(pdf)).startswith(letters(f"Study: {TITLES[kind]}after"))
@@ -79,7 +79,7 @@ def test_a_flag_and_a_family_are_one_picture_each(tmp_path):
 def test_a_character_that_no_font_has_is_printed_as_its_code_point(tmp_path):
     """Hieroglyphs are in none of the fonts that are searched."""
     pdf = document(tmp_path, "a\U00013000b")
-    assert holes_in((tmp_path / "build/title.log").read_text(encoding="utf-8")) == []
+    assert holes_in(pdf.with_suffix(".log").read_text(encoding="utf-8")) == []
     assert "U+13000" in letters(text_of(pdf))
 
 

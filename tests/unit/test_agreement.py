@@ -351,6 +351,27 @@ def test_bit_rot_is_found_by_reading_and_mended_by_either_front_end(workflow, mo
         assert verify_files()[0] == []
 
 
+@pytest.mark.parametrize("by", ["snakemake", "dvc", "verify"])
+def test_bit_rot_in_a_copy_is_never_taken_for_what_a_job_made(workflow, monkeypatch, by):
+    """Files of a copy are read again, and those here have no checksum of their own."""
+    workflow.dvc("commit", "--force", "--quiet")
+    assert workflow.snakemake() == []
+    monkeypatch.chdir(workflow.folder)
+    path = workflow.folder / "data/a.json"
+    whole, date = path.read_text(), path.stat().st_mtime_ns
+    copy = path.with_name("copy")
+    copy.write_text(whole.replace("a", "A"))
+    os.utime(copy, ns=(date, date))
+    copy.replace(path)
+    if by == "verify":
+        assert verify_files()[0] == [Path("data/a.json")]
+    elif by == "dvc":
+        workflow.dvc("repro")
+    workflow.snakemake()
+    assert path.read_text() == whole
+    assert workflow.snakemake() == [] and verify_files()[0] == []
+
+
 @pytest.mark.parametrize(
     ("content", "removed"),
     [

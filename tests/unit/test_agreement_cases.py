@@ -31,6 +31,7 @@ class Known:
     damaged: bool = False
     seen: bool = False
     beside: bool = False
+    altered: bool = False
     stale: bool = False
     """Whether it is no more as the job left it."""
 
@@ -65,6 +66,9 @@ class MadeUp:
 
     def is_changed_beside(self, path):
         return self.known[path].beside
+
+    def is_altered(self, path):
+        return self.known[path].altered
 
     def changed_inputs(self, job):
         return self.changes.get(job.number, [])
@@ -157,7 +161,8 @@ def test_what_was_there_and_is_gone_is_named_and_the_rest_is_counted(ledger, mon
 def test_what_is_taken_into_the_ledger(ledger):
     known = {
         "left": Known(SAME), "beside": Known(beside=True), "none": Known(),
-        "damaged": Known(damaged=True), "lost": Known(), "a": Known(), "b": Known(),
+        "damaged": Known(damaged=True), "altered": Known(altered=True), "lost": Known(),
+        "a": Known(), "b": Known(),
     }  # fmt: skip
     here = ledger(known, lacking=("lost",))
     asked: list[Path] = []
@@ -172,7 +177,7 @@ def test_what_is_taken_into_the_ledger(ledger):
         ("add", Path("a"), {"of": "a"}), ("add", Path("b"), {"of": "b"}), ("forget_unused",),
     ]  # fmt: skip
     here.told.clear()
-    agreement.remember(here.paths[:5], read)
+    agreement.remember(here.paths[:6], read)
     assert here.told == [], "nothing new, nothing to forget"
 
 

@@ -89,6 +89,9 @@ def remember(outputs: Iterable[Path], read: Callable = read_record) -> None:
         for path in outputs:
             if ledger.is_as_left(path) or ledger.is_changed_beside(path):
                 continue
+            # A disk forgot something since the file was looked at: no job made it so.
+            if ledger.is_altered(path):
+                continue
             record = read(path)
             if record is None or (read is read_record and was_edited_meanwhile(record, made)):
                 continue

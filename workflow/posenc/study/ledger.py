@@ -222,6 +222,11 @@ class Ledger:
         known = self._settled.get(str(path))
         return known is not None and known[:4] == (self.content(path), *_marks(path))
 
+    def is_altered(self, path: Path) -> bool:
+        """Whether a file has other bytes than it was left with, though no date says so."""
+        known, marks = self._settled.get(str(path)), _marks(path)
+        return known is not None and known[1:4] == marks and known[0] != self.content(path)
+
     def is_changed_beside(self, path: Path) -> bool:
         """Whether a file is as it was left, but not those that it stands for."""
         known, now = self._settled.get(str(path)), (self.content(path), *_marks(path))

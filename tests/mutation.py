@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sample", type=int, help="mutants of each module; all without it")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--record", action="store_true", help="keep scores, and make the page anew")
+    parser.add_argument("--record", action="store_true", help="keep scores, and remake the page")
     options = parser.parse_args(arguments)
     modules = [name for name in options.files if name.startswith(PACKAGE)]
     if not all((ROOT / name.split("::")[0]).is_file() for name in options.files) or not (

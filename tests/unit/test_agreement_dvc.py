@@ -40,9 +40,9 @@ def test_files_are_compared_with_their_recorded_sums(tmp_path, monkeypatch):
 def test_sums_of_an_output_are_by_file():
     def out(value, isdir=False, tree=None):
         info = SimpleNamespace(value=value, isdir=isdir) if value != "no" else None
-        return SimpleNamespace(fs_path="/root/data/x", hash_info=info, get_obj=lambda: tree)
+        return SimpleNamespace(fs_path="/project/data/x", hash_info=info, get_obj=lambda: tree)
 
-    root = Path("/root")
+    root = Path("/project")
     assert agreement._digests(out("no"), root) == agreement._digests(out(None), root) == {}
     assert agreement._digests(out("12"), root) == {Path("data/x"): "12"}
     entries = [(("a",), None, SimpleNamespace(value="1")),

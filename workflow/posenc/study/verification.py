@@ -14,7 +14,8 @@ from posenc.study.ledger import STANDS_FOR_FOLDER, Ledger, parts_of
 def verify_files() -> tuple[list[Path], int, int]:
     """Compare every file that a job made with its recorded checksum, and mark what is damaged.
 
-    Outputs that changed since they were last looked at are left to the next run, which reads them.
+    Outputs that a date or a record says are others since they were last looked at are left to the
+    next run, which reads them.
 
     Returns
     -------

@@ -196,6 +196,36 @@ def scaling() -> dict:
     return {**shared("scaling"), **scaling_step.measure(parameters)}
 
 
+def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
+    """Fewer keys in later layers, and a loss that falls with the keys that are read."""
+    n_layers, n_heads = (4, 4) if is_decoder else (6, 12)
+
+    def row(keys: float) -> dict:
+        values = {"keys": keys, "others": 1.5 * keys, "first": 0.3, "largest": 0.4}
+        return {name: estimate(value) for name, value in values.items()}
+
+    reading = [
+        {
+            "choice": choice, "keys": keys, "cosine": estimate(1 - cost / (keys or 100) / 4),
+            "nll": estimate(3.0) if is_decoder else None,
+            "delta_nll": estimate(cost / (keys or 100)) if is_decoder else None,
+        }
+        for choice, cost in (("every", 0.0), ("strongest", 1.0), ("nearest", 2.0), ("random", 3.0))
+        for keys in ([None] if choice == "every" else [1, 4, 16])
+    ]  # fmt: skip
+    return {
+        **shared("effective_keys", model=model, dataset=dataset), "is_causal": is_decoder,
+        "n_layers": n_layers, "n_heads": n_heads, "documents": 8, "tokens": 700,
+        "confidence": 0.95, "seen": 40.0, **row(10.0),
+        "layers": [
+            {"layer": layer, **row(12.0 - layer), "heads": [row(12.0 - layer)] * n_heads}
+            for layer in range(n_layers)
+        ],
+        "lengths": [{"from": 64, "seen": 80.0, **row(14.0)}],
+        "reading": reading,
+    }  # fmt: skip
+
+
 def hard_attention(run: dict, is_decoder: bool) -> dict:
     """A baseline takes most of the variance away."""
     factor = {"none": 1.0, "mean": 0.06, "optimal": 0.05}

@@ -345,6 +345,14 @@ FIGURES = {
         alt="Line charts: variance of the gradient against the number of samples for each "
         "baseline, and points of its ratio to that without a baseline.",
     ),
+    "effective_keys": Entry(
+        "E1 and E2: how many keys attention reads", ("effective_keys",),
+        caption="Effective keys (exp of the pattern's entropy; geometric mean over heads and "
+        "queries) by layer, with and without the first key, below the number that a query sees "
+        "(dotted); and what it costs when each query of each head reads a few keys only.",
+        alt="Line charts, a column for each model: effective keys against layer, and the loss, "
+        "or the distance of the last hidden states, against the number of keys that are read.",
+    ),
     "memory_networks": Entry(
         "E3 memory networks", ("memory_networks",), BOTH,
         caption="Errors of memory networks by task, and the levels of those who must guess.",

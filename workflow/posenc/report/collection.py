@@ -65,7 +65,7 @@ def collect(results: Results, roles: bool = True) -> Numbers:
         made.masks(place, why)
     for cell, why in made.cells():
         made.lags(cell, why, [cell.model])
-        made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS)
+        made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS | experiments.OF_CELLS)
         made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
     for place, why in made.models():
         made.kinds(place, why, {**weights.OF_MODELS, **experiments.OF_MODELS})

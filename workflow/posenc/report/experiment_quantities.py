@@ -1,8 +1,9 @@
-"""Numbers of the experiments that train (A6, B5, D3, D5, E3), of scaling (D4) and of hard attention
-(E1, E2), by key.
+"""Numbers of the experiments that train (A6, B5, D3, D5, E3), of scaling (D4) and of soft and hard
+attention (E1, E2), by key.
 
 Keys are those of :mod:`posenc.report.collection`: ``MODEL.downstream.sentiment.frozen.gain``,
 ``MODEL.embedding_sums.both``, ``MODEL.DATASET.CONDITION.hard_attention.optimal``,
+``MODEL.DATASET.effective_keys.strongest.4.delta_nll``,
 ``tokenizers.DATASET.none.bpe.bits_per_byte``, ``pretraining.effect.pretrained``,
 ``memory_networks.order.end_to_end.1.words.error`` and so on.
 """
@@ -19,6 +20,14 @@ Facts = dict[str, Entry]
 HARD_ATTENTION = (
     "queries", "entropy", "uniform", "soft", "hard", "mean", "optimal", "mean_over_optimal",
     "worse", "samples", "samples_optimal",
+)  # fmt: skip
+READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "random")
+             for keys in (1, 4, 16))  # fmt: skip
+"""Which keys are read, and how many: those that are spoken of."""
+COST = ("delta_nll", "cosine")
+EFFECTIVE_KEYS = (
+    "seen", "keys", "others", "first", "largest", "fewest", "fewest.layer", "most", "most.layer",
+    *(f"{way}.{part}" for way in READ for part in COST),
 )  # fmt: skip
 DOWNSTREAM = (
     "seeds", "chance", *(f"documents.{name}" for name in ("training", "validation", "test")),
@@ -61,6 +70,21 @@ def hard_attention(one: Mapping[str, Any]) -> Facts:
     found["worse"] = estimate(mean["worse"])
     found["samples"] = estimate(none["samples_to_signal"])
     found["samples_optimal"] = estimate(optimal["samples_to_signal"])
+    return found
+
+
+def effective_keys(one: Mapping[str, Any]) -> Facts:
+    """How many keys are read, in which layers fewest and most, and what reading a few costs."""
+    found: Facts = {"seen": Number(one["seen"])}
+    found |= {name: estimate(one[name]) for name in ("keys", "others", "first", "largest")}
+    for name, of in (("fewest", min), ("most", max)):
+        layer = of(one["layers"], key=lambda row: row["keys"]["value"])
+        found[name], found[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
+    ways = {f"{entry['choice']}.{entry['keys']}": entry for entry in one["reading"]}
+    for way in READ:
+        entry = ways.get(way, dict.fromkeys(COST))
+        reason = "an encoder has no loss" if way in ways else "the study does not read so many keys"
+        found |= {f"{way}.{part}": estimate(entry[part], reason) for part in COST}
     return found
 
 
@@ -237,6 +261,7 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
 
 
 OF_RUNS = {"hard_attention": (hard_attention, HARD_ATTENTION)}
+OF_CELLS = {"effective_keys": (effective_keys, EFFECTIVE_KEYS)}
 OF_MODELS = {
     "embedding_sums": (embedding_sums, EMBEDDING_SUMS),
     "downstream": (downstream, DOWNSTREAM),

@@ -1,0 +1,281 @@
+"""How many keys attention reads: by hand, by loops, and by the library's own attention."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from posenc.artifacts.files import ArtifactError
+from posenc.capture.reading import CHOICES, Reading, read, states_reading
+from posenc.figures import effective_keys as figure
+from posenc.measurements import effective_keys as step
+from posenc.measurements.effective_keys import EffectiveKeys
+from posenc.metrics.effective_keys import PARTS, entropy, parts
+from posenc.report import experiment_quantities as numbers
+
+from . import synthetic_experiments as made_up
+from .test_figures import SECTIONS, STYLE, texts
+
+PARAMETERS = EffectiveKeys(
+    documents=3, tokens=12, keys=[1, 4], bootstrap_samples=100, confidence=0.9, seed=0
+)
+IDS = [5, 9, 2, 30, 7, 7, 1, 12, 3]
+
+
+def gpt2() -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=40, n_positions=32, n_embd=16, n_layer=2, n_head=4,
+                        initializer_range=0.6)  # fmt: skip
+    return GPT2LMHeadModel(config).eval()
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                         num_attention_heads=4, num_key_value_heads=2, initializer_range=0.6,
+                         max_position_embeddings=32)  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+def bert() -> BertModel:
+    torch.manual_seed(2)
+    config = BertConfig(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                        num_attention_heads=4, max_position_embeddings=32,
+                        initializer_range=0.6)  # fmt: skip
+    return BertModel(config, add_pooling_layer=False).eval()
+
+
+MODELS = {"gpt2": gpt2, "llama": llama, "bert": bert}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def patterns_of(model, ids: list[int]) -> list[np.ndarray]:
+    """The library's own attention patterns, [n_heads, tokens, tokens] of each layer."""
+    former = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        found = model(torch.tensor([ids]), output_attentions=True).attentions
+    model.set_attn_implementation(former)
+    return [one[0].numpy() for one in found]
+
+
+def last_of(model, ids: list[int]) -> torch.Tensor:
+    """The library's own last hidden states, [tokens, d_model]."""
+    with torch.inference_mode():
+        return model(torch.tensor([ids]), output_hidden_states=True).hidden_states[-1][0]
+
+
+@given(st.integers(1, 20))
+def test_equal_keys_are_counted(count):
+    pattern = np.zeros(25)
+    pattern[3 : 3 + count] = 1 / count
+    assert math.exp(entropy(pattern)) == pytest.approx(count, rel=1e-12)
+
+
+@given(st.integers(0, 100))
+def test_entropy_is_scipys(seed):
+    pattern = np.random.default_rng(seed).dirichlet(np.ones(7), size=3)  # [3, keys]
+    np.testing.assert_allclose(entropy(pattern), stats.entropy(pattern, axis=-1), rtol=1e-12)
+
+
+def test_parts_by_hand():
+    # The first key has half; of the rest, two keys share alike.
+    found = dict(zip(PARTS, parts([0.5, 0.25, 0.25, 0.0]), strict=True))
+    assert found["entropy"] == pytest.approx(1.5 * math.log(2))
+    assert found["others"] == pytest.approx(math.log(2))
+    assert (found["first"], found["largest"]) == (0.5, 0.5)
+    assert parts([1.0, 0.0])[1] == 0  # nothing is left to the others
+
+
+def test_the_patterns_are_the_librarys(model):
+    last, kept = states_reading(model, IDS, keep=lambda pattern: pattern.numpy().copy())
+    for ours, theirs in zip(kept, patterns_of(model, IDS), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_reading_every_key_changes_nothing(model, choice):
+    former = model.config._attn_implementation
+    last, _ = states_reading(model, IDS, Reading(choice, len(IDS)))
+    torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
+    assert model.config._attn_implementation == former
+    fewer, _ = states_reading(model, IDS, Reading(choice, 2))
+    assert (fewer[-1] - last[-1]).abs().max() > 1e-3
+
+
+def test_the_strongest_keys_of_the_first_layer_keep_their_ratios(model):
+    _, kept = states_reading(model, IDS, Reading("strongest", 2), keep=lambda p: p.numpy().copy())
+    intact = patterns_of(model, IDS)[0]  # [n_heads, tokens, tokens]
+    for head, query in np.ndindex(intact.shape[:2]):
+        row = intact[head, query]
+        best = np.argsort(-row)[:2]
+        expected = np.zeros(len(row))
+        expected[best] = row[best] / row[best].sum()
+        np.testing.assert_allclose(kept[0][head, query], expected, atol=1e-6)
+
+
+def scores(tokens: int, *, causal: bool) -> torch.Tensor:
+    """Random scores [1, 2, tokens, tokens]."""
+    made = torch.randn(1, 2, tokens, tokens, generator=torch.Generator().manual_seed(0))
+    future = torch.full((tokens, tokens), -torch.inf).triu_(1)
+    return made + future if causal else made
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_query_reads_as_many_keys_as_it_may_and_sees(choice, causal):
+    given_scores = scores(9, causal=causal)
+    chosen = read(given_scores, Reading(choice, 3))  # [1, 2, tokens, tokens]
+    seen = (given_scores > -torch.inf).sum(dim=-1)
+    assert torch.equal(chosen.sum(dim=-1), seen.clamp(max=3))
+    assert not (chosen & (given_scores == -torch.inf)).any()
+
+
+def test_the_nearest_keys_by_hand():
+    chosen = read(scores(5, causal=False), Reading("nearest", 2))[0, 0]
+    assert [row.nonzero()[:, 0].tolist() for row in chosen] == [
+        [0, 1], [0, 1], [1, 2], [2, 3], [3, 4],
+    ]  # fmt: skip
+
+
+def test_random_keys_differ_by_layer_and_seed():
+    draw = [read(scores(9, causal=True), Reading("random", 2, seed), layer)
+            for seed, layer in ((0, 0), (0, 0), (0, 1), (5, 0))]  # fmt: skip
+    assert torch.equal(draw[0], draw[1])
+    assert not torch.equal(draw[0], draw[2])
+    assert not torch.equal(draw[0], draw[3])
+
+
+def text(lengths: tuple[int, ...] = (12, 9, 14, 2)) -> SimpleNamespace:
+    """Documents of random tokens."""
+    generator = np.random.default_rng(0)
+    ids = [generator.integers(1, 40, size=length).tolist() for length in lengths]
+    return SimpleNamespace(ids=ids, lengths=np.array(lengths), path="tokens.parquet")
+
+
+def test_a_measurement_is_a_loop_over_queries(model):
+    result = step.measure(PARAMETERS, model, text())
+    causal = result["is_causal"]
+    found = {"keys": [], "others": [], "first": [], "largest": []}
+    for ids in [ids[:12] for ids in text().ids if len(ids) > 2]:
+        for layer in patterns_of(model, ids):
+            for head, query in np.ndindex(layer.shape[:2]):
+                row = layer[head, query, : query + 1 if causal else None].astype(float)
+                if len(row) >= 3:
+                    found["keys"].append(stats.entropy(row))
+                    found["others"].append(stats.entropy(row[1:] / row[1:].sum()))
+                    found["first"].append(row[0])
+                    found["largest"].append(row.max())
+    for name in ("keys", "others"):
+        assert result[name]["value"] == pytest.approx(math.exp(np.mean(found[name])), rel=1e-5)
+    for name in ("first", "largest"):
+        assert result[name]["value"] == pytest.approx(np.mean(found[name]), rel=1e-5)
+    assert result["tokens"] == len(found["keys"]) // (2 * 4)
+    assert len(result["layers"]) == 2 and len(result["layers"][0]["heads"]) == 4
+    layers = [row["first"]["value"] for row in result["layers"]]
+    assert np.mean(layers) == pytest.approx(result["first"]["value"])
+    heads = [head["first"]["value"] for head in result["layers"][1]["heads"]]
+    assert np.mean(heads) == pytest.approx(layers[1])
+
+
+def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
+    result = step.measure(PARAMETERS, gpt2(), text((12, 9, 14)))
+    assert [row["from"] for row in result["lengths"]] == [3, 4, 8]
+    # 4, 5, 6 and 7 keys, once a document.
+    assert result["lengths"][1]["seen"] == pytest.approx((4 * 5 * 6 * 7) ** 0.25)
+    assert step.octaves(np.array([1, 2, 3, 4, 7, 8])).tolist() == [0, 1, 1, 2, 2, 3]
+
+
+def test_losses_and_cosines_are_those_of_the_states_read(monkeypatch):
+    model = gpt2()
+    result = step.measure(PARAMETERS, model, text((12, 9, 14)))
+    entries = {(one["choice"], one["keys"]): one for one in result["reading"]}
+    assert set(entries) == {("every", None), *((way, keys) for way in CHOICES for keys in (1, 4))}
+    with torch.inference_mode():
+        losses = [
+            torch.nn.functional.cross_entropy(model(torch.tensor([ids])).logits[0, :-1],
+                                              torch.tensor(ids[1:]), reduction="none")
+            for ids in [ids[:12] for ids in text((12, 9, 14)).ids]
+        ]  # fmt: skip
+    intact = entries["every", None]
+    assert intact["nll"]["value"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-5)
+    assert (intact["delta_nll"]["value"], intact["cosine"]["value"]) == (0, pytest.approx(1))
+    for (way, keys), one in entries.items():
+        difference = one["nll"]["value"] - intact["nll"]["value"]
+        assert one["delta_nll"]["value"] == pytest.approx(difference)
+        if keys == 4:
+            assert entries[way, 1]["cosine"]["value"] < one["cosine"]["value"] < 1
+
+
+def test_an_encoder_has_no_loss():
+    result = step.measure(PARAMETERS, bert(), text())
+    assert {one["nll"] for one in result["reading"]} == {None}
+    assert {one["delta_nll"] for one in result["reading"]} == {None}
+
+
+def test_too_few_documents_name_the_field():
+    with pytest.raises(ArtifactError, match=r"measurements\.effective_keys\.documents is 3: lower"):
+        step.measure(PARAMETERS, gpt2(), text((12, 2, 14)))
+
+
+def test_numbers_of_the_ways_to_read():
+    one = made_up.effective_keys("decoder", "reviews", True)
+    one["layers"][2]["keys"] = made_up.estimate(2.0)
+    one["layers"][1]["keys"] = made_up.estimate(31.0)
+    found = numbers.effective_keys(one)
+    assert set(found) == set(numbers.EFFECTIVE_KEYS)
+    assert found["seen"].value == 40
+    assert (found["fewest"].value, found["fewest.layer"].value) == (2.0, 2)
+    assert (found["most"].value, found["most.layer"].value) == (31.0, 1)
+    assert found["strongest.4.delta_nll"].value == pytest.approx(0.25)
+    assert found["random.16.cosine"].value == pytest.approx(1 - 3 / 16 / 4)
+    encoder = numbers.effective_keys(made_up.effective_keys("minilm", "reviews", False))
+    assert encoder["nearest.1.delta_nll"].reason == "an encoder has no loss"
+    one["reading"] = one["reading"][:1]
+    assert "does not read" in numbers.effective_keys(one)["nearest.1.cosine"].reason
+
+
+@pytest.mark.parametrize("is_decoder", [True, False])
+def test_the_figure_shows_what_was_measured(is_decoder):
+    one = made_up.effective_keys("minilm", "sample_reviews", is_decoder)
+    drawn = figure.draw([one], SECTIONS.effective_keys, STYLE)
+    above, below = drawn.axes
+    lines = {line.get_label(): line.get_ydata() for line in above.lines}
+    for name, label in figure.SERIES.items():
+        assert list(lines[label]) == [row[name]["value"] for row in one["layers"]]
+    lines = {line.get_label(): line.get_ydata() for line in below.lines}
+    for choice, label in figure.CHOICES.items():
+        entries = [entry for entry in one["reading"] if entry["choice"] == choice]
+        expected = [
+            entry["delta_nll"]["value"] if is_decoder else 1 - entry["cosine"]["value"]
+            for entry in entries
+        ]
+        assert list(lines[label]) == expected
+    assert ("nats" in below.get_ylabel()) == is_decoder
+    _, found = figure.costs(one, "nearest")
+    assert all(each["low"] <= each["value"] <= each["high"] for each in found)
+
+
+def test_the_figure_without_measurements_says_so():
+    drawn = figure.draw([], SECTIONS.effective_keys, STYLE)
+    assert "no attention was measured" in "\n".join(one.get_text() for one in texts(drawn))

@@ -1,0 +1,101 @@
+"""How many keys attention reads, by layer, and what reading only a few of them costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from posenc.figures import common
+from posenc.figures.evaluated import by_dataset, curve, of_kind
+from posenc.figures.section import Figure, Style
+
+SERIES = {"keys": "all keys", "others": "without the first key"}
+CHOICES = {"strongest": "strongest keys", "nearest": "nearest", "random": "random"}
+MARKERS = dict(zip(CHOICES, common.MARKERS, strict=False))
+
+
+def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+    """Draw effective keys by layer, and the cost of reading a few, a column per model.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of effective keys.
+    figure, style
+        Sections of params.yaml.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On the headline data set. Above: effective keys of all heads of a layer, and how many keys
+        a query sees (dotted). Below: how far a model that reads so many keys is from the intact
+        one, in nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
+    """
+    with common.styled(style):
+        made = common.canvas(figure)
+        rows = by_dataset(of_kind(measurements, "effective_keys"))
+        if not rows:
+            common.not_run(made.add_subplot(), ["no attention was measured"], 60)
+            return made
+        dataset, shown = next(iter(rows.items()))
+        panels = made.subplots(2, len(shown), squeeze=False)
+        for place, one in enumerate(shown):
+            _by_layer(panels[0, place], one, style)
+            _costs(panels[1, place], one, style)
+        panels[0, 0].set_ylabel("effective keys")
+        names = [*SERIES.values(), *CHOICES.values()]
+        handles: dict[str, Any] = {}
+        for axes in panels[:, 0]:
+            handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        made.legend(
+            handles=[handles[name] for name in names], loc="outside upper center", ncols=len(names)
+        )
+        made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
+        return made
+
+
+def _by_layer(axes: Axes, one: dict, style: Style) -> None:
+    layers = [row["layer"] for row in one["layers"]]
+    for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
+        found = [row[name] for row in one["layers"]]
+        curve(axes, layers, found, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
+    axes.axhline(one["seen"], color=common.GREY, ls=":", lw=0.9)
+    axes.set_ylim(0, 1.08 * one["seen"])
+    axes.set_title(common.display(one["run"]["model"]))
+    axes.set_xlabel("layer")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def costs(one: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
+    """Numbers of keys, and what reading so many costs: nats per token, or 1 minus the cosine."""
+    entries = [entry for entry in one["reading"] if entry["choice"] == choice]
+    if one["is_causal"]:
+        return [entry["keys"] for entry in entries], [entry["delta_nll"] for entry in entries]
+    ends = {"value": "value", "low": "high", "high": "low"}
+    return [entry["keys"] for entry in entries], [
+        {name: 1 - entry["cosine"][other] for name, other in ends.items()} for entry in entries
+    ]
+
+
+def _costs(axes: Axes, one: dict, style: Style) -> None:
+    for colour, (choice, label) in zip(style.palette[2:], CHOICES.items(), strict=False):
+        keys, found = costs(one, choice)
+        look = {"color": colour, "label": label, "marker": MARKERS[choice], "ms": 3, "lw": 1.0}
+        curve(axes, keys, found, **look)
+    axes.axhline(0, color="0.75", lw=0.5, zorder=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(keys, [str(count) for count in keys])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("keys that a query reads")
+    axes.set_ylabel("lost nats per token" if one["is_causal"] else "1 − cosine with intact")
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

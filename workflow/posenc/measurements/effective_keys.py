@@ -1,0 +1,267 @@
+"""Is attention soft or hard? How many keys it reads, and what reading only a few costs (E1, E2).
+
+The intact model runs on the beginnings of documents. Its patterns say how many keys a head reads
+(:mod:`posenc.metrics.effective_keys`), and a second run, in which each query keeps its strongest
+keys alone, whether the others matter. The controls read as many keys, the nearest or any: were they
+as good, it would not be the choice that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from tqdm import tqdm
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError
+from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
+from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, bootstrap, seal
+from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
+from posenc.metrics.bootstrap import sums_bootstrap
+from posenc.metrics.effective_keys import PARTS, parts
+from posenc.metrics.recovery import PairedMeans
+from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
+
+Floats = NDArray[np.float64]
+NAMES = ("keys", "others", "first", "largest")
+"""Of ``PARTS``, with entropies as numbers of keys."""
+OCTAVES = 32
+FEWEST = 3
+"""Keys that a query sees at least: the first, and two others to choose from."""
+EVERY = "every"
+"""In place of a choice: all keys that a query sees are read."""
+
+
+class EffectiveKeys(Section):
+    """How many keys attention reads, and what reading only a few costs (E1, E2)."""
+
+    documents: Annotated[Documents, Field(ge=2)]
+    """Random documents."""
+    tokens: Annotated[Length, Field(ge=FEWEST)]
+    """Documents are cut to this many tokens."""
+    keys: Annotated[list[Count], Field(min_length=1)]
+    """How many keys a query keeps at most: numbers, rising."""
+    bootstrap_samples: Samples
+    confidence: Confidence
+    seed: Seed
+
+
+MEASUREMENT = Measurement(
+    "effective_keys", EffectiveKeys, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("E1", "E2"),
+    uses=("torch", "transformers"), subjects="models",
+)  # fmt: skip
+
+
+def main(
+    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    from posenc.models.affine import load_ready
+
+    job = read_section(config, CellsJob[EffectiveKeys])
+    digests = model_digests(weights)
+    # Sums by several threads would be in another order.
+    network = load_ready(weights, job.reading.family, "cpu", threads=1)
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        measured = measure(job.parameters, network, text)
+        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
+
+
+def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, Any]:
+    """Read the patterns of drawn documents, and run these once for each way to keep a few keys."""
+    from posenc.capture.parts import is_decoder
+    from posenc.capture.reading import CHOICES, Reading
+
+    documents, causal = drawn(parameters, text), is_decoder(network)
+    ways = [(choice, keys) for choice in CHOICES for keys in parameters.keys]
+    sums, effects = [], []
+    for number, ids in enumerate(tqdm(documents, unit="document", desc="keys", mininterval=5)):
+        seen = np.arange(1, len(ids) + 1) if causal else np.full(len(ids), len(ids))  # [tokens]
+        intact, of_document = patterns(network, ids, seen)
+        sums.append(of_document)
+        # Of each document its own keys at random: a layer adds its number to the seed.
+        seed = parameters.seed + 1000 * number
+        readings = [None, *(Reading(choice, keys, seed) for choice, keys in ways)]
+        effects.append([effect(network, ids, intact, one, causal) for one in readings])
+    queries, logs, of_heads = (np.stack(one) for one in zip(*sums, strict=True))
+    return {
+        "is_causal": causal,
+        "n_layers": of_heads.shape[2],
+        "n_heads": of_heads.shape[3],
+        "documents": len(documents),
+        "tokens": int(queries.sum()),
+        "confidence": parameters.confidence,
+        **pattern_results(parameters, queries, logs, of_heads),
+        "reading": reading_results(parameters, ways, documents, np.array(effects), causal),
+    }
+
+
+def drawn(parameters: EffectiveKeys, text: Tokens) -> list[list[int]]:
+    """The beginnings of random documents.
+
+    Raises
+    ------
+    ArtifactError
+        If there are too few.
+    """
+    enough = np.flatnonzero(text.lengths >= FEWEST)
+    if len(enough) < parameters.documents:
+        raise ArtifactError(
+            f"{text.path} has {len(enough)} documents of {FEWEST} tokens or more, but "
+            f"measurements.effective_keys.documents is {parameters.documents}: lower it in "
+            "params.yaml"
+        )
+    chosen = np.random.default_rng(parameters.seed).permutation(enough)[: parameters.documents]
+    return [text.ids[document][: parameters.tokens] for document in chosen]
+
+
+def octaves(seen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The power of two that each number of keys has reached: 2 and 3 are of octave 1."""
+    return np.floor(np.log2(seen)).astype(np.int64)
+
+
+def patterns(
+    network: Any, ids: list[int], seen: NDArray[np.int64]
+) -> tuple[Any, tuple[Floats, Floats, Floats]]:
+    """Run the intact model on a document, and sum over its queries by octave.
+
+    Returns
+    -------
+    last
+        Hidden states after the last norm, [tokens, d_model].
+    sums
+        By octave, float64: how many queries there are, [OCTAVES]; the log of how many keys they
+        see, [OCTAVES]; and what ``PARTS`` names, [OCTAVES, n_layers, n_heads, parts].
+    """
+    from posenc.capture.reading import states_reading
+
+    counted = seen >= FEWEST  # [tokens]
+    octave = octaves(seen)[counted]  # [queries]
+
+    def by_octave(values: Floats) -> Floats:  # [queries, ...] to [OCTAVES, ...]
+        found = np.zeros((OCTAVES, *values.shape[1:]))
+        np.add.at(found, octave, values)
+        return found
+
+    def summed(pattern: Any) -> Floats:  # [n_heads, tokens, tokens]
+        of_queries = parts(pattern.cpu().numpy()[:, counted])  # [n_heads, queries, parts]
+        return by_octave(of_queries.swapaxes(0, 1))  # [OCTAVES, n_heads, parts]
+
+    last, layers = states_reading(network, ids, keep=summed)
+    queries, logs = by_octave(np.ones(len(octave))), by_octave(np.log(seen[counted]))
+    return last, (queries, logs, np.stack(layers, axis=1))
+
+
+def effect(
+    network: Any, ids: list[int], intact: Any, reading: Any, causal: bool
+) -> tuple[float, float]:
+    """Of a document, the sum of its losses in nats (0 of an encoder), and of its tokens' cosines.
+
+    A cosine is that of a token's last hidden state with the intact model's.
+    """
+    import torch
+
+    from posenc.capture.capture import document_losses
+    from posenc.capture.reading import states_reading
+
+    last = intact if reading is None else states_reading(network, ids, reading)[0]
+    with torch.inference_mode():
+        cosine = torch.cosine_similarity(last.double(), intact.double(), dim=-1)  # [tokens]
+        nll = document_losses(network, last, [ids])[0].sum(dtype=np.float64) if causal else 0.0
+    return float(nll), float(cosine.sum())
+
+
+def pattern_results(
+    parameters: EffectiveKeys, queries: Floats, logs: Floats, of_heads: Floats
+) -> dict[str, Any]:
+    """Numbers of keys, of all heads, by layer and head, and by how many keys a query sees.
+
+    Means of entropies are taken before exp, so that a number of keys is a geometric mean.
+
+    Parameters
+    ----------
+    parameters
+        Of the measurement.
+    queries, logs
+        [documents, OCTAVES]: queries, and sums of the log of how many keys they see.
+    of_heads
+        [documents, OCTAVES, n_layers, n_heads, parts]: sums over queries.
+    """
+    n_layers, n_heads = of_heads.shape[2:4]
+    whole = of_heads.sum(axis=1)  # [documents, n_layers, n_heads, parts]
+
+    def means(sums: Floats, counts: Floats) -> list[dict[str, Any]]:
+        """Of sums [documents, k, parts] and queries [documents]: k results."""
+
+        def statistic(totals: Floats, number: Floats) -> Floats:  # [resamples, k * parts]
+            mean = totals / number[:, None, None]  # [resamples, k, parts]
+            mean[..., :2] = np.exp(mean[..., :2])  # entropies
+            return mean.reshape(len(mean), -1)
+
+        found = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters)).as_json()
+        rows = [found[start : start + len(PARTS)] for start in range(0, len(found), len(PARTS))]
+        return [dict(zip(NAMES, row, strict=True)) for row in rows]
+
+    count = queries.sum(axis=1)  # [documents]
+    (together,) = means(whole.mean(axis=(1, 2))[:, None], count)
+    layers = means(whole.mean(axis=2), count)
+    heads = means(whole.reshape(len(whole), n_layers * n_heads, -1), count)
+    there = np.flatnonzero((queries > 0).all(axis=0))  # octaves that each document reaches
+    return {
+        "seen": float(np.exp(logs.sum() / queries.sum())),
+        **together,
+        "layers": [
+            {"layer": layer, **found, "heads": heads[layer * n_heads : (layer + 1) * n_heads]}
+            for layer, found in enumerate(layers)
+        ],
+        "lengths": [
+            {
+                "from": max(int(2**octave), FEWEST),
+                "seen": float(np.exp(logs[:, octave].sum() / queries[:, octave].sum())),
+                **means(of_heads[:, octave].mean(axis=(1, 2))[:, None], queries[:, octave])[0],
+            }
+            for octave in there
+        ],
+    }
+
+
+def reading_results(
+    parameters: EffectiveKeys,
+    ways: list[tuple[str, int]],
+    documents: list[list[int]],
+    effects: Floats,
+    causal: bool,
+) -> list[dict[str, Any]]:
+    """One entry per way to read a few keys, all on the same resampled documents.
+
+    Parameters
+    ----------
+    parameters, ways, documents
+        Of the measurement.
+    effects
+        [documents, 1 + ways, 2]: sums of losses and of cosines, of the intact model first.
+    causal
+        Whether there are losses.
+    """
+    tokens = np.array([len(ids) for ids in documents])  # [documents]
+    options = bootstrap(parameters)
+    # Of a document's tokens all but the first are predicted.
+    nll = PairedMeans(effects[..., 0], tokens - 1, **options)
+    cosine = PairedMeans(effects[..., 1], tokens, **options)
+    entries = []
+    for column, (choice, keys) in enumerate([(EVERY, None), *ways]):
+        entry: dict[str, Any] = {"choice": choice, "keys": keys, "nll": None, "delta_nll": None}
+        if causal:
+            entry["nll"] = nll.of(lambda own: own, column).as_json()
+            entry["delta_nll"] = nll.of(np.subtract, column, 0).as_json()
+        entries.append({**entry, "cosine": cosine.of(lambda own: own, column).as_json()})
+    return entries
+
+
+if __name__ == "__main__":
+    run(main)

@@ -8,7 +8,8 @@ as good, it would not be the choice that counts.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,7 +204,8 @@ def pattern_results(
             mean[..., :2] = np.exp(mean[..., :2])  # entropies
             return mean.reshape(len(mean), -1)
 
-        found = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters)).as_json()
+        estimates = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters))
+        found = cast("list[dict[str, float]]", estimates.as_json())
         rows = [found[start : start + len(PARTS)] for start in range(0, len(found), len(PARTS))]
         return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
@@ -232,7 +234,7 @@ def pattern_results(
 
 def reading_results(
     parameters: EffectiveKeys,
-    ways: list[tuple[str, int]],
+    ways: Sequence[tuple[str, int]],
     documents: list[list[int]],
     effects: Floats,
     causal: bool,

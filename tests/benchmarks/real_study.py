@@ -205,6 +205,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "swaps": {"every": 1, "tokens": 12},
     "choices": {"questions": 4},
     "score_parts": {"documents": 3, "tokens": 24},
+    "exchanged_roles": {"sentences": 4},
     "effective_keys": {"documents": 3, "tokens": 24, "keys": [1]},
     "embedding_sums": {"dimensions": [4], "pairs": 20},
     "scaling": {"dimensions": [4], "queries": 100},

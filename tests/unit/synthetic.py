@@ -417,6 +417,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         add("position_heads", f"{model}.json", positions.position_heads(model, is_decoder))
         add("readback", f"{model}.json", positions.readback(model))
         add("embedding_sums", f"{model}.json", experiments.embedding_sums(model, is_decoder))
+        add("exchanged_roles", f"{model}.json", experiments.exchanged_roles(model, is_decoder))
         value = positions.relative_attention(model, is_decoder)
         add("relative_attention", f"{model}.json", value)
         for dataset in datasets:

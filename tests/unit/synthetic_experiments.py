@@ -196,6 +196,32 @@ def scaling() -> dict:
     return {**shared("scaling"), **scaling_step.measure(parameters)}
 
 
+def exchanged_roles(model: str, is_decoder: bool) -> dict:
+    """Exchanged names are nearer than a paraphrase; without positions an encoder has 1."""
+
+    def condition(name: str, language: str) -> dict:
+        exact = name == "zero" and not is_decoder
+        shift = 0.01 * (language == "japanese") + 0.002 * (name == "zero")
+        return {
+            "condition": name, "exchanged": estimate(1.0 if exact else 0.98 - shift),
+            "paraphrase": estimate(0.9 - shift), "unrelated": estimate(0.3 - shift),
+            "nearer": 0.97 - shift,
+        }  # fmt: skip
+
+    return {
+        **shared("exchanged_roles", model=model), "documents": 398, "tokens": 4000,
+        "confidence": 0.95,
+        "languages": [
+            {
+                "language": language, "pairs": pairs, "left_out": 200 - pairs, "status": "measured",
+                "reason": None,
+                "conditions": [condition(one, language) for one in ("intact", "zero")],
+            }
+            for language, pairs in (("english", 200), ("japanese", 198))
+        ],
+    }  # fmt: skip
+
+
 def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
     """Fewer keys in later layers, and a loss that falls with the keys that are read."""
     n_layers, n_heads = (4, 4) if is_decoder else (6, 12)

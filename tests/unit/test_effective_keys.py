@@ -37,9 +37,9 @@ PARAMETERS = EffectiveKeys(
 IDS = [5, 9, 2, 30, 7, 7, 1, 12, 3]
 
 
-def gpt2() -> GPT2LMHeadModel:
+def gpt2(positions: int = 32) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=40, n_positions=32, n_embd=16, n_layer=2, n_head=4,
+    config = GPT2Config(vocab_size=40, n_positions=positions, n_embd=16, n_layer=2, n_head=4,
                         initializer_range=0.6)  # fmt: skip
     return GPT2LMHeadModel(config).eval()
 
@@ -52,10 +52,10 @@ def llama() -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-def bert() -> BertModel:
+def bert(positions: int = 32) -> BertModel:
     torch.manual_seed(2)
     config = BertConfig(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
-                        num_attention_heads=4, max_position_embeddings=32,
+                        num_attention_heads=4, max_position_embeddings=positions,
                         initializer_range=0.6)  # fmt: skip
     return BertModel(config, add_pooling_layer=False).eval()
 

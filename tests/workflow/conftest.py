@@ -223,6 +223,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "choices": {"questions": 4, "bootstrap_samples": 100},
         "induction": {"sequences": 4, "tokens": 8, "heads": 2, "bootstrap_samples": 100},
         "score_parts": {"documents": 3, "tokens": 24, "bootstrap_samples": 100},
+        "exchanged_roles": {"sentences": 4, "bootstrap_samples": 100},
         "effective_keys": {"documents": 3, "tokens": 24, "keys": [1], "bootstrap_samples": 100},
     }.items():
         for key, value in section.items():

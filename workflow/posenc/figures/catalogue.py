@@ -353,6 +353,15 @@ FIGURES = {
         alt="Line charts, a column for each model: effective keys against layer, and the loss, "
         "or the distance of the last hidden states, against the number of keys that are read.",
     ),
+    "exchanged_roles": Entry(
+        "A1 sentences that differ in order alone", ("exchanged_roles",),
+        caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "
+        "the same sentence with its two names exchanged, of a paraphrase, and of an unrelated "
+        "sentence, with positions (filled) and without (hollow). An encoder without positions "
+        "must give exchanged names exactly 1.",
+        alt="Points with intervals, a panel for each model: cosine with exchanged names, a "
+        "paraphrase and an unrelated sentence, in English and Japanese.",
+    ),
     "memory_networks": Entry(
         "E3 memory networks", ("memory_networks",), BOTH,
         caption="Errors of memory networks by task, and the levels of those who must guess.",

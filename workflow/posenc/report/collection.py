@@ -68,7 +68,7 @@ def collect(results: Results, roles: bool = True) -> Numbers:
         made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS | experiments.OF_CELLS)
         made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
     for place, why in made.models():
-        made.kinds(place, why, {**weights.OF_MODELS, **experiments.OF_MODELS})
+        made.kinds(place, why, weights.OF_MODELS | experiments.OF_MODELS | order.OF_MODELS)
     made.matrices()
     made.kinds(Place(), None, positions.OF_STUDIES)
     for place, why in made.with_datasets(Place()):

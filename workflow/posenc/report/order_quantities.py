@@ -2,7 +2,8 @@
 
 ``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks. Of models under the
 conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
-``MODEL.DATASET.swaps.zero_closed.preference`` and ``MODEL.DATASET.choices.intact.mc1``.
+``MODEL.DATASET.swaps.zero_closed.preference`` and ``MODEL.DATASET.choices.intact.mc1``; of
+sentences, ``MODEL.exchanged_roles.english.intact.exchanged``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ ANSWERS = (
 CHOICES = (
     "chance.mc1", "chance.mc2", "questions",
     *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
+)  # fmt: skip
+
+LANGUAGES, SENTENCES = ("english", "japanese"), ("intact", "zero")
+COMPARED = ("exchanged", "paraphrase", "unrelated", "nearer")
+EXCHANGED_ROLES = tuple(
+    name for language in LANGUAGES
+    for name in (f"{language}.pairs", *(f"{language}.{condition}.{part}"
+                                        for condition in SENTENCES for part in COMPARED))
 )  # fmt: skip
 
 
@@ -120,6 +129,23 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Cosines of sentences with others, by language and condition."""
+    found: dict[str, Entry] = {}
+    by_language = {language["language"]: language for language in one["languages"]}
+    for name in LANGUAGES:
+        language = by_language.get(name, {"reason": "the study has no such sentences"})
+        conditions = {each["condition"]: each for each in language.get("conditions", ())}
+        found[f"{name}.pairs"] = estimate(language.get("pairs"), language["reason"] or "")
+        for condition in SENTENCES:
+            each = conditions.get(condition, dict.fromkeys(COMPARED))
+            found |= {
+                f"{name}.{condition}.{part}": estimate(each[part], language["reason"] or "")
+                for part in COMPARED
+            }
+    return found
+
+
 OF_CELLS = {
     "causal_probes": (causal_probes, CAUSAL_PROBES),
     "induction": (induction, INDUCTION),
@@ -127,3 +153,4 @@ OF_CELLS = {
     "choices": (choices, CHOICES),
 }
 """As in :mod:`posenc.report.position_quantities`."""
+OF_MODELS = {"exchanged_roles": (exchanged_roles, EXCHANGED_ROLES)}

@@ -290,6 +290,15 @@ WORDS |= {
         "samples": "samples until the signal exceeds the noise",
         "samples_optimal": "the same with the best baseline",
     },
+    "exchanged_roles": {
+        "english": "English",
+        "japanese": "Japanese",
+        "pairs": "sentences",
+        "exchanged": "cosine with names exchanged",
+        "paraphrase": "cosine with a paraphrase",
+        "unrelated": "cosine with an unrelated sentence",
+        "nearer": "share of sentences nearer to exchanged names than to the paraphrase",
+    },
     "effective_keys": {
         "seen": "keys that a query sees, geometric mean",
         "keys": "effective keys",

@@ -1,0 +1,156 @@
+"""Sentences with their names exchanged: made right, and one vector where order is not seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from posenc.datasets.generated import roles
+from posenc.datasets.generated.roles import sentences
+from posenc.figures import exchanged_roles as figure
+from posenc.measurements import exchanged_roles as step
+from posenc.measurements.exchanged_roles import ExchangedRoles
+from posenc.models.section import Reading
+from posenc.report import order_quantities as numbers
+
+from . import synthetic_experiments as made_up
+from .test_effective_keys import bert, gpt2
+from .test_figures import SECTIONS, STYLE, texts
+
+LANGUAGES = tuple(roles.PATTERNS)
+PARAMETERS = ExchangedRoles(
+    languages=["english"], sentences=6, bootstrap_samples=100, confidence=0.9, seed=0
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyzTAPCMRB "
+
+
+def job(family: str = "bert", **changes) -> SimpleNamespace:
+    """A job of 6 sentences."""
+    reading = Reading(family=family, max_tokens=64)
+    return SimpleNamespace(parameters=PARAMETERS.model_copy(update=changes), reading=reading)
+
+
+def tokenizer_of(letters: str) -> Tokenizer:
+    """A token for each letter, and one for all others."""
+    vocabulary = {"?": 0, "<|endoftext|>": 1, **{one: 2 + n for n, one in enumerate(letters)}}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    return tokenizer
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_exchanged_names_are_the_same_words_in_another_order(language):
+    made = sentences(language, 60, seed=1)
+    assert len({one.text for one in made}) == 60
+    every = [*roles.CITIES[language].split(), *roles.PEOPLE[language].split()]
+    for one in made:
+        assert one.text != one.exchanged
+        assert Counter(one.text) == Counter(one.exchanged)
+        names = [name for name in every if name in one.text]
+        assert len(names) == 2
+        assert all(name in one.paraphrase for name in names)
+        assert not any(name in one.unrelated for name in names)
+        assert not any(one.text.startswith(name) for name in names)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_follow_the_seed_and_there_are_no_more_than_there_are(language):
+    assert sentences(language, 5, seed=0) == sentences(language, 5, seed=0)
+    assert sentences(language, 5, seed=0) != sentences(language, 5, seed=1)
+    names = len(roles.CITIES[language].split())
+    assert len(sentences(language, 10**6, 0)) == len(roles.PATTERNS[language]) * names * (names - 1)
+
+
+def test_an_encoder_without_positions_cannot_tell_them_apart():
+    intact, without = conditions(step.measure(job(), bert(64), tokenizer_of(LETTERS)))
+    assert intact["exchanged"]["value"] < 1 - 1e-6
+    for end in ("value", "low", "high"):
+        assert without["exchanged"][end] == pytest.approx(1, abs=1e-9)
+    assert without["nearer"] == 1
+    assert without["paraphrase"]["value"] < 1 - 1e-6
+
+
+def test_a_causal_decoder_without_positions_still_sees_order():
+    _, without = conditions(step.measure(job("gpt2"), gpt2(64), tokenizer_of(LETTERS)))
+    assert without["exchanged"]["value"] < 1 - 1e-6
+
+
+def conditions(measured: dict) -> list[dict]:
+    """Those of the first language."""
+    return measured["languages"][0]["conditions"]
+
+
+def test_a_sentence_is_the_mean_of_its_last_states():
+    model, ids = bert(), [[3, 1, 2], [5, 4, 4, 9]]
+    found = step.vectors_of(model, ids, step.Condition.model_validate({"position": "intact"}))
+    for row, one in zip(found, ids, strict=True):
+        with torch.inference_mode():
+            expected = model(torch.tensor([one])).last_hidden_state[0].mean(dim=0)
+        np.testing.assert_allclose(row, expected.numpy(), atol=2e-6)
+
+
+def test_cosines_by_hand(monkeypatch):
+    vectors = np.array([[0, 0], [1, 0], [1, 1], [3, 4], [0, 2], [2, 0]], float)
+    monkeypatch.setattr(
+        step, "vectors_of", lambda network, ids, condition: vectors[[one for (one,) in ids]]
+    )
+    kinds = ("text", "exchanged", "paraphrase", "unrelated")
+    ids = dict(zip(kinds, ([[1], [1]], [[2], [4]], [[3], [3]], [[4], [4]]), strict=True))
+    found = step.similarities(PARAMETERS, None, ids, {"position": "intact"})
+    assert found["exchanged"]["value"] == pytest.approx(0.5**0.5 / 2)
+    assert found["paraphrase"]["value"] == pytest.approx(0.6)
+    assert found["unrelated"]["value"] == 0
+    assert found["nearer"] == 0.5  # .71 and 0 against .6
+
+
+def test_names_that_a_tokenizer_does_not_know_are_left_out():
+    known = tokenizer_of(LETTERS)
+    result = step.measure(job(languages=["japanese", "english"]), bert(64), known)
+    japanese, english = result["languages"]
+    assert (japanese["status"], english["status"]) == ("not run", "measured")
+    assert (english["pairs"], english["left_out"]) == (6, 0)
+    assert result["documents"] == 6
+    only = step.measure(job(languages=["japanese"]), bert(64), known)
+    assert only["status"] == "not run"
+    assert "the names of no language" in only["reason"]
+
+
+def test_sentences_that_are_cut_are_left_out():
+    short = job()
+    short.reading = Reading(family="bert", max_tokens=8)
+    measured = step.measure(short, bert(), tokenizer_of(LETTERS))
+    assert measured["status"] == "not run"
+
+
+def test_numbers_by_language_and_condition():
+    one = made_up.exchanged_roles("minilm", False)
+    found = numbers.exchanged_roles(one)
+    assert set(found) == set(numbers.EXCHANGED_ROLES)
+    assert found["english.zero.exchanged"].value == 1
+    assert found["english.intact.exchanged"].value == pytest.approx(0.98)
+    assert found["japanese.zero.unrelated"].value == pytest.approx(0.3 - 0.012)
+    assert found["japanese.intact.nearer"].value == pytest.approx(0.96)
+    assert found["japanese.pairs"].value == 198
+    one["languages"][1] |= {"conditions": [], "reason": "unknown names"}
+    assert numbers.exchanged_roles(one)["japanese.intact.nearer"].reason == "unknown names"
+    one["languages"] = one["languages"][:1]
+    assert "no such sentences" in numbers.exchanged_roles(one)["japanese.pairs"].reason
+
+
+def test_the_figure_shows_what_was_measured():
+    one = made_up.exchanged_roles("minilm", False)
+    drawn = figure.draw([one], SECTIONS.exchanged_roles, STYLE)
+    lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
+    for language in one["languages"]:
+        for condition in language["conditions"]:
+            words = "intact" if condition["condition"] == "intact" else "no positions"
+            label = f"{language['language'].title()}, {words}"
+            assert lines[label] == [condition[kind]["value"] for kind in figure.ROWS]
+    nothing = {**one, "status": "not run", "reason": "no names"}
+    drawn = figure.draw([nothing], SECTIONS.exchanged_roles, STYLE)
+    assert "no names" in "\n".join(each.get_text() for each in texts(drawn))

@@ -16,16 +16,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
 from posenc.artifacts.places import STUDIES
+from posenc.artifacts.precision import note, precisions
 from posenc.figures import catalogue
-from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_rows import MissingError, label_of
 from posenc.report.quantities import decimals_of, written
-from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place
+from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.sources import weights_of
-from posenc.store.precision import note, precisions
 
 MOST_BYTES = 5_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""

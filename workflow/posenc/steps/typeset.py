@@ -15,11 +15,11 @@ from posenc.artifacts.files import (
     ArtifactError,
     read_json,
     read_sealed,
+    unbundled,
     write_checksums,
     write_json,
     write_text,
 )
-from posenc.measurements.results import unbundled
 from posenc.report import typeset
 from posenc.report.records import LONG
 

@@ -22,13 +22,7 @@ from posenc.datasets.generated import japanese, reviews
 from posenc.datasets.section import Content, Text
 from posenc.experiments.tokenizers import summary as summary
 from posenc.experiments.tokenizers import trials as step
-from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
-from posenc.experiments.tokenizers.section import TokenizersTraining
-from posenc.figures import tokenizers as figure_of
-from posenc.metrics import tokenizers as measures
-from posenc.metrics.perplexity import entropy
-from posenc.study.params import load
-from posenc.tokens.kinds import (
+from posenc.experiments.tokenizers.kinds import (
     UNKNOWN,
     TokenizerError,
     rebuild,
@@ -36,6 +30,12 @@ from posenc.tokens.kinds import (
     train_tokenizer,
     whole_entries,
 )
+from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
+from posenc.experiments.tokenizers.section import TokenizersTraining
+from posenc.figures import tokenizers as figure_of
+from posenc.metrics import tokenizers as measures
+from posenc.metrics.perplexity import entropy
+from posenc.study.params import load
 from posenc.tokens.tokenize import END_OF_TEXT
 
 from . import synthetic
@@ -276,7 +276,7 @@ def test_tokenizers_are_the_same_in_every_process(tokenizers):
     """The trainers count in hash maps whose order differs between processes."""
     program = (
         "import json, sys\n"
-        "from posenc.tokens.kinds import train_tokenizer\n"
+        "from posenc.experiments.tokenizers.kinds import train_tokenizer\n"
         "kinds, some = json.load(sys.stdin)\n"
         "print(json.dumps([train_tokenizer(kind, some, 640).to_str() for kind in kinds]))"
     )

@@ -17,7 +17,7 @@ from PIL import Image
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
-from posenc.figures import catalogue
+from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
@@ -35,10 +35,9 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page: what the catalogue says of it, its picture, and what it is made of."""
+    """A figure of the page: its picture, and what it is made of."""
 
     name: str
-    entry: catalogue.Entry
     png: bytes
     inputs: tuple[str, ...]
 
@@ -159,7 +158,7 @@ def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
     """The numbers of the measurements that a figure is made of, and that it is about."""
-    inputs, patterns = set(figure.inputs), figure.entry.quantities
+    inputs, patterns = set(figure.inputs), FIGURES[figure.name].quantities
     return {
         place: entry
         for place, entry in rows.items()
@@ -266,22 +265,23 @@ def sections(
     figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str, folder: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
+    drawn = {figure.name: figure for figure in figures}
     categories: dict[str, list[Figure]] = {}
-    for figure in figures:
-        categories.setdefault(figure.entry.question, []).append(figure)
+    for name in filter(drawn.__contains__, FIGURES):
+        categories.setdefault(FIGURES[name].question, []).append(drawn[name])
     left = dict(rows)
     made, number = [], 0
     for category, members in categories.items():
         here = []
         for number, figure in enumerate(members, start=number + 1):  # noqa: B020
-            behind = rows_behind(figure, rows)
+            entry, behind = FIGURES[figure.name], rows_behind(figure, rows)
             for place in behind:
                 left.pop(place, None)
             here.append(
                 {
                     "name": figure.name, "number": number,
-                    "caption": figure.entry.caption.replace("*", ""),
-                    "alt": figure.entry.alt, "picture": embedded(figure.png),
+                    "caption": entry.caption.replace("*", ""),
+                    "alt": entry.alt, "picture": embedded(figure.png),
                     "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.png",
@@ -307,7 +307,7 @@ def page(
     rows
         Its numbers, from :func:`posenc.report.page_rows.rows_of`.
     figures
-        In the order of the workflow.
+        In any order: the page has that of the catalogue.
     root
         Folder that the files of measurements are named from.
 

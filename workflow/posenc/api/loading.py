@@ -23,10 +23,11 @@ from posenc.models.files import (
     TOKENIZER,
     WEIGHTS,
     ModelError,
+    check_family,
     model_class,
     read_config,
 )
-from posenc.models.load import check_family, copy_tokenizer, source_folder
+from posenc.models.load import copy_tokenizer, source_folder
 from posenc.models.load import load as load_network
 from posenc.models.section import Reading
 from posenc.study.explain import suggestion

@@ -205,15 +205,7 @@ def training_documents(
     return table.take(order[held_out:]), table.take(order[:held_out])
 
 
-def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the metadata of a documents file: ``schema_version``, ``dataset`` and ``inputs``."""
-    import pyarrow.parquet as pq
-
-    check_parquet(path)
-    return _check_metadata(path, pq.read_schema(path))
-
-
-def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
+def _check_metadata(path: Path, table_schema: pa.Schema) -> None:
     try:
         metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
     except (KeyError, ValueError) as error:
@@ -226,7 +218,6 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
             f"its columns were altered; this program reads version {SCHEMA_VERSION}: delete it "
             f"and rerun"
         )
-    return metadata
 
 
 def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:

@@ -20,16 +20,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of layer_norm.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Colours are models. Left, S of the normalisation before each block, median with the bands
-        of 25 to 75 and 5 to 95 % of tokens. Middle, the amplitude spectrum of S P L of the first
-        normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
-        that lies between positions, with that of shuffled positions.
+    Colours are models. Left, S of the normalisation before each block, median with the bands
+    of 25 to 75 and 5 to 95 % of tokens. Middle, the amplitude spectrum of S P L of the first
+    normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
+    that lies between positions, with that of shuffled positions.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -52,7 +52,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
         grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
         grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
         common.legend_above(made, grid, columns=7 if len(models) < 4 else 4)
-        _say_not_run(made, found, style)
+        _say_not_run(made, found)
         return made
 
 
@@ -130,7 +130,7 @@ def _inverse(values):
     return 1 / values.clip(1e-9)
 
 
-def _say_not_run(made: Canvas, found: list[dict], style: Style) -> None:
+def _say_not_run(made: Canvas, found: list[dict]) -> None:
     """Say below which normalisations, and which runs, were not measured."""
     reasons: dict[str, list[str]] = {}
     for one in found:

@@ -139,7 +139,6 @@ def summary(pattern: ArrayLike) -> dict[str, Floats]:
         ``largest`` probability, ``entropy`` (nats), and the ``frobenius`` and ``spectral`` norms of
         the softmax's Jacobian.
     """
-
     from scipy.special import entr
 
     p = _checked(pattern)  # [n, keys]
@@ -166,7 +165,6 @@ def mean_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         If there are fewer than two values, or one is not finite.
     """
-
     from scipy import stats
 
     values = np.asarray(values, np.float64)  # [n]
@@ -193,7 +191,6 @@ def median_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         As :func:`mean_interval`, and if there are too few values for the confidence.
     """
-
     from scipy import stats
 
     values = np.sort(np.asarray(values, np.float64))  # [n], rising

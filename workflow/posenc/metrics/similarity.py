@@ -231,7 +231,6 @@ def gaussian_null_density(t: ArrayLike, d: int) -> NDArray[np.float64]:
     ValueError
         If ``d`` is less than 2.
     """
-
     from scipy.special import betaln, xlog1py
 
     _check_dimension(d)

@@ -180,7 +180,7 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _in_hub_format(place, folder.parent) as origin:
+        with in_hub_format(place, folder.parent) as origin:
             check_family(name, model, origin)
             copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
             # What was converted is moved: it may be large.
@@ -215,8 +215,10 @@ def _check_source(name: str, source: Source, place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _in_hub_format(place: Path, beside: Path) -> Iterator[Path]:
+def in_hub_format(place: Path, beside: Path | None = None) -> Iterator[Path]:
     """A folder in the hub's format: the one that there is, or one made of a GGUF file for a block.
+
+    It is made in the folder ``beside``, or where the system keeps temporary files.
 
     Raises
     ------

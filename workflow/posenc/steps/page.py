@@ -31,7 +31,7 @@ def main(
         for path in figure.inputs:
             if Path(path) not in measured:
                 raise ArtifactError(f"the figure {figure.name} shows {path}, which is no input")
-    measurements = [one["file"] for one in results.measurements]
+    measurements = [measurement["file"] for measurement in results.measurements]
     root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
     try:
         text = page.page(results, rows_of(results), figures, root)

@@ -17,11 +17,11 @@ from tqdm import tqdm
 from posenc.capture import capture
 from posenc.capture.evaluation import INTACT, evaluate
 from posenc.capture.fast import faster
+from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
 from posenc.models.affine import ready
 from posenc.models.load import load
 from posenc.steps.capture import tensors_of
-from posenc.store.section import Activations
 from posenc.store.shards import ShardFile
 from posenc.tokens.packing import packs_of
 

@@ -12,8 +12,8 @@ import posenc.steps.capture as step
 from posenc.artifacts.files import CHECKSUMS, sha256_file, write_checksums
 from posenc.artifacts.tables import write_table
 from posenc.capture import runs
+from posenc.capture.section import Activations
 from posenc.steps import store as gather
-from posenc.store.section import Activations
 from tests.parity.library import reference
 from tests.unit.damage import Killed
 

@@ -11,10 +11,10 @@ from posenc.artifacts.files import ArtifactError
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
 from posenc.capture.parts import first_row, position_embedding
+from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
 from posenc.models.affine import Affine, ready
 from posenc.models.load import load
-from posenc.store.section import Activations
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import shards_of
 

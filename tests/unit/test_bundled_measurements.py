@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from posenc.artifacts.files import read_sealed
+from posenc.artifacts.files import read_sealed, unbundled
 from posenc.measurements import frame as measurement
 from posenc.measurements import perplexity
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.results import unbundled
 
 from .damage import flip
 from .test_measurement_steps import Runs

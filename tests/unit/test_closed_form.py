@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 from posenc.metrics import closed_form, mask_placebos, rotary
 
-HEADS, KEY_HEADS, TOKENS, WIDTH = 4, 2, 11, 8
+HEADS, TOKENS, WIDTH = 4, 11, 8
 LAYOUTS = ("halves", "interleaved")
 
 
@@ -36,21 +36,16 @@ def added(q: np.ndarray, k: np.ndarray, i: int, j: int, theta: np.ndarray, layou
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("turned", [WIDTH, WIDTH // 2])
 def test_exact_for_constant_queries_and_keys(layout, turned):
-    """All pairs of two documents, whose first tokens have a query and a key of their own."""
+    """All pairs of a document, whose first token has a key of its own."""
     theta = rotary.frequencies(turned, 50.0)
-    query, first_query = vectors(2, HEADS, WIDTH)
-    key, first_key = vectors(2, KEY_HEADS, WIDTH, seed=1)
-    first = np.arange(2 * TOKENS) % TOKENS == 0  # [tokens]
-    queries = np.where(first[:, None], first_query[:, None], query[:, None])
-    keys = np.where(first[:, None], first_key[:, None], key[:, None])
-    means = closed_form.mean_vectors(queries, keys, first)
+    query, key, first_key = vectors(3, HEADS, WIDTH)
     distances = np.arange(TOKENS)
-    curve = closed_form.rotary_curve(means.query, means.key, theta, distances, layout)
-    of_first = closed_form.rotary_curve(means.query, means.first_key, theta, distances, layout)
+    curve = closed_form.rotary_curve(query, key, theta, distances, layout)
+    of_first = closed_form.rotary_curve(query, first_key, theta, distances, layout)
     for head in range(HEADS):
         for i in range(TOKENS):
             for j in range(i):
-                q, k = query[head], (key if j else first_key)[head // 2]
+                q, k = query[head], (key if j else first_key)[head]
                 found = curve[head, i - j] if j else of_first[head, i]
                 assert found == pytest.approx(added(q, k, i, j, theta, layout), abs=1e-13)
     assert np.ptp(curve) > 0.3 and np.abs(curve - of_first).max() > 0.3
@@ -64,18 +59,6 @@ def test_keys_after_the_query_have_negative_distances(layout):
     found = closed_form.rotary_curve(q, k, theta, [-3, 3], layout)
     expected = [added(q, k, 4, 7, theta, layout), added(q, k, 7, 4, theta, layout)]
     np.testing.assert_allclose(found, expected, atol=1e-13)
-
-
-def test_means_are_of_tokens_and_need_both_kinds():
-    queries, keys = vectors(HEADS, 3, WIDTH), vectors(KEY_HEADS, 3, WIDTH, seed=1)
-    means = closed_form.mean_vectors(queries, keys, [True, False, False])
-    for head in range(HEADS):
-        np.testing.assert_allclose(means.query[head], (queries[head, 1] + queries[head, 2]) / 2)
-        np.testing.assert_allclose(means.key[head], (keys[head // 2, 1] + keys[head // 2, 2]) / 2)
-        np.testing.assert_allclose(means.first_key[head], keys[head // 2, 0])
-    for first in (np.zeros(3, bool), np.ones(3, bool)):
-        with pytest.raises(ValueError, match="both"):
-            closed_form.mean_vectors(queries, keys, first)
 
 
 def differences(queries: np.ndarray, keys: np.ndarray, theta: np.ndarray) -> np.ndarray:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from posenc.measurements.results import Results
-from posenc.report.records import NotRun, Number
+from posenc.report.records import NotRun, Number, Results
 from posenc.report.tables import experiments, positions
 from posenc.report.tables.positions import Columns
 

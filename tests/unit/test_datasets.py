@@ -21,7 +21,6 @@ from posenc.datasets import imdb, lines, truthfulqa
 from posenc.datasets.documents import (
     parse,
     read_documents,
-    read_provenance,
     write_documents,
 )
 from posenc.datasets.errors import DatasetError
@@ -333,7 +332,8 @@ def test_the_step_writes_a_sample(tmp_path):
     assert result.returncode == 0, result.stderr
     table = read_documents(tmp_path / "out" / "documents.parquet")
     assert collections.Counter(table["split"].to_pylist()) == {"train": 4, "test": 2, "unsup": 1}
-    inputs = read_provenance(tmp_path / "out" / "documents.parquet")["inputs"]
+    schema = pq.read_schema(tmp_path / "out" / "documents.parquet")
+    inputs = json.loads(schema.metadata[b"posenc"])["inputs"]
     assert inputs["raw"]["name"] == "aclImdb_v1.tar.gz"
 
 

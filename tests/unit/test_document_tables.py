@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from posenc.measurements.results import Results
+from posenc.report.records import Results
 from posenc.report.tables import evaluation, positions, study
 from posenc.report.tables.cells import display
 

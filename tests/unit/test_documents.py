@@ -25,7 +25,6 @@ from posenc.datasets.documents import (
     clean,
     parse,
     read_documents,
-    read_provenance,
     schema,
     select,
     write_documents,
@@ -99,7 +98,6 @@ def test_a_split_and_some_columns(documents):
 
 def test_documents_say_who_made_them(documents):
     metadata = json.loads(pq.read_schema(documents).metadata[b"posenc"])
-    assert metadata == read_provenance(documents)
     assert metadata["schema_version"] == 1
     assert metadata["inputs"] == {"raw": "0" * 64}
     assert metadata["dataset"] == {
@@ -118,20 +116,18 @@ def test_the_same_documents_are_the_same_bytes(documents, tmp_path):
 def test_every_flipped_byte_is_noticed(documents):
     """Data pages, which have checksums of their own, and all that lies around them."""
     for position in flips(documents, 0x04):
-        for read in (read_documents, read_provenance):
-            with pytest.raises(DamagedError, match=re.escape(str(documents))) as caught:
-                read(documents)
-            assert caught.value.path == documents, position
+        with pytest.raises(DamagedError, match=re.escape(str(documents))) as caught:
+            read_documents(documents)
+        assert caught.value.path == documents, position
     assert len(read_documents(documents)) == 5
 
 
 @pytest.mark.parametrize("length", [0, 3, 100, -1, -400])
 def test_truncated_documents_are_an_error(documents, length):
     documents.write_bytes(documents.read_bytes()[:length])
-    for read in (read_documents, read_provenance):
-        with pytest.raises(DamagedError, match=r"documents\.parquet does not match") as caught:
-            read(documents)
-        assert caught.value.path == documents
+    with pytest.raises(DamagedError, match=r"documents\.parquet does not match") as caught:
+        read_documents(documents)
+    assert caught.value.path == documents
 
 
 def test_a_parquet_file_of_someone_else_is_an_error(tmp_path):
@@ -143,17 +139,15 @@ def test_a_parquet_file_of_someone_else_is_an_error(tmp_path):
         (other, "not written by this project"),
         (tokens, "its columns were altered.*delete it and rerun"),
     ):
-        for read in (read_documents, read_provenance):
-            with pytest.raises(ArtifactError, match=problem) as caught:
-                read(path)
-            assert not isinstance(caught.value, DamagedError)
+        with pytest.raises(ArtifactError, match=problem) as caught:
+            read_documents(path)
+        assert not isinstance(caught.value, DamagedError)
 
 
 def test_absent_documents_are_said_to_be_absent(tmp_path):
-    for read in (read_documents, read_provenance):
-        with pytest.raises(ArtifactError, match=r"absent\.parquet does not exist") as caught:
-            read(tmp_path / "absent.parquet")
-        assert not isinstance(caught.value, DamagedError)
+    with pytest.raises(ArtifactError, match=r"absent\.parquet does not exist") as caught:
+        read_documents(tmp_path / "absent.parquet")
+    assert not isinstance(caught.value, DamagedError)
 
 
 @pytest.mark.parametrize("damaged", ["a.tar.gz", "a.tar.gz.json"])
@@ -168,7 +162,7 @@ def test_an_altered_raw_file_is_not_parsed(tmp_path, damaged):
     }
     step.main(**options)
     made = options["output"].read_bytes()
-    assert read_provenance(options["output"])["inputs"] == {
+    assert json.loads(pq.read_schema(options["output"]).metadata[b"posenc"])["inputs"] == {
         "raw": {"name": "a.tar.gz", "sha256": sha256_file(raw)}
     }
     found_and_marked(flip(tmp_path / damaged), "posenc.steps.documents", **options)

@@ -35,7 +35,6 @@ from posenc.metrics import (
     readback,
     recovery,
     relative_attention,
-    representation,
     rotary,
     scaling,
     score_parts,
@@ -48,7 +47,6 @@ from posenc.metrics import (
 
 DRAWN = {"samples": 50, "confidence": 0.9, "seed": 0}
 GROUPS, PLACES = np.repeat([0, 1, 2], 4), np.tile([0, 1, 2, 3], 3)
-FIRST = np.eye(1, 12, 0)[0] > 0
 
 
 def drawn(*shape: int, positive: bool = False) -> np.ndarray:
@@ -73,10 +71,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "median_bootstrap": (lambda x: bootstrap.median_bootstrap(x, **DRAWN), (V,)),
     "paired_ratio_bootstrap": (
         lambda x, y, n: bootstrap.paired_ratio_bootstrap(x, y, n, **DRAWN), (V, V[::-1], V)),
-    "uniform_causal_average": (causal_variance.uniform_causal_average, (T,)),
     "position_variance": (causal_variance.position_variance, (drawn(3, 8, 4),)),
     "mc2": (choices.mc2, (drawn(3), drawn(4))),
-    "mean_vectors": (lambda q, k: closed_form.mean_vectors(q, k, FIRST), (Q, K)),
     "rotary_curve": (
         lambda q, k, f: closed_form.rotary_curve(q, k, f, np.arange(5)),
         (drawn(4), drawn(4) + np.float32(1), drawn(2, positive=True))),
@@ -139,7 +135,6 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "null_rotation": (
         lambda q, k, x: relative_attention.null_rotation_demonstration(q, k, x, 0),
         (drawn(6, 3), drawn(6, 3) * 2, T)),
-    "cosine_null_cdf": (lambda t: representation.cosine_null_cdf(t, 5), (V / 9,)),
     "banded": (lambda f: rotary.banded(f, slice(2)), (G,)),
     "rotate": (rotary.rotate, (drawn(12, 4), V, drawn(2, positive=True))),
     "rotary_scores": (

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as numbers
-from posenc.report.records import NotRun, Number
+from posenc.report.records import NotRun, Number, Results
 from posenc.report.tables import experiments as tables
 
 from . import synthetic_experiments as made_up

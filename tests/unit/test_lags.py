@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json, write_sealed
+from posenc.artifacts.precision import precisions
 from posenc.figures import lags as figure
 from posenc.measurements import heads as heads_step
 from posenc.measurements import lags as step
@@ -16,7 +17,6 @@ from posenc.measurements import relative_attention as weights_step
 from posenc.measurements.frame import result
 from posenc.measurements.lags import Lags
 from posenc.metrics import lags as measures
-from posenc.store.precision import precisions
 from posenc.study.params import load
 
 from . import synthetic, test_heads, test_relative_attention

@@ -29,12 +29,11 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.figures.catalogue import FIGURES
-from posenc.measurements.results import Results
 from posenc.report import page, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES
-from posenc.report.records import ALL_DECODERS, NotRun, Number, Place
+from posenc.report.records import ALL_DECODERS, NotRun, Number, Place, Results
 from posenc.steps import page as step
 
 from . import synthetic

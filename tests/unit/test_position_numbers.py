@@ -8,13 +8,13 @@ import re
 
 import pytest
 
-from posenc.measurements.results import Results, unbundled
+from posenc.artifacts.files import unbundled
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as facts
 from posenc.report import typeset
 from posenc.report import weight_quantities as weights
 from posenc.report.collection import collect
-from posenc.report.records import NotRun, Number
+from posenc.report.records import NotRun, Number, Results
 from posenc.report.tables import positions as position_tables
 from posenc.steps import typeset as step
 

@@ -1,6 +1,6 @@
 """What is said of results that were computed in bfloat16."""
 
-from posenc.store.precision import note, precisions
+from posenc.artifacts.precision import note, precisions
 
 EXACT = {"mode": "exact"}
 RUN = {

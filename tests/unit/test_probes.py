@@ -18,6 +18,7 @@ from posenc.artifacts.files import (
     ArtifactError,
     read_sealed,
     sha256_file,
+    unbundled,
     write_checksums,
     write_json,
     write_sealed,
@@ -26,7 +27,6 @@ from posenc.artifacts.tables import write_table
 from posenc.figures import position_probes
 from posenc.measurements import probes, scheme_probes
 from posenc.measurements.probes import Probes
-from posenc.measurements.results import unbundled
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG, WEIGHTS
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name

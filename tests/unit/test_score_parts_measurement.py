@@ -342,13 +342,13 @@ def test_running_means_are_those_of_all_tokens():
     queries, keys = (np.concatenate([one[which] for one in documents], axis=2) for which in (0, 1))
     first = np.isin(np.arange(13), [0, 5, 6])
     for layer in range(2):
-        of_layer = closed_form.mean_vectors(queries[layer], keys[layer], first)
+        query, key = (each[layer][:, ~first].mean(axis=1) for each in (queries, keys))
+        first_key = keys[layer][:, first].mean(axis=1)
         past, future = (
-            closed_form.rotary_curve(of_layer.query, of_layer.key, theta, sign * np.arange(6))
-            for sign in (1, -1)
+            closed_form.rotary_curve(query, key, theta, sign * np.arange(6)) for sign in (1, -1)
         )
         np.testing.assert_allclose(found.relative[layer], np.stack([past, future], axis=1))
-        curve = closed_form.rotary_curve(of_layer.query, of_layer.first_key, theta, range(6))
+        curve = closed_form.rotary_curve(query, first_key, theta, range(6))
         np.testing.assert_allclose(found.first[layer], curve)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,15 +16,15 @@ from posenc.capture.parts import first_row, is_rotary, position_embedding
 from posenc.models import section
 from posenc.models.files import (
     CONFIG,
-    GGUF,
     LLAMAS,
     TOKENIZER,
     WEIGHTS,
     ModelError,
+    check_family,
     model_class,
     read_config,
 )
-from posenc.models.load import check_family, copy_tokenizer, source_folder
+from posenc.models.load import copy_tokenizer, in_hub_format, source_folder
 from posenc.models.load import load as load_network
 from posenc.models.section import Reading
 from posenc.study.explain import suggestion
@@ -144,7 +142,8 @@ def load(name: str | Path, revision: str = "main") -> Model:
                 f"`snakemake --cores 8 -- {' '.join(map(str, wanted))}` makes it"
             )
         return _read(name, folder, Tokenizer.from_file(str(tokenizer)), params.models[name].reading)
-    with _folder(name, revision) as folder, tempfile.TemporaryDirectory() as copied:
+    place = _place(name, revision)
+    with in_hub_format(place) as folder, tempfile.TemporaryDirectory() as copied:
         for file in (CONFIG, WEIGHTS):
             if not (folder / file).is_file():
                 raise ModelError(
@@ -154,20 +153,6 @@ def load(name: str | Path, revision: str = "main") -> Model:
         reading = _reading(name, folder)
         copy_tokenizer(name, folder, Path(copied))
         return _read(name, folder, Tokenizer.from_file(f"{copied}/{TOKENIZER}"), reading)
-
-
-@contextlib.contextmanager
-def _folder(name: str, revision: str) -> Iterator[Path]:
-    """The model's folder in the hub's format; one made of a GGUF file is there for a block."""
-    place = _place(name, revision)
-    if place.suffix != GGUF:
-        yield place
-        return
-    from posenc.models.gguf import convert
-
-    with tempfile.TemporaryDirectory() as made:
-        convert(place, Path(made))
-        yield Path(made)
 
 
 def _place(name: str, revision: str) -> Path:

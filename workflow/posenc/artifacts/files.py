@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -191,6 +191,11 @@ def read_sealed(path: str | os.PathLike) -> dict[str, Any]:
     if seal != sha256_json(value) or text != _text({**value, "sha256": seal}).encode():
         raise DamagedError(path, f"{path} does not match its own checksum: it was altered")
     return value
+
+
+def unbundled(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The measurements that a file holds: itself, or those of all conditions."""
+    return value.get("runs", [value])
 
 
 SEAL = "posenc_seal"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 def write_table(table: pa.Table, path: Path, metadata: Mapping[str, Any]) -> None:
     """Write a Parquet file atomically, with JSON metadata ``posenc`` and its own checksum."""
-
     import pyarrow.parquet as pq
 
     text = json.dumps(metadata, sort_keys=True)
@@ -42,7 +41,6 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
     ArtifactError
         If it is absent, or not written by this project.
     """
-
     import pyarrow.parquet as pq
 
     check_parquet(path)

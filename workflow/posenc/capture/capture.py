@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.masked_attention import of_documents, packed
 from posenc.capture.parts import body, first_position, is_decoder
+from posenc.capture.section import Activations
 from posenc.models import attention
 from posenc.models.affine import affine
-from posenc.store.section import Activations
 from posenc.tokens.packing import Pack, positions_of
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}

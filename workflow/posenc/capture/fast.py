@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posenc.artifacts.precision import loss_error
 from posenc.capture.capture import document_losses, packed_states
 from posenc.capture.parts import is_decoder
 from posenc.models.affine import pack
-from posenc.store.precision import loss_error
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,12 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
+from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, shard_name
-from posenc.store.section import Activations
 from posenc.store.shards import ShardFile
 from posenc.tokens.tokenized import Tokens
 

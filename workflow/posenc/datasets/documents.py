@@ -187,15 +187,25 @@ def read_documents(
     return table.select(wanted)
 
 
-def read_provenance(path: Path) -> dict[str, Any]:
-    """Return the metadata of a documents file: ``schema_version``, ``dataset`` and ``inputs``."""
-    import pyarrow.parquet as pq
+def training_documents(
+    path: Path, split: str, documents: int | None, validation_share: float, seed: int
+) -> tuple[pa.Table, pa.Table]:
+    """Draw the documents of a split that a model learns from, and hold a share of them out.
 
-    check_parquet(path)
-    return _check_metadata(path, pq.read_schema(path))
+    Returns
+    -------
+    training, validation
+        Of so many documents (None: all), in random order; at least one document each.
+    """
+    import numpy as np
+
+    table = read_documents(path, split=split, columns=["document_id", "text"])
+    order = np.random.default_rng(seed).permutation(len(table))[:documents]  # [documents]
+    held_out = max(1, round(validation_share * len(order)))
+    return table.take(order[held_out:]), table.take(order[:held_out])
 
 
-def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
+def _check_metadata(path: Path, table_schema: pa.Schema) -> None:
     try:
         metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
     except (KeyError, ValueError) as error:
@@ -208,7 +218,6 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
             f"its columns were altered; this program reads version {SCHEMA_VERSION}: delete it "
             f"and rerun"
         )
-    return metadata
 
 
 def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:

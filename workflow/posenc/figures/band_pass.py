@@ -19,15 +19,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of spectra; those of the intact model are shown.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Total variation distance to the pattern of the unfiltered pair, with intervals: of queries
-        and keys that keep one band (solid), that lose it (dotted), and of uniform attention
-        (dashed).
+    Total variation distance to the pattern of the unfiltered pair, with intervals: of queries
+    and keys that keep one band (solid), that lose it (dotted), and of uniform attention
+    (dashed).
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -7,7 +7,6 @@ a new one, or another caption, leaves the code of all figures as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 
 from posenc.figures.parameters import Histogram, MaskSemantics
@@ -74,8 +73,7 @@ FIGURES = {
     "perplexity": Entry(
         "D1 perplexity", ("perplexity",), BOTH,
         caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
-        "upright stroke is the size of the vocabulary, which is the perplexity of a uniform "
-        "guess.",
+        "upright stroke is the size of the vocabulary, which is the perplexity of a uniform guess.",
         alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
         "set and condition.",
     ),
@@ -170,9 +168,8 @@ FIGURES = {
     "position_maps": Entry(
         "B1 what position embeddings are", ("position_embeddings",),
         caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
-        "spectra of the columns along the positions, ordered by frequency. Large tables are "
-        "drawn with every so many rows and columns; the shortest waves of the sinusoids are not "
-        "seen so.",
+        "spectra of the columns along the positions, ordered by frequency. Large tables are drawn "
+        "with every so many rows and columns; the shortest waves of the sinusoids are not seen so.",
         alt="Maps of tables of position embeddings: entries, cosines between rows, and amplitude "
         "spectra of columns.",
         quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
@@ -219,10 +216,9 @@ FIGURES = {
     ),
     "spectra": Entry(
         "C1 columns as signals", ("spectra",),
-        caption="Hidden states, queries and keys as signals along the sequence: share of the "
-        "power that varies, by frequency and layer; and the part of the keys' power that is the "
-        "same in all documents, corrected for their number. The narrow panels are of the "
-        "constant part.",
+        caption="Hidden states, queries and keys as signals along the sequence: share of the power "
+        "that varies, by frequency and layer; and the part of the keys' power that is the same in "
+        "all documents, corrected for their number. The narrow panels are of the constant part.",
         alt="Maps and lines: share of power by frequency and layer, of hidden states, queries "
         "and keys.",
         quantities=("*.hidden_states.*", "*.keys.*", "*.locked"),
@@ -418,8 +414,3 @@ DOCUMENTS = {
     for document in BOTH
 }
 """Figures and tables that each document includes."""
-
-
-def drawable(measured: Collection[str]) -> list[str]:
-    """Names of the figures that can be drawn of these measurements, in order."""
-    return [name for name, entry in FIGURES.items() if set(entry.measurements) <= set(measured)]

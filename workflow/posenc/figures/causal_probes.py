@@ -28,13 +28,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of causal_probes.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line with its interval for each variant, windows dashed; dotted, chance.
+    A line with its interval for each variant, windows dashed; dotted, chance.
     """
     with common.styled(style):
         made = common.canvas(figure)

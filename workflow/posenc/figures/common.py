@@ -21,12 +21,12 @@ from posenc.artifacts.files import (
     atomic_file,
     read_sealed,
     sha256_file,
+    unbundled,
     write_sealed,
 )
+from posenc.artifacts.precision import note, precisions
 from posenc.artifacts.provenance import versions
 from posenc.figures.section import Figure, Style
-from posenc.measurements.results import unbundled
-from posenc.store.precision import note, precisions
 
 INTACT = "intact"
 SMALLEST_POINTS = 6.0

@@ -23,17 +23,14 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of components; those of the first data set are shown.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A column for each model. First row: cumulative share of variance of the intact model's
-        leading principal components. Second row: first canonical correlation with waves over
-        positions in held-out documents, with intervals, and its level of chance, by condition.
-        Below: the share of each principal and independent component's variance that lies between
-        positions, of the intact model.
+    A column for each model. First row: cumulative share of variance of the intact model's
+    leading principal components. Second row: first canonical correlation with waves over
+    positions in held-out documents, with intervals, and its level of chance, by condition.
+    Below: the share of each principal and independent component's variance that lies between
+    positions, of the intact model.
     """
     with common.styled(style):
         made = common.canvas(figure)

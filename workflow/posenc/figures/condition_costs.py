@@ -20,14 +20,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     measurements : list of dict
         Measurements of evaluated conditions; those of encoders are left out, and where there are
         no others the figure says why.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A point with its interval for each condition of the first decoder, faint points for the
-        others, and a dashed line at the model without positions.
+    A point with its interval for each condition of the first decoder, faint points for the
+    others, and a dashed line at the model without positions.
     """
     with common.styled(style):
         made = common.canvas(figure)

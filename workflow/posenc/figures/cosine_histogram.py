@@ -20,15 +20,12 @@ def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Similarity measurements; those of the intact model are left out.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A filled histogram for each condition, random pairs of the intact model as a dashed
-        outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
-        null's exact density as a line.
+    A filled histogram for each condition, random pairs of the intact model as a dashed
+    outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
+    null's exact density as a line.
     """
     with common.styled(style):
         made = common.canvas(figure)

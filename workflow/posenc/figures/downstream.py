@@ -22,16 +22,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of downstream, one per model.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A panel per model: mean accuracies over seeds with their intervals, of the intact model also
-        on documents with shuffled words; chance is dashed. A last panel: what positions add to the
-        accuracy, against how much the intact model's predictions depend on the order of words
-        (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.
+    A panel per model: mean accuracies over seeds with their intervals, of the intact model also
+    on documents with shuffled words; chance is dashed. A last panel: what positions add to the
+    accuracy, against how much the intact model's predictions depend on the order of words
+    (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.
     """
     with common.styled(style):
         made = common.canvas(figure)

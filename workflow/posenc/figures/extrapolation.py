@@ -17,13 +17,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of extrapolation; a model that was not run has a narrow panel that says why.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line with its interval for each condition; a dashed line at the trained length.
+    A line with its interval for each condition; a dashed line at the trained length.
     """
     with common.styled(style):
         made = common.canvas(figure)

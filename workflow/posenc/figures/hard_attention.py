@@ -24,17 +24,14 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of hard attention.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A panel per model, of the intact run of its first data set: lines are exact, with the
-        interval over documents as a band, points are simulated. Dashed is the squared gradient,
-        which noise is to stay below, dotted the squared difference of the soft read-out's gradient
-        from it. A last panel with the ratios of all intact runs (filled) and of those without
-        positions (hollow), with intervals.
+    A panel per model, of the intact run of its first data set: lines are exact, with the
+    interval over documents as a band, points are simulated. Dashed is the squared gradient,
+    which noise is to stay below, dotted the squared difference of the soft read-out's gradient
+    from it. A last panel with the ratios of all intact runs (filled) and of those without
+    positions (hollow), with intervals.
     """
     with common.styled(style):
         made = common.canvas(figure)

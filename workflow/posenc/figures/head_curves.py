@@ -27,14 +27,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of score_parts; of each model the first data set is shown.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A wide, pale line for the mean difference of a head's scores, and a thin one for the mask
-        in closed form. Panels have scales of their own.
+    A wide, pale line for the mean difference of a head's scores, and a thin one for the mask
+    in closed form. Panels have scales of their own.
     """
     with common.styled(style):
         made = common.canvas(figure)

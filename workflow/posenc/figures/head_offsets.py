@@ -29,13 +29,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of heads; of each model the first data set is shown.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Two heat maps for each model: the intact one, and the one without positions.
+    Two heat maps for each model: the intact one, and the one without positions.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -23,14 +23,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of induction.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A row for each condition, a mark with its interval for each data set whose tokens the random
-        sequences are made of. A dashed line is a head that attends to all keys alike.
+    A row for each condition, a mark with its interval for each data set whose tokens the random
+    sequences are made of. A dashed line is a head that attends to all keys alike.
     """
     with common.styled(style):
         made = common.canvas(figure)

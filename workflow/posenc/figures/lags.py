@@ -26,14 +26,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of lags.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Peaks are whole offsets: the area of a circle is the number of heads. Titles hold the rank
-        correlation with its interval, and the share of equal offsets with that by chance.
+    Peaks are whole offsets: the area of a circle is the number of heads. Titles hold the rank
+    correlation with its interval, and the share of equal offsets with that by chance.
     """
     with common.styled(style):
         made = common.canvas(figure)

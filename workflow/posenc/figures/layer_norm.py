@@ -20,16 +20,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of layer_norm.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Colours are models. Left, S of the normalisation before each block, median with the bands
-        of 25 to 75 and 5 to 95 % of tokens. Middle, the amplitude spectrum of S P L of the first
-        normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
-        that lies between positions, with that of shuffled positions.
+    Colours are models. Left, S of the normalisation before each block, median with the bands
+    of 25 to 75 and 5 to 95 % of tokens. Middle, the amplitude spectrum of S P L of the first
+    normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
+    that lies between positions, with that of shuffled positions.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -55,7 +52,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
         grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
         grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
         common.legend_above(made, grid, columns=7 if len(models) < 4 else 4)
-        _say_not_run(made, found, style)
+        _say_not_run(made, found)
         return made
 
 
@@ -133,7 +130,7 @@ def _inverse(values):
     return 1 / values.clip(1e-9)
 
 
-def _say_not_run(made: Canvas, found: list[dict], style: Style) -> None:
+def _say_not_run(made: Canvas, found: list[dict]) -> None:
     """Say below which normalisations, and which runs, were not measured."""
     reasons: dict[str, list[str]] = {}
     for one in found:

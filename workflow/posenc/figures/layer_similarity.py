@@ -19,15 +19,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Similarity measurements; those of the intact model are left out.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line with its interval for each condition, random pairs of the intact model as a dashed
-        line with its interval, pairs of the same token as a dotted one (where there are any), and
-        the Gaussian null's mean +- 2 sd as a grey band.
+    A line with its interval for each condition, random pairs of the intact model as a dashed
+    line with its interval, pairs of the same token as a dotted one (where there are any), and
+    the Gaussian null's mean +- 2 sd as a grey band.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -15,13 +15,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of evaluated conditions.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line with its interval for each condition of the first decoder.
+    A line with its interval for each condition of the first decoder.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -27,14 +27,11 @@ def draw(measurements: list, figure: MaskSemantics, style: Style) -> Canvas:
     ----------
     measurements : list
         Not read: patterns follow from the definitions alone.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Two patterns a semantics, queries downwards and keys to the right: of scores that are all
-        zero, and of one random matrix of scores. Above the diagonal lies the future.
+    Two patterns a semantics, queries downwards and keys to the right: of scores that are all
+    zero, and of one random matrix of scores. Above the diagonal lies the future.
     """
     with common.styled(style):
         made = common.canvas(figure)

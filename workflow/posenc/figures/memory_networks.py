@@ -35,16 +35,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of memory networks.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A row for each network and number of hops: mean and interval over seeds, with and without
-        word positions. Dashed and dotted lines: what guesses would give that know the words of the
-        story, or of each sentence. Triangle: the published mean error, of other tasks. Intervals
-        are cut at 0 and 100 %.
+    A row for each network and number of hops: mean and interval over seeds, with and without
+    word positions. Dashed and dotted lines: what guesses would give that know the words of the
+    story, or of each sentence. Triangle: the published mean error, of other tasks. Intervals
+    are cut at 0 and 100 %.
     """
     with common.styled(style):
         made = common.canvas(figure)

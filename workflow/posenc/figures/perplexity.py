@@ -16,14 +16,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     measurements : list of dict
         Perplexity measurements; what was not run is left out, and where nothing was run the
         figure says why.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A point with its interval for each condition, and a tick at the vocabulary's size, the
-        perplexity of a model that gives every token the same probability.
+    A point with its interval for each condition, and a tick at the vocabulary's size, the
+    perplexity of a model that gives every token the same probability.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -32,16 +32,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of position_heads.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Curves in standard deviations of their head's scores within a query, which the number below
-        gives in nats; that above is the share of the scores that the curve explains, and the darker
-        it is. Below, where the nearest heads of the first layer look, beside the
-        mean of tables with shuffled rows.
+    Curves in standard deviations of their head's scores within a query, which the number below
+    gives in nats; that above is the share of the scores that the curve explains, and the darker
+    it is. Below, where the nearest heads of the first layer look, beside the
+    mean of tables with shuffled rows.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -18,13 +18,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of evaluated conditions; those of rotary models are left out.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line with its interval for each condition that changes positions and nothing else.
+    A line with its interval for each condition that changes positions and nothing else.
     """
     with common.styled(style):
         made = common.canvas(figure)

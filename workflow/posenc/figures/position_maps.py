@@ -30,13 +30,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of position embeddings, in order.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Three rows of heat maps. The frequency axis is shared; its other scale is the period.
+    Three rows of heat maps. The frequency axis is shared; its other scale is the period.
     """
     with common.styled(style):
         made = common.canvas(figure)

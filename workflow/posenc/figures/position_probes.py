@@ -39,14 +39,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements ``probes`` and ``scheme_probes``.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Lines with their intervals: linear probes solid, ReLU probes dashed; in grey the linear
-        probe of shuffled labels, and chance.
+    Lines with their intervals: linear probes solid, ReLU probes dashed; in grey the linear
+    probe of shuffled labels, and chance.
     """
     with common.styled(style):
         made = common.canvas(figure)

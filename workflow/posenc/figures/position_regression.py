@@ -20,13 +20,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of position embeddings, in order.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A row for each table: means over repeats, and their standard deviation as a bar.
+    A row for each table: means over repeats, and their standard deviation as a bar.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -25,16 +25,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of pre-training.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Left, the accuracy of each cell; strokes are single seeds. Middle, what each factor
-        changes, paired by seed: on average over the settings of the other factors, and in GPT-1's
-        own setting. Right, the accuracy by the number of blocks that are transferred to the
-        Transformer; its dashed line and band are a new Transformer.
+    Left, the accuracy of each cell; strokes are single seeds. Middle, what each factor
+    changes, paired by seed: on average over the settings of the other factors, and in GPT-1's
+    own setting. Right, the accuracy by the number of blocks that are transferred to the
+    Transformer; its dashed line and band are a new Transformer.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -20,15 +20,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of random models.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A panel without and one with random position embeddings; bands are one standard deviation
-        over models. The law of the first layer is the level 1; a variance that does not shrink, as
-        without the causal mask, is the dashed line m.
+    A panel without and one with random position embeddings; bands are one standard deviation
+    over models. The law of the first layer is the level 1; a variance that does not shrink, as
+    without the causal mask, is the dashed line m.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -23,15 +23,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of readback.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A panel per model: lines with intervals for token, position and both, before and after layer
-        normalisation, and dotted what the nearest row of one table alone finds. A last panel with
-        the angles between the two tables' leading directions, and those of random subspaces.
+    A panel per model: lines with intervals for token, position and both, before and after layer
+    normalisation, and dotted what the nearest row of one table alone finds. A last panel with
+    the angles between the two tables' leading directions, and those of random subspaces.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -20,14 +20,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of evaluated conditions; those of encoders are left out.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A mark with its interval for each decoder; a number beside an arrow where the share lies
-        beyond the axis. A data set on which nothing is lost has no shares, and says so.
+    A mark with its interval for each decoder; a number beside an arrow where the share lies
+    beyond the axis. A data set on which nothing is lost has no shares, and says so.
     """
     with common.styled(style):
         made = common.canvas(figure)

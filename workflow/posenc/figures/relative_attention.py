@@ -25,15 +25,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of relative attention.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Above, a heat map whose rows are the heads, layer after layer: the mass that positions alone
-        would give to an offset, over that of a uniform pattern; a dot marks the highest score.
-        Below, a circle for each pair of signals, as large as its contribution.
+    Above, a heat map whose rows are the heads, layer after layer: the mass that positions alone
+    would give to an offset, over that of a uniform pattern; a dot marks the highest score.
+    Below, a circle for each pair of signals, as large as its contribution.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -29,14 +29,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of evaluated conditions; those of models with a table are left out.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A point with its interval for each condition, and the loss in nats beside it; an arrow where
-        the share lies beyond the axis.
+    A point with its interval for each condition, and the loss in nats beside it; an arrow where
+    the share lies beyond the axis.
     """
     with common.styled(style):
         made = common.canvas(figure)

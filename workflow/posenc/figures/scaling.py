@@ -29,14 +29,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of random queries and keys.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
-        the laws d_k and 1 of the variance, and what a uniform pattern has.
+    Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
+    the laws d_k and 1 of the variance, and what a uniform pattern has.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -23,13 +23,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of score_parts.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Means over the heads of a layer, over all pairs that see each other, with their intervals.
+    Means over the heads of a layer, over all pairs that see each other, with their intervals.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -19,14 +19,11 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of evaluated conditions and of reference levels.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A line for each condition of the first decoder, thin ones for the others; the intact model,
-        the one without positions and the n-gram models as levels.
+    A line for each condition of the first decoder, thin ones for the others; the intact model,
+    the one without positions and the n-gram models as levels.
     """
     with common.styled(style):
         made = common.canvas(figure)

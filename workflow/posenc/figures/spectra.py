@@ -30,17 +30,14 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of spectra.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A row for each model and its first two conditions. The three columns on the left show the
-        share of each frequency in the power that varies along the sequence, of X, Q and K; the
-        last one the share of it that is locked to position. Frequency 0, the mean of a column, is
-        the strip on the left: its power in units of the power that varies. A second axis shows
-        the period in tokens.
+    A row for each model and its first two conditions. The three columns on the left show the
+    share of each frequency in the power that varies along the sequence, of X, Q and K; the
+    last one the share of it that is locked to position. Frequency 0, the mean of a column, is
+    the strip on the left: its power in units of the power that varies. A second axis shows
+    the period in tokens.
     """
     with common.styled(style):
         made = common.canvas(figure)

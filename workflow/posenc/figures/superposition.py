@@ -28,16 +28,13 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of superposition and of embedding_sums.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Left: share of pairs whose two classes are the two highest, by classifier, with intervals
-        over seeds; dashed where outputs and not images are mixed. Middle: distance from additive at
-        the most even weight. Right: share of pairs of token embeddings that have the two highest
-        cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
+    Left: share of pairs whose two classes are the two highest, by classifier, with intervals
+    over seeds; dashed where outputs and not images are mixed. Middle: distance from additive at
+    the most even weight. Right: share of pairs of token embeddings that have the two highest
+    cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
     """
     with common.styled(style):
         made = common.canvas(figure)

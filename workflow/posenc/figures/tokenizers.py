@@ -24,15 +24,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         The measurement of tokenizers.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Three panels: bits per byte of the original text with intervals over seeds, and a tick at
-        what they are without the spelling of unknown pieces; tokens per character; entries of the
-        vocabulary.
+    Three panels: bits per byte of the original text with intervals over seeds, and a tick at
+    what they are without the spelling of unknown pieces; tokens per character; entries of the
+    vocabulary.
     """
     with common.styled(style):
         made = common.canvas(figure)

@@ -28,13 +28,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Each ``{"summary": ..., "loss": rows}``, as ``read_training`` gives them.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        A thin line for the training loss and joined points for the validation loss.
+    A thin line for the training loss and joined points for the validation loss.
     """
     with common.styled(style):
         made = common.canvas(figure)

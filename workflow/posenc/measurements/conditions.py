@@ -218,7 +218,7 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
     for name, sweep in job.sweeps.items():
-        out["sweeps"][name] = swept(sweep, found, names, options)
+        out["sweeps"][name] = swept(sweep, found, options)
     return out
 
 
@@ -247,7 +247,7 @@ def adapted(
     return adaptation(means, **{role: names.index(name) for role, name in of.items()})
 
 
-def swept(sweep: Sweep, found: Evaluations, names: list[str], options: dict) -> dict[str, Any]:
+def swept(sweep: Sweep, found: Evaluations, options: dict) -> dict[str, Any]:
     """One row per condition and value."""
     rows = []
     values = sorted({value for units in sweep.units.values() for value in units.values()})

@@ -11,11 +11,10 @@ import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, unbundled
 from posenc.config.base import Confidence, Samples, Section, Seed
 from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
-from posenc.measurements.results import unbundled
 from posenc.metrics.lags import agreement, compare, correlated, over_layers
 
 INTACT = "intact"

@@ -11,28 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def uniform_causal_average(values: ArrayLike) -> NDArray[np.float64]:
-    """Output of causal attention with uniform weights: o_m = (v_1 + ... + v_m) / m.
-
-    Parameters
-    ----------
-    values
-        [..., tokens, d_model].
-
-    Returns
-    -------
-    float64 [..., tokens, d_model]. For independent values of variance σ², o_m has σ² / m.
-
-    Examples
-    --------
-    >>> uniform_causal_average([[2.0], [4.0], [0.0]]).tolist()
-    [[2.0], [3.0], [2.0]]
-    """
-    values = np.asarray(values, np.float64)  # [..., tokens, d_model]
-    count = np.arange(1, values.shape[-2] + 1)[:, None]  # [tokens, 1]
-    return np.cumsum(values, axis=-2) / count
-
-
 def position_variance(outputs: ArrayLike) -> NDArray[np.float64]:
     """Variance over the entries of an output, by position: the mean over sequences.
 

@@ -53,7 +53,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.rotary import Floats, Layout, as_complex, for_query_heads
+from posenc.metrics.rotary import Floats, Layout, as_complex
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +70,6 @@ class Means:
     query: Floats
     key: Floats
     first_key: Floats
-
-
-def mean_vectors(queries: ArrayLike, keys: ArrayLike, first: ArrayLike) -> Means:
-    """Means over the tokens of calibration text, each token counting the same.
-
-    Parameters
-    ----------
-    queries, keys
-        [n_heads, tokens, d_head] and [n_key_heads, tokens, d_head], before rotation. Each query
-        head has the mean of the key head that it shares.
-    first
-        bool [tokens]: the first token of each document.
-
-    Raises
-    ------
-    ValueError
-        If no token is a first one, or all are.
-    """
-    queries, keys = np.asarray(queries, np.float64), np.asarray(keys, np.float64)
-    first = np.asarray(first, bool)  # [tokens]
-    if first.all() or not first.any():
-        raise ValueError("means are of the first tokens and of others: there must be both")
-    key, first_key = (
-        for_query_heads(keys[:, which].mean(axis=1), len(queries)) for which in (~first, first)
-    )
-    return Means(queries[:, ~first].mean(axis=1), key, first_key)
 
 
 def series(

@@ -57,7 +57,6 @@ def principal_components(x: ArrayLike, k: int) -> Principal:
     ValueError
         If k is too large, a value is not finite, or the sample varies in fewer than k directions.
     """
-
     from scipy import linalg
 
     x = np.asarray(x, np.float64)  # [n, d]
@@ -122,7 +121,6 @@ def independent_components(
     ValueError
         If a value is not finite, or the signals are linearly dependent.
     """
-
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
 
@@ -179,7 +177,6 @@ def amari_index(unmixing: ArrayLike, mixing: ArrayLike) -> float:
 
 def amari_chance(k: int, repeats: int, seed: int) -> float:
     """Mean Amari index of random rotations, [k, k]: of whitened components that are unrelated."""
-
     from scipy.stats import ortho_group
 
     rotations = ortho_group(k, seed=seed).rvs(repeats)  # [repeats, k, k]
@@ -302,7 +299,6 @@ def canonical_correlations(x: ArrayLike, y: ArrayLike) -> Canonical:
         If the numbers of rows differ, there are not more rows than columns of both, a value is not
         finite, or the columns of one are linearly dependent.
     """
-
     from scipy import linalg
 
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)  # [n, p], [n, q]
@@ -371,7 +367,6 @@ def held_out_moments(
 
 def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Signals of covariance 1, [n, k], and the matrix [k, k] that made them so."""
-
     from scipy import linalg
 
     centred = signals - signals.mean(axis=0)  # [n, k]

@@ -108,7 +108,6 @@ class Frozen:
         ValueError
             If training documents have one label only, or a feature is not finite.
         """
-
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.metrics import log_loss
@@ -187,7 +186,6 @@ def chance_test(correct: int, documents: int, confidence: float = 0.95) -> dict[
     dict
         ``correct``, ``documents``, ``accuracy`` with ``value``, ``low`` and ``high``, ``p_value``.
     """
-
     from scipy import stats
 
     test = stats.binomtest(correct, documents, 0.5)

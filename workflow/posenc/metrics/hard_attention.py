@@ -112,7 +112,6 @@ def readouts(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> Readou
     target
         [d_model].
     """
-
     from scipy.special import entr
 
     p = _checked(pattern)  # [keys]

@@ -258,7 +258,6 @@ class Means:
 
         The bound is Bonferroni's, over all baselines and numbers of samples.
         """
-
         from scipy.stats import norm
 
         found = [abs(one["bias"]["z"]) for entry in entries for one in entry["samples"]]

@@ -113,7 +113,6 @@ def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
     -------
     float64 [..., n]; exactly 0 in a group without differences.
     """
-
     from scipy.stats import rankdata
 
     values, groups = np.asarray(values, np.float64), np.asarray(groups)

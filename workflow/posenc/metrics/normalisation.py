@@ -122,7 +122,6 @@ def jackknife(
 
 def interval(value: ArrayLike, left_out: NDArray[np.float64], confidence: float) -> Estimate:
     """The jackknife's interval from values with each document left out, [documents] or more."""
-
     from scipy.stats import norm
 
     n = len(left_out)

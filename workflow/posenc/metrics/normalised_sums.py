@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.norms import layer_norm
-from posenc.metrics.readback import EPS, VALUES, Sums, blocks, rows_of
+from posenc.metrics.readback import EPS, VALUES, Floats, Sums, blocks, rows_of
 
 
 class NormalisedSums(Sums):
@@ -22,7 +22,7 @@ class NormalisedSums(Sums):
         self.eps = eps
         super().__init__(tokens, positions)
 
-    def vectors(self, token: ArrayLike, position: ArrayLike) -> NDArray[np.float64]:
+    def vectors(self, token: ArrayLike, position: ArrayLike) -> Floats:
         """The normalised sums of pairs, float64 [n, d_model]."""
         return layer_norm(super().vectors(token, position), self.eps)
 
@@ -37,25 +37,25 @@ class NormalisedSums(Sums):
             longest = max(longest, float(np.square(super()._rows(rows)).sum(axis=1).max()))
         self._scale = float(np.sqrt(longest) + np.linalg.norm(self.positions, axis=1).max())
 
-    def _rows(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+    def _rows(self, rows: slice | NDArray[np.int64]) -> Floats:
         rows = super()._rows(rows)
         return rows - rows.mean(axis=1, keepdims=True)
 
-    def _table(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+    def _table(self, rows: slice | NDArray[np.int64]) -> Floats:
         tokens = self._rows(rows)  # [rows, d_model]
         u = 2 * tokens @ self._centred.T + np.square(tokens).sum(axis=1)[:, None]
         u += self._position_norm  # [rows, positions]
         # Rounding can pass 0; the floor keeps s finite, and the rounding's bound is then infinite.
         return 1 / np.sqrt(np.maximum(u / self.d_model + self.eps, 1e-200))
 
-    def _query(self, x: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    def _query(self, x: Floats) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         own = np.linalg.norm(x, axis=1)  # [n]
         a = np.empty((len(x), len(self.tokens)))  # [n, vocabulary]
         for rows in blocks(len(self.tokens), rows_of(self.d_model)):
             a[:, rows] = x @ self._rows(rows).T
         return a, x @ self._centred.T, np.square(own) + self.d_model, self._rounding(own)
 
-    def _rounding(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rounding(self, own: Floats) -> Floats:
         """How far rounding may move a value, [n]: in u, which moves s, and in the products."""
         d, scale, unit = self.d_model, self._scale, 8 * (self.d_model + 8) * EPS
         # The least u / d + eps, less what rounding may have added to it.
@@ -68,7 +68,7 @@ class NormalisedSums(Sums):
         radius = own + np.sqrt(d)  # [n]
         return slope * moved + unit * radius * (radius + s * scale)
 
-    def _lower(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _lower(self, a: Floats, b: Floats) -> Floats:
         most = np.maximum.reduceat(b, self._groups, axis=1)  # [n, groups]
         lower = np.empty_like(a)  # [n, vocabulary]
         for rows in blocks(a.shape[1], max(1, VALUES // (4 * len(a)))):
@@ -82,13 +82,8 @@ class NormalisedSums(Sums):
             lower[:, rows] = -self.d_model * self.eps * np.square(s) - 2 * best
         return lower
 
-    def _values(
-        self,
-        a: NDArray[np.float64],  # [k]
-        b: NDArray[np.float64],  # [k, positions]
-        table: NDArray[np.float64],  # [k, positions]
-    ) -> NDArray[np.float64]:
-        product = 2 * (a[:, None] + b)
+    def _values(self, a: Floats, b: Floats, table: Floats) -> Floats:
+        product = 2 * (a[:, None] + b)  # [k, positions]
         product += self.d_model * self.eps * table
         product *= table
         return np.negative(product, out=product)

@@ -55,7 +55,6 @@ def norm_r2(
     -----
     With a few hundred tokens, trees that learn from an unrelated norm fall to about -0.1.
     """
-
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression
     from sklearn.model_selection import GroupKFold

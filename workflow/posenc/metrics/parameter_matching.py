@@ -21,10 +21,6 @@ def transformer_parameters(n_layers: int, d_model: int, positions: int) -> int:
     positions
         Rows of the table of position embeddings.
 
-    Returns
-    -------
-    int
-
     Raises
     ------
     ValueError
@@ -50,10 +46,6 @@ def lstm_parameters(d_model: int, width: int) -> int:
         Width d of the token embeddings.
     width
         Units h of the LSTM.
-
-    Returns
-    -------
-    int
 
     Raises
     ------

@@ -44,7 +44,6 @@ def entropy(probabilities: ArrayLike, base: float = math.e) -> NDArray[np.float6
     >>> float(entropy([0.25, 0.25, 0.25, 0.25], base=2))
     2.0
     """
-
     from scipy.special import entr
 
     probabilities = np.asarray(probabilities, np.float64)  # [..., symbols]

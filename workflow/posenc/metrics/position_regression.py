@@ -39,7 +39,6 @@ def absolute_error(table: ArrayLike, folds: int, generator: np.random.Generator)
         If the shape is not [rows, d_model], there are fewer rows than folds, or a value is not
         finite.
     """
-
     from sklearn.linear_model import LinearRegression
     from sklearn.model_selection import KFold, cross_val_predict
 
@@ -92,7 +91,6 @@ def relative_error(
 
     The published programs draw from all rows², pairs of a position with itself included.
     """
-
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 

@@ -125,7 +125,6 @@ def position_errors(
         If the shapes do not fit, a value is not finite, there are fewer documents than folds, or
         all positions are the same.
     """
-
     from sklearn.linear_model import Ridge
     from sklearn.preprocessing import StandardScaler
 
@@ -202,7 +201,6 @@ def order_errors(
     ValueError
         As :func:`position_errors`.
     """
-
     from sklearn.preprocessing import StandardScaler
 
     first, documents = _checked_hidden(first, documents)

@@ -27,6 +27,7 @@ _GROUP = 32
 
 # Tokens with the lowest bounds, which are looked at before all others.
 _SEEDS = 8
+Floats = NDArray[np.float64]
 EPS = np.finfo(np.float64).eps
 
 
@@ -40,8 +41,8 @@ class Decoded:
 
     token: NDArray[np.int64]
     position: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    runner_up: NDArray[np.float64]
+    distance: Floats
+    runner_up: Floats
 
 
 class Sums:
@@ -78,7 +79,7 @@ class Sums:
         self._groups = np.arange(0, len(self.positions), _GROUP)  # [groups]
         self._prepare()
 
-    def vectors(self, token: ArrayLike, position: ArrayLike) -> NDArray[np.float64]:
+    def vectors(self, token: ArrayLike, position: ArrayLike) -> Floats:
         """The sums of pairs, float64 [n, d_model]."""
         return self.tokens[token].astype(np.float64) + self.positions[position]
 
@@ -100,8 +101,8 @@ class Sums:
         if x.ndim != 2 or x.shape[1] != self.d_model or not np.isfinite(x).all():
             raise ValueError(f"queries of shape {x.shape} are not finite [n, {self.d_model}]")
         size = max(1, _BOUNDS // len(self.tokens))
-        found = [_Search(self, x[part]).run() for part in blocks(len(x), size)]
-        token, position, squared = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        pairs = [_Search(self, x[part]).run() for part in blocks(len(x), size)]
+        token, position, squared = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
         distance = np.sqrt(squared)  # [n, 2]
         return Decoded(token[:, 0], position[:, 0], distance[:, 0], distance[:, 1])
 
@@ -115,14 +116,14 @@ class Sums:
             self._bound[:, rows] = least.T
         self._scale = float(np.sqrt(self._token_norm.max()) + np.sqrt(self._position_norm.max()))
 
-    def _rows(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+    def _rows(self, rows: slice | NDArray[np.int64]) -> Floats:
         return self.tokens[rows].astype(np.float64)  # [rows, d_model]
 
-    def _table(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+    def _table(self, rows: slice | NDArray[np.int64]) -> Floats:
         """What only depends on the pair, [rows, positions]."""
         return 2 * self._rows(rows) @ self.positions.T
 
-    def _query(self, x: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    def _query(self, x: Floats) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """a [n, vocabulary] and b [n, positions]; what all pairs share [n]; rounding [n]."""
         own = np.square(x).sum(axis=1)  # [n]
         a = np.empty((len(x), len(self.tokens)))  # [n, vocabulary]
@@ -133,7 +134,7 @@ class Sums:
         off = 8 * (self.d_model + 8) * EPS * np.square(np.sqrt(own) + self._scale)  # [n]
         return a, b, own, off
 
-    def _lower(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _lower(self, a: Floats, b: Floats) -> Floats:
         """The least value of a token that its groups of positions allow, [n, vocabulary]."""
         least = np.minimum.reduceat(b, self._groups, axis=1)  # [n, groups]
         lower = np.empty_like(a)  # [n, vocabulary]
@@ -144,13 +145,11 @@ class Sums:
             lower[:, rows] = a[:, rows] + best
         return lower
 
-    def _values(
-        self,
-        a: NDArray[np.float64],  # [k]
-        b: NDArray[np.float64],  # [k, positions]
-        table: NDArray[np.float64],  # [k, positions]
-    ) -> NDArray[np.float64]:
-        """Squared distances without what all pairs share, [k, positions]; takes the table over."""
+    def _values(self, a: Floats, b: Floats, table: Floats) -> Floats:
+        """Squared distances without what all pairs share, of a [k], b and table [k, positions].
+
+        They are [k, positions], and take the table's memory over.
+        """
         table += b
         table += a[:, None]
         return table
@@ -159,7 +158,7 @@ class Sums:
 class _Search:
     """The two nearest pairs of a batch of queries."""
 
-    def __init__(self, sums: Sums, x: NDArray[np.float64]) -> None:
+    def __init__(self, sums: Sums, x: Floats) -> None:
         n = len(x)
         self.sums, self.x = sums, x
         self.a, self.b, self.shared, self.off = sums._query(x)
@@ -200,7 +199,7 @@ class _Search:
             # The second least value of a token: two pairs are no farther.
             second = np.partition(values, 1, axis=1)[:, 1]  # [k]
             np.minimum.at(self.limit, query, second + 2 * self.off[query])
-        near, position = np.nonzero(values <= self.limit[query, None])  # [found] each
+        near, position = np.nonzero(values <= self.limit[query, None])  # [pairs] each
         for part in blocks(len(near), rows_of(self.sums.d_model)):
             self._measure(query[near[part]], token[near[part]], position[part])
 
@@ -243,7 +242,7 @@ def nearest_rows(
     """
     x, table = np.asarray(x, np.float64), np.asarray(table)  # [n, d_model], [rows, d_model]
     best = np.full(len(x), np.inf)  # [n]
-    found = np.zeros(len(x), np.int64)  # [n]
+    nearest = np.zeros(len(x), np.int64)  # [n]
     for rows in blocks(len(table), rows_of(max(len(x), table.shape[1]))):
         block = table[rows].astype(np.float64) + offset  # [rows, d_model]
         if eps is not None:
@@ -251,9 +250,9 @@ def nearest_rows(
         squared = np.square(block).sum(axis=1) - 2 * x @ block.T  # [n, rows]
         least = squared.min(axis=1)  # [n]
         closer = least < best  # [n]
-        found[closer] = squared.argmin(axis=1)[closer] + rows.start
+        nearest[closer] = squared.argmin(axis=1)[closer] + rows.start
         best[closer] = least[closer]
-    return found
+    return nearest
 
 
 def noise_curve(
@@ -313,7 +312,7 @@ def noise_curve(
     return curve
 
 
-def principal_directions(table: ArrayLike, share: float) -> tuple[NDArray[np.float64], int]:
+def principal_directions(table: ArrayLike, share: float) -> tuple[Floats, int]:
     """The leading principal directions of a table's rows, and the rank of the table.
 
     Parameters
@@ -349,9 +348,7 @@ def principal_directions(table: ArrayLike, share: float) -> tuple[NDArray[np.flo
     return directions[:kept].T, int(np.linalg.matrix_rank(whole, tol=tolerance))
 
 
-def compare_angles(
-    x: NDArray[np.float64], y: NDArray[np.float64], draws: int, seed: Seed
-) -> dict[str, list[float]]:
+def compare_angles(x: Floats, y: Floats, draws: int, seed: Seed) -> dict[str, list[float]]:
     """Principal angles between two subspaces, beside those of random ones of their dimensions.
 
     Parameters
@@ -369,7 +366,6 @@ def compare_angles(
     and standard deviation over the draws. At least k + l - d_model angles are 0. Bjorck and Golub
     (1973), https://doi.org/10.1090/S0025-5718-1973-0348991-3.
     """
-
     from scipy.linalg import subspace_angles
 
     generator = np.random.default_rng(seed)

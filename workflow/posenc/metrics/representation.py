@@ -169,45 +169,6 @@ def retrieval_at_1(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     return score
 
 
-def cosine_null_cdf(t: ArrayLike, d: int) -> NDArray[np.float64]:
-    """Distribution function of the cosine of two independent isotropic Gaussian vectors.
-
-    (1 + cosine) / 2 follows Beta((d - 1) / 2, (d - 1) / 2). Muirhead (1982), *Aspects of
-    Multivariate Statistical Theory*, section 1.5. Its density is
-    :func:`posenc.metrics.similarity.gaussian_null_density`.
-
-    Parameters
-    ----------
-    t
-        Cosines, of any shape.
-    d
-        Dimension of the vectors, 2 at least.
-
-    Returns
-    -------
-    float64 of the shape of ``t``: the probability of a cosine of t or less.
-
-    Raises
-    ------
-    ValueError
-        If ``d`` is less than 2.
-
-    Examples
-    --------
-    In three dimensions the cosine is uniform on [-1, 1]:
-
-    >>> cosine_null_cdf([-1.0, 0.0, 0.5, 1.0], 3).tolist()
-    [0.0, 0.5, 0.75, 1.0]
-    """
-
-    from scipy.special import betainc
-
-    if d < 2:
-        raise ValueError(f"d is {d}; the cosine has a distribution function from 2 dimensions on")
-    t = np.clip(np.asarray(t, np.float64), -1, 1)
-    return betainc((d - 1) / 2, (d - 1) / 2, (1 + t) / 2)
-
-
 def _blocks(tokens: int, size: int) -> Iterator[slice]:
     for start in range(0, tokens, size):
         yield slice(start, min(start + size, tokens))

@@ -68,29 +68,8 @@ def dot_products(queries: ArrayLike, keys: ArrayLike) -> Floats:
     return (keys @ queries[:, :, None])[..., 0]
 
 
-def softmax_jacobian(pattern: ArrayLike) -> Floats:
-    """Jacobian ∂p_i / ∂z_j = p_i (δ_ij - p_j) of p = softmax(z): diag(p) - p pᵀ.
-
-    Parameters
-    ----------
-    pattern
-        [..., keys]: rows that sum to 1.
-
-    Returns
-    -------
-    float64 [..., keys, keys], symmetric, positive semidefinite; its rows sum to 0.
-
-    Examples
-    --------
-    >>> softmax_jacobian([0.5, 0.5]).tolist()
-    [[0.25, -0.25], [-0.25, 0.25]]
-    """
-    p = _checked(pattern)  # [..., keys]
-    return p[..., :, None] * (np.eye(p.shape[-1]) - p[..., None, :])
-
-
 def frobenius_norm(pattern: ArrayLike) -> Floats:
-    """Frobenius norm of :func:`softmax_jacobian`, without making it.
+    """Frobenius norm of the Jacobian J = diag(p) - p pᵀ of p = softmax(z), without making it.
 
     ‖J‖² = Σ_i p_i² (1 - p_i)² + Σ_(i≠j) p_i² p_j², of which no term is a small difference of large
     ones. It is √(n - 1) / n for a uniform pattern of n keys, and 0 if one key has all.
@@ -116,7 +95,7 @@ def frobenius_norm(pattern: ArrayLike) -> Floats:
 
 
 def spectral_norm(pattern: ArrayLike) -> Floats:
-    """Largest eigenvalue of :func:`softmax_jacobian`, without making it.
+    """Largest eigenvalue of the Jacobian diag(p) - p pᵀ of a softmax, without making it.
 
     It lies between the two largest entries of p, and is the root λ there of
     Σ_i p_i² / (p_i - λ) = 1, which rises with λ (Golub (1973), https://doi.org/10.1137/1015032,
@@ -160,7 +139,6 @@ def summary(pattern: ArrayLike) -> dict[str, Floats]:
         ``largest`` probability, ``entropy`` (nats), and the ``frobenius`` and ``spectral`` norms of
         the softmax's Jacobian.
     """
-
     from scipy.special import entr
 
     p = _checked(pattern)  # [n, keys]
@@ -187,7 +165,6 @@ def mean_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         If there are fewer than two values, or one is not finite.
     """
-
     from scipy import stats
 
     values = np.asarray(values, np.float64)  # [n]
@@ -214,7 +191,6 @@ def median_interval(values: ArrayLike, confidence: float) -> Estimate:
     ValueError
         As :func:`mean_interval`, and if there are too few values for the confidence.
     """
-
     from scipy import stats
 
     values = np.sort(np.asarray(values, np.float64))  # [n], rising

@@ -43,7 +43,6 @@ def over_seeds(
     ValueError
         If there are fewer than two values, or one is not finite or out of bounds.
     """
-
     from scipy import special, stats
 
     values = np.asarray(values, np.float64)  # [seeds]

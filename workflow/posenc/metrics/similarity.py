@@ -176,29 +176,6 @@ def same_token_pairs(
     return i, by_run[place]
 
 
-def baseline_cosines(x: ArrayLike, i: ArrayLike, j: ArrayLike) -> NDArray[np.float64]:
-    """Cosines of pairs of rows of one array: the anisotropy baseline of a layer.
-
-    Parameters
-    ----------
-    x
-        [tokens, d_model], of any float type; may be a memory map.
-    i, j
-        int [pairs] each, from :func:`random_pairs`.
-
-    Returns
-    -------
-    float64 [pairs]. Their mean is the anisotropy of Ethayarajh (2019), section 3.4.
-
-    Raises
-    ------
-    ValueError
-        As :func:`token_cosines`.
-    """
-    x = np.asanyarray(x)  # [tokens, d_model]
-    return token_cosines(x[np.asarray(i)], x[np.asarray(j)])
-
-
 def rescaled(cosine: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
     """Cosine on a scale where random token pairs are 0 and equality is 1.
 
@@ -254,7 +231,6 @@ def gaussian_null_density(t: ArrayLike, d: int) -> NDArray[np.float64]:
     ValueError
         If ``d`` is less than 2.
     """
-
     from scipy.special import betaln, xlog1py
 
     _check_dimension(d)

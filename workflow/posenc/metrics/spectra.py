@@ -38,7 +38,6 @@ def frequencies(tokens: int) -> NDArray[np.float64]:
     >>> frequencies(8).tolist()
     [0.0, 0.125, 0.25, 0.375, 0.5]
     """
-
     from scipy import fft
 
     if tokens < 2:
@@ -210,7 +209,6 @@ def band_pass(signals: ArrayLike, masks: ArrayLike, axis: int = -2) -> NDArray[n
     ValueError
         If the masks do not fit the window, or a value is not finite.
     """
-
     from scipy import fft
 
     signals, masks = np.asarray(signals), np.asarray(masks, bool)

@@ -69,7 +69,6 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
     ValueError
         If the level is not in (0, 1), or an error is no share of so many questions.
     """
-
     from scipy import stats
 
     if not 0 < level < 1:

@@ -56,10 +56,6 @@ def found_among_two(scores: ArrayLike, first: ArrayLike, second: ArrayLike) -> F
     first, second
         int [n]: the two that were mixed, which are different.
 
-    Returns
-    -------
-    Found
-
     Raises
     ------
     ValueError
@@ -203,7 +199,6 @@ def absent_partner(both: int, first: int, choices: int) -> dict[str, float]:
     -------
     ``both``, ``first``, ``share``, ``expected`` and ``p_value`` of the exact binomial test.
     """
-
     from scipy.stats import binomtest
 
     if not 0 <= both <= first or first == 0:
@@ -332,7 +327,6 @@ def expected_recall(
     Probability. Cosines of random directions: Muirhead (1982), *Aspects of Multivariate
     Statistical Theory*, theorem 1.5.7.
     """
-
     from scipy.special import betainc
 
     if rows < 2 or dimensions < 2:
@@ -379,7 +373,6 @@ def needed_dimensions(rows: int, weight: float) -> float | None:
 
 def _proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
     """Clopper and Pearson's interval in closed form: scipy searches for it, hundreds of times."""
-
     from scipy.special import betaincinv
 
     n, k = len(hits), int(hits.sum())

@@ -15,29 +15,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-END = b"\xff"
-"""Ends a spelling: no byte of UTF-8 text is 255, so spellings can be told apart."""
 _BYTE_BITS = 8
-
-
-def spell(pieces: Iterable[str]) -> bytes:
-    """Spell pieces of text one after the other, each as its UTF-8 bytes and :data:`END`.
-
-    Examples
-    --------
-    >>> spell(["é", "a"])
-    b'\\xc3\\xa9\\xffa\\xff'
-    """
-    return b"".join(piece.encode() + END for piece in pieces)
-
-
-def read_spelling(code: bytes) -> list[str]:
-    """Read the pieces back that :func:`spell` wrote."""
-    return [piece.decode() for piece in code.split(END)[:-1]]
 
 
 def spelling_bits(lengths: ArrayLike) -> float:
     """Bits of the spelling of pieces: 8 (n + 1) of one with n bytes.
+
+    Each is spelled as its UTF-8 bytes and one that ends it: no byte of UTF-8 text is 255.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.files import ArtifactError, read_json, sha256_file, verify
+from posenc.models.section import Model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -211,17 +212,17 @@ def _implied(
 
 def _check_layers(folder: Path, expected: int, shapes: Mapping[str, list[int]]) -> None:
     """Compare the layers that tensors are named after with their number."""
-    found = {int(match[1]): name for name in shapes if (match := _LAYER.match(name))}
-    for layer in sorted(found):
+    named = {int(match[1]): name for name in shapes if (match := _LAYER.match(name))}
+    for layer in sorted(named):
         if layer >= expected:
             raise ArtifactError(
-                f"{folder / WEIGHTS}: the tensor {found[layer]!r} of shape {shapes[found[layer]]} "
+                f"{folder / WEIGHTS}: the tensor {named[layer]!r} of shape {shapes[named[layer]]} "
                 f"is of layer {layer}, but {CONFIG} implies {expected} layers, counted from 0; "
                 f"{OF_ONE_MODEL}"
             )
-    if len(found) < expected:
+    if len(named) < expected:
         raise ArtifactError(
-            f"{folder / WEIGHTS} has tensors of {len(found)} layers, but {CONFIG} implies "
+            f"{folder / WEIGHTS} has tensors of {len(named)} layers, but {CONFIG} implies "
             f"{expected}; {OF_ONE_MODEL}"
         )
 
@@ -230,6 +231,78 @@ def _own_name(key: str, family: str) -> str:
     """A tensor's name without the model's own prefix, in today's spelling."""
     stem, _, kind = key.removeprefix(f"{model_class(family)[0].base_model_prefix}.").rpartition(".")
     return f"{stem}.{_SPELLINGS.get(kind, kind)}"
+
+
+def check_family(name: str, model: Model, folder: Path) -> None:
+    """Compare a folder with the section, and its files with one another.
+
+    Raises
+    ------
+    ModelError
+        If the family, the kind of position embeddings or the length does not fit.
+    ArtifactError
+        If configuration and weights do not fit together, or a weight is not finite.
+    SafetensorError
+        If the weights are damaged.
+    """
+    raw = read_config(folder)
+    if raw.get("model_type") not in (LLAMAS if model.family == "llama" else (model.family,)):
+        raise ModelError(
+            f"models.{name}.family is {model.family!r}, but the weights are of model type "
+            f"{raw.get('model_type')!r}"
+        )
+    kind = raw.get("position_embedding_type", "absolute")
+    if kind != "absolute":
+        raise ModelError(f"models.{name} has {kind!r} position embeddings, not learned absolute")
+    config = check_tensors(folder, model.family)
+    available = config.max_position_embeddings
+    if model.family == "roberta":
+        if config.pad_token_id is None:
+            raise ModelError(
+                f"models.{name}: its {CONFIG} has no pad_token_id, after which "
+                f"RoBERTa's positions begin"
+            )
+        available -= config.pad_token_id + 1
+    if model.family == "llama":
+        _check_llama(name, model, config)
+    check_length(name, model, available)
+
+
+def check_length(name: str, model: Model, available: int) -> None:
+    """Compare where documents are cut with the positions that a model has.
+
+    Raises
+    ------
+    ModelError
+        If there are fewer.
+    """
+    if model.max_tokens > available:
+        raise ModelError(
+            f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
+            f"{available} positions"
+        )
+
+
+def _check_llama(name: str, model: Model, config: PretrainedConfig) -> None:
+    """Refuse what packed documents, or the stores of queries and keys, have no room for."""
+    width, heads = config.hidden_size, config.num_attention_heads
+    d_head = getattr(config, "head_dim", None) or width // heads
+    if d_head * heads != width:
+        raise ModelError(
+            f"models.{name} has {heads} heads of {d_head} features, which are not d_model {width}"
+        )
+    kind = config.rope_parameters["rope_type"]
+    if kind in ("dynamic", "longrope"):
+        raise ModelError(
+            f"models.{name} has {kind!r} rotation, which depends on the length of the text; "
+            f"only rotation that is the same in every text is run"
+        )
+    window = getattr(config, "sliding_window", None)
+    if window is not None and model.max_tokens > window:
+        raise ModelError(
+            f"models.{name}.max_tokens is {model.max_tokens}, but the model attends to the last "
+            f"{window} tokens only: lower max_tokens to {window}"
+        )
 
 
 def model_digests(folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ Safetensors and GGUF only, no remote code, no pickles.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import shutil
 import tempfile
@@ -27,21 +26,19 @@ from posenc.models.files import (
     BYTE_LEVEL,
     CONFIG,
     GGUF,
-    LLAMAS,
     TOKENIZER,
     WEIGHTS,
     ModelError,
     check_digests,
+    check_family,
     check_tensors,
     model_class,
-    read_config,
     tokenizer_files,
 )
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
     from torch import nn
-    from transformers import PretrainedConfig
 
 
 def source_folder(model: Model) -> Path:
@@ -76,15 +73,15 @@ def _package_folder(package: str) -> Path:
     installed.
     """
     try:
-        found = importlib.util.find_spec(package)
+        spec = importlib.util.find_spec(package)
     except ModuleNotFoundError:  # of the package that this one is a part of
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise ModelError(
             f"the package {package!r} (source.package) is not installed; "
             f"`make setup` installs the one that the default study uses"
         )
-    for place in found.submodule_search_locations or ():
+    for place in spec.submodule_search_locations or ():
         if any(Path(place).glob(f"*{GGUF}")):
             return Path(place)
     try:
@@ -183,7 +180,7 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _in_hub_format(place, folder.parent) as origin:
+        with in_hub_format(place, folder.parent) as origin:
             check_family(name, model, origin)
             copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
             # What was converted is moved: it may be large.
@@ -218,8 +215,10 @@ def _check_source(name: str, source: Source, place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _in_hub_format(place: Path, beside: Path) -> Iterator[Path]:
+def in_hub_format(place: Path, beside: Path | None = None) -> Iterator[Path]:
     """A folder in the hub's format: the one that there is, or one made of a GGUF file for a block.
+
+    It is made in the folder ``beside``, or where the system keeps temporary files.
 
     Raises
     ------
@@ -231,81 +230,9 @@ def _in_hub_format(place: Path, beside: Path) -> Iterator[Path]:
         return
     from posenc.models.gguf import convert
 
-    with tempfile.TemporaryDirectory(prefix=".", suffix=UNFINISHED, dir=beside) as made:
-        convert(place, Path(made))
-        yield Path(made)
-
-
-def check_family(name: str, model: Model, folder: Path) -> None:
-    """Compare a folder with the section, and its files with one another.
-
-    Raises
-    ------
-    ModelError
-        If the family, the kind of position embeddings or the length does not fit.
-    ArtifactError
-        If configuration and weights do not fit together, or a weight is not finite.
-    SafetensorError
-        If the weights are damaged.
-    """
-    raw = read_config(folder)
-    if raw.get("model_type") not in (LLAMAS if model.family == "llama" else (model.family,)):
-        raise ModelError(
-            f"models.{name}.family is {model.family!r}, but the weights are of model type "
-            f"{raw.get('model_type')!r}"
-        )
-    kind = raw.get("position_embedding_type", "absolute")
-    if kind != "absolute":
-        raise ModelError(f"models.{name} has {kind!r} position embeddings, not learned absolute")
-    config = check_tensors(folder, model.family)
-    available = config.max_position_embeddings
-    if model.family == "roberta":
-        if config.pad_token_id is None:
-            raise ModelError(
-                f"models.{name}: its {CONFIG} has no pad_token_id, after which "
-                f"RoBERTa's positions begin"
-            )
-        available -= config.pad_token_id + 1
-    if model.family == "llama":
-        _check_llama(name, model, config)
-    check_length(name, model, available)
-
-
-def check_length(name: str, model: Model, available: int) -> None:
-    """Compare where documents are cut with the positions that a model has.
-
-    Raises
-    ------
-    ModelError
-        If there are fewer.
-    """
-    if model.max_tokens > available:
-        raise ModelError(
-            f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
-            f"{available} positions"
-        )
-
-
-def _check_llama(name: str, model: Model, config: PretrainedConfig) -> None:
-    """Refuse what packed documents, or the stores of queries and keys, have no room for."""
-    width, heads = config.hidden_size, config.num_attention_heads
-    d_head = getattr(config, "head_dim", None) or width // heads
-    if d_head * heads != width:
-        raise ModelError(
-            f"models.{name} has {heads} heads of {d_head} features, which are not d_model {width}"
-        )
-    kind = config.rope_parameters["rope_type"]
-    if kind in ("dynamic", "longrope"):
-        raise ModelError(
-            f"models.{name} has {kind!r} rotation, which depends on the length of the text; "
-            f"only rotation that is the same in every text is run"
-        )
-    window = getattr(config, "sliding_window", None)
-    if window is not None and model.max_tokens > window:
-        raise ModelError(
-            f"models.{name}.max_tokens is {model.max_tokens}, but the model attends to the last "
-            f"{window} tokens only: lower max_tokens to {window}"
-        )
+    with tempfile.TemporaryDirectory(prefix=".", suffix=UNFINISHED, dir=beside) as folder:
+        convert(place, Path(folder))
+        yield Path(folder)
 
 
 def copy_tokenizer(key: str, origin: Path, target: Path) -> None:

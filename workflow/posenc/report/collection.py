@@ -17,14 +17,13 @@ from functools import partial
 from typing import Any
 
 from posenc.measurements.declaration import RUN
-from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as experiments
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as positions
 from posenc.report import quantities as keys
 from posenc.report import weight_quantities as weights
 from posenc.report.position_quantities import Facts, facts_of
-from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place
+from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place, Results
 
 LEFT_OUT = {
     "captured": ("models", "activations of {} are not kept"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from posenc.measurements.results import Results
 from posenc.report.quantities import Number, tokens_of
+from posenc.report.records import Results
 from posenc.report.tables.cells import display, number
 
 

@@ -16,16 +16,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
 from posenc.artifacts.places import STUDIES
-from posenc.figures import catalogue
-from posenc.measurements.results import Results
+from posenc.artifacts.precision import note, precisions
+from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_rows import MissingError, label_of
 from posenc.report.quantities import decimals_of, written
-from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place
+from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.sources import weights_of
-from posenc.store.precision import note, precisions
 
 MOST_BYTES = 5_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
@@ -36,10 +35,9 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page: what the catalogue says of it, its picture, and what it is made of."""
+    """A figure of the page: its picture, and what it is made of."""
 
     name: str
-    entry: catalogue.Entry
     png: bytes
     inputs: tuple[str, ...]
 
@@ -81,11 +79,11 @@ def shown(entry: Number) -> dict[str, str]:
 def embedded(png: bytes) -> dict[str, Any]:
     """A picture as a data URI, without loss in a smaller format, and its size on the page."""
     with Image.open(io.BytesIO(png)) as picture:
-        made = io.BytesIO()
+        webp = io.BytesIO()
         opaque = Image.new("RGB", picture.size, "white")
         opaque.paste(picture, mask=picture.getchannel("A") if picture.mode == "RGBA" else None)
-        opaque.save(made, format="WEBP", lossless=True, quality=80, method=4)
-    text = base64.b64encode(made.getvalue()).decode()
+        opaque.save(webp, format="WEBP", lossless=True, quality=80, method=4)
+    text = base64.b64encode(webp.getvalue()).decode()
     return {
         "uri": f"data:image/webp;base64,{text}",
         "width": round(picture.size[0] / PIXELS),
@@ -132,7 +130,7 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
 
 def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
     """Rows as the template has them: what was not run takes one row per run and reason."""
-    made: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     absent: dict[tuple, dict[str, Any]] = {}
     for place, entry in rows.items():
         names = [display(name) for name in (place.model, place.dataset, place.condition)]
@@ -144,23 +142,23 @@ def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
         if isinstance(entry, Number):
             raw = (entry.value, entry.low, entry.high)
             shown_raw = " ".join("" if value is None else repr(value) for value in raw)
-            made.append({**row, "reason": None, "number": shown(entry), "raw": shown_raw})
+            listed.append({**row, "reason": None, "number": shown(entry), "raw": shown_raw})
             continue
         run = (*names, place.measurement, entry.reason)
         if run not in absent:
             absent[run] = {**row, "raw": "", "reason": entry.reason, "count": 0}
-            made.append(absent[run])
+            listed.append(absent[run])
         absent[run]["count"] += 1
-    for one in absent.values():
-        if one["count"] > 1:
-            one["label"] = f"{display(one['measurement'])}, {one['count']} quantities"
-            one["quantity"] = "*"
-    return made
+    for row in absent.values():
+        if row["count"] > 1:
+            row["label"] = f"{display(row['measurement'])}, {row['count']} quantities"
+            row["quantity"] = "*"
+    return listed
 
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
     """The numbers of the measurements that a figure is made of, and that it is about."""
-    inputs, patterns = set(figure.inputs), figure.entry.quantities
+    inputs, patterns = set(figure.inputs), FIGURES[figure.name].quantities
     return {
         place: entry
         for place, entry in rows.items()
@@ -179,10 +177,10 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
     # One line for all conditions that are not for a model.
     merged: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (what, reason), count in counts.items():
-        found = re.fullmatch(r"(\w+) is not for (\w+)", reason)
-        line = (what, f"not for {display(found[2])}") if found else (what, reason)
-        merged.setdefault(line, []).append((display(found[1]) if found else "", count))
-    made = [
+        not_for = re.fullmatch(r"(\w+) is not for (\w+)", reason)
+        line = (what, f"not for {display(not_for[2])}") if not_for else (what, reason)
+        merged.setdefault(line, []).append((display(not_for[1]) if not_for else "", count))
+    counted = [
         {
             "what": what,
             "reason": ": ".join(filter(None, [reason, ", ".join(n for n, _ in each if n)])),
@@ -194,7 +192,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
         {"what": "the text of the documents", "reason": reason, "count": None}
         for reason in keys.missing_roles(results.study)
     ]
-    return made + lacking
+    return counted + lacking
 
 
 def source_of(source: Mapping[str, Any]) -> str:
@@ -216,11 +214,11 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     models = [
         {
             "name": display(name),
-            "text": f"{one['title'] + ', ' if one['title'] else ''}"
-            f"{'decoder' if one['is_decoder'] else 'encoder'}, {one['family']} family, "
-            f"up to {one['max_tokens']} tokens; {source_of(one['source'])}",
+            "text": f"{model['title'] + ', ' if model['title'] else ''}"
+            f"{'decoder' if model['is_decoder'] else 'encoder'}, {model['family']} family, "
+            f"up to {model['max_tokens']} tokens; {source_of(model['source'])}",
         }
-        for name, one in study["models"].items()
+        for name, model in study["models"].items()
     ]
     models += [
         {"name": display(name), "text": f"decoder, only probed; positions: {scheme}"}
@@ -229,17 +227,17 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     datasets = [
         {
             "name": display(name),
-            "text": f"format of {one['format']}, split {one['evaluation']['split']}; "
-            f"{source_of(one['source'])}",
+            "text": f"format of {dataset['format']}, split {dataset['evaluation']['split']}; "
+            f"{source_of(dataset['source'])}",
         }
-        for name, one in study["datasets"].items()
+        for name, dataset in study["datasets"].items()
     ]
     return {"models": models, "datasets": datasets}
 
 
 def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> dict[str, Any]:
     """Published values beside ours, and whether ours are of the same weights."""
-    made = []
+    compared = []
     for value in results.published["values"].values():
         theirs = {
             "quantity": value["quantity"], "condition": value["condition"].replace("--", "–"),
@@ -247,49 +245,50 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
             "source": value["source"],
         }  # fmt: skip
         if not value["ours"]:
-            made.append({**theirs, "names": "", "number": None, "remark": "no such condition"})
+            compared.append({**theirs, "names": "", "number": None, "remark": "no such condition"})
         for key in value["ours"]:
             place = numbers.places.get(key, Place())
             entry = rows.get(place, NotRun("not in this study"))
             if isinstance(entry, NotRun):
-                made.append({**theirs, "names": "", "number": None, "remark": entry.reason})
+                compared.append({**theirs, "names": "", "number": None, "remark": entry.reason})
                 continue
             of = (place.model, place.dataset, place.condition)
             names = ", ".join(display(name) for name in of if name)
             same = weights_of(results.study, place.model) in value["weights"]
             remark = "same model" if same else "another model"
-            made.append({**theirs, "names": names, "number": shown(entry), "remark": remark})
+            compared.append({**theirs, "names": names, "number": shown(entry), "remark": remark})
     sources = results.published["sources"].items()
-    return {"rows": made, "sources": [(name, source["title"]) for name, source in sources]}
+    return {"rows": compared, "sources": [(name, source["title"]) for name, source in sources]}
 
 
 def sections(
     figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str, folder: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
+    drawn = {figure.name: figure for figure in figures}
     categories: dict[str, list[Figure]] = {}
-    for figure in figures:
-        categories.setdefault(figure.entry.question, []).append(figure)
+    for name in filter(drawn.__contains__, FIGURES):
+        categories.setdefault(FIGURES[name].question, []).append(drawn[name])
     left = dict(rows)
-    made, number = [], 0
+    titled, number = [], 0
     for category, members in categories.items():
         here = []
         for number, figure in enumerate(members, start=number + 1):  # noqa: B020
-            behind = rows_behind(figure, rows)
+            entry, behind = FIGURES[figure.name], rows_behind(figure, rows)
             for place in behind:
                 left.pop(place, None)
             here.append(
                 {
                     "name": figure.name, "number": number,
-                    "caption": figure.entry.caption.replace("*", ""),
-                    "alt": figure.entry.alt, "picture": embedded(figure.png),
+                    "caption": entry.caption.replace("*", ""),
+                    "alt": entry.alt, "picture": embedded(figure.png),
                     "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.png",
                 }
             )  # fmt: skip
-        made.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
-    return made, table(left, root)
+        titled.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
+    return titled, table(left, root)
 
 
 def _anchor(text: str) -> str:
@@ -308,7 +307,7 @@ def page(
     rows
         Its numbers, from :func:`posenc.report.page_rows.rows_of`.
     figures
-        In the order of the workflow.
+        In any order: the page has that of the catalogue.
     root
         Folder that the files of measurements are named from.
 
@@ -325,10 +324,10 @@ def page(
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
     shown_sections, further = sections(figures, rows, root, folder)
-    shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
-    precision = note(one for m in results.measurements for one in precisions(m))
-    found = [entry for entry in rows.values() if isinstance(entry, Number)]
-    tables = [further, *(figure["rows"] for one in shown_sections for figure in one["figures"])]
+    shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
+    precision = note(p for m in results.measurements for p in precisions(m))
+    measured = [entry for entry in rows.values() if isinstance(entry, Number)]
+    tables = [further, *(figure["rows"] for part in shown_sections for figure in part["figures"])]
     listed = {
         (*row["names"], row["measurement"], row["quantity"]) for rows_ in tables for row in rows_
     }
@@ -348,7 +347,7 @@ def page(
         folder=folder,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
-        headlines=[headline_of(one, results.study, numbers) for one in HEADLINES],
+        headlines=[headline_of(headline, results.study, numbers) for headline in HEADLINES],
         sections=shown_sections,
         further=further,
         not_run=not_run(rows, results),
@@ -361,7 +360,7 @@ def page(
         all_decoders=display(ALL_DECODERS),
         long=LONG,
         counts={
-            "numbers": len(found),
+            "numbers": len(measured),
             "files": len({path for place in rows for path in place.files}),
             "rows": len(listed),
         },

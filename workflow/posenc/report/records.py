@@ -1,14 +1,42 @@
-"""A number that a document may print, or why there is none; and what it is of."""
+"""What documents are typeset from; and a number that one may print, or why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 ALL_DECODERS = "all_decoders"
 """Stands in the place of a model for what decoders have in common."""
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The study, its measurements in order, and what others found.
+
+    Attributes
+    ----------
+    study
+        What data/config/study.json holds.
+    measurements, trainings
+        Of the study's runs, and of the models that it trains.
+    published
+        Published numbers.
+    versions
+        What real versions of the library were found to do with a mask (docs/mask-versions.json).
+    """
+
+    study: Mapping[str, Any]
+    measurements: Sequence[Mapping[str, Any]]
+    trainings: Sequence[Mapping[str, Any]]
+    published: Mapping[str, Any]
+    versions: Mapping[str, Any]
+
+    def of(self, measurement: str) -> list[Mapping[str, Any]]:
+        """The runs of one measurement."""
+        return [value for value in self.measurements if value["measurement"] == measurement]
 
 
 @dataclass(frozen=True)

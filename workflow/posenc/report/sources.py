@@ -9,7 +9,7 @@ from typing import Any
 
 from posenc.figures.catalogue import TABLES
 from posenc.measurements.declaration import MODEL
-from posenc.measurements.results import Results
+from posenc.report.records import Results
 
 
 @dataclass(frozen=True, order=True)

@@ -11,15 +11,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc.artifacts.places import STUDIES
+from posenc.artifacts.precision import note, precisions
 from posenc.figures import catalogue
-from posenc.measurements.results import Results
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import sources, weight_quantities
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
-from posenc.report.records import ALL_DECODERS, Entry, NotRun, Number
+from posenc.report.records import ALL_DECODERS, Entry, NotRun, Number, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -38,7 +38,6 @@ from posenc.report.tables.cells import (
     interval,
     number,
 )
-from posenc.store.precision import note, precisions
 
 
 def environment() -> Environment:

@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_json
+from posenc.artifacts.precision import SAMPLE_TOKENS
 from posenc.capture.runs import Job, Run, is_finished, runs_of, write_shard
-from posenc.store.precision import SAMPLE_TOKENS
-from posenc.store.section import Activations
+from posenc.capture.section import Activations
 from posenc.store.shards import ShardFile
 from posenc.tokens.packing import packs_of
 

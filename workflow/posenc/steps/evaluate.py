@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import atomic_file, if_whole, read_json, read_sealed, sha256_json
+from posenc.artifacts.precision import SAMPLE_TOKENS, loss_error, note
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
 from posenc.conditions.learned import LearnedMask
@@ -31,7 +32,6 @@ from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
 from posenc.models.files import CONFIG, model_digests
 from posenc.models.section import Reading
-from posenc.store.precision import SAMPLE_TOKENS, loss_error, note
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
 

@@ -11,7 +11,6 @@ import typer
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
-from posenc.figures.catalogue import FIGURES
 from posenc.report import page
 from posenc.report.page_rows import MissingError, rows_of
 from posenc.steps.typeset import read
@@ -25,18 +24,17 @@ def main(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
     """Write the page of the measurements and figures (.png) INPUT."""
-    pictures = {path.stem: path for path in inputs if path.suffix == ".png"}
     measured = [path for path in inputs if path.suffix != ".png"]
     results = read(study, published, versions, measured)
-    drawn = [figure_of(pictures[name]) for name in FIGURES if name in pictures]
-    for figure in drawn:
+    figures = [figure_of(path) for path in inputs if path.suffix == ".png"]
+    for figure in figures:
         for path in figure.inputs:
             if Path(path) not in measured:
                 raise ArtifactError(f"the figure {figure.name} shows {path}, which is no input")
-    measurements = [one["file"] for one in results.measurements]
+    measurements = [measurement["file"] for measurement in results.measurements]
     root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
     try:
-        text = page.page(results, rows_of(results), drawn, root)
+        text = page.page(results, rows_of(results), figures, root)
     except MissingError as error:
         raise ArtifactError(f"{output}: {error}") from error
     write_text(output, text)
@@ -56,7 +54,7 @@ def figure_of(path: Path) -> page.Figure:
     checksums = path.with_suffix(".json").name
     picture = verify(path, checksums)
     inputs = read_sealed(path.with_name(checksums))["inputs"]
-    return page.Figure(path.stem, FIGURES[path.stem], picture.read_bytes(), tuple(inputs))
+    return page.Figure(path.stem, picture.read_bytes(), tuple(inputs))
 
 
 if __name__ == "__main__":

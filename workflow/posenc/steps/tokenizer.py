@@ -26,10 +26,12 @@ def main(
         check_digests(f"{key}.files", folder, tokenizer_files(folder), corpus.tokenizer.files)
         copy_tokenizer(key, folder, output.parent)
         return
-    from posenc.models.corpus import training_documents
+    from posenc.datasets.documents import training_documents
     from posenc.tokens.tokenize import train_bpe
 
-    training, _ = training_documents(documents, corpus)
+    training, _ = training_documents(
+        documents, corpus.split, corpus.documents, corpus.validation_share, corpus.seed
+    )
     tokenizer = train_bpe(training["text"].to_pylist(), corpus.tokenizer.vocabulary_size)
     save_tokenizer(tokenizer, output.parent)
 

@@ -13,7 +13,7 @@ from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
 from posenc.artifacts.provenance import versions
 from posenc.artifacts.tables import write_table
-from posenc.models.corpus import training_documents
+from posenc.datasets.documents import training_documents
 from posenc.models.section import Corpus
 from posenc.tokens.tokenize import SCHEMA, tokenize
 
@@ -28,7 +28,10 @@ def main(
     corpus = read_section(config, Corpus)
     vocabulary = Tokenizer.from_file(str(verify(tokenizer)))
     parts = []
-    for held_out, chosen in enumerate(training_documents(documents, corpus)):
+    drawn = training_documents(
+        documents, corpus.split, corpus.documents, corpus.validation_share, corpus.seed
+    )
+    for held_out, chosen in enumerate(drawn):
         table = tokenize(
             vocabulary,
             chosen["document_id"].to_pylist(),

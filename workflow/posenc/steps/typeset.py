@@ -15,11 +15,11 @@ from posenc.artifacts.files import (
     ArtifactError,
     read_json,
     read_sealed,
+    unbundled,
     write_checksums,
     write_json,
     write_text,
 )
-from posenc.measurements.results import unbundled
 from posenc.report import typeset
 from posenc.report.records import LONG
 
@@ -71,7 +71,7 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
         if kind == "training":
             trainings.append({**value, "file": str(path)})
         elif kind in kinds:
-            measurements += [{**one, "file": str(path)} for one in unbundled(value)]
+            measurements += [{**run, "file": str(path)} for run in unbundled(value)]
         else:
             raise ArtifactError(f"{path} is not a measurement of the study; delete it and rerun")
     order = {
@@ -81,20 +81,20 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
         "conditions": study_of["conditions"],
     }
     # In order of presentation, however the inputs were listed.
-    for one in measurements:
+    for measurement in measurements:
         for kind, names in order.items():
-            if one["run"].get(kind.removesuffix("s"), names[0]) not in names:
-                raise ArtifactError(f"{one['run']} is not a run of the study {study}")
+            if measurement["run"].get(kind.removesuffix("s"), names[0]) not in names:
+                raise ArtifactError(f"{measurement['run']} is not a run of the study {study}")
     measurements.sort(
-        key=lambda one: (
+        key=lambda measurement: (
             [
-                names.index(one["run"].get(kind.removesuffix("s"), names[0]))
+                names.index(measurement["run"].get(kind.removesuffix("s"), names[0]))
                 for kind, names in order.items()
             ]
-            + [kinds.index(one["measurement"])]
+            + [kinds.index(measurement["measurement"])]
         )
     )
-    trainings.sort(key=lambda one: order["models"].index(one["model"]))
+    trainings.sort(key=lambda training: order["models"].index(training["model"]))
     published_values = read_published(published)
     return typeset.Results(facts, measurements, trainings, published_values, read_json(versions))
 

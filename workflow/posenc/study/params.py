@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from posenc.capture.section import Activations
 from posenc.conditions.masks import LearnedMaskSource, beneath
 from posenc.conditions.section import Condition
 from posenc.conditions.sweeps import Sweep
@@ -17,7 +18,6 @@ from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
 from posenc.models.matrices import Matrix
 from posenc.models.section import Model, TrainSource
-from posenc.store.section import Activations
 from posenc.study.declared import OPTIONAL, Experiments, Figures, Measurements
 from posenc.study.explain import Place, explain, shown, suggestion
 from posenc.study.names import RESERVED, check_names

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.artifacts.places import STUDIES
-from posenc.figures.catalogue import drawable
+from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MATRICES
 from posenc.models.section import TrainSource
 from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
@@ -58,9 +58,13 @@ def evaluated(params: Params) -> list[str]:
 
 
 def figures(params: Params) -> list[str]:
-    """The figures of the active study, in order."""
-    possible, named = drawable(params.study.measured), params.study.figures
-    return [name for name in possible if named is None or name in named]
+    """The figures of the active study, in order: those that its measurements can be drawn as."""
+    measured, named = set(params.study.measured), params.study.figures
+    return [
+        name
+        for name, entry in FIGURES.items()
+        if measured.issuperset(entry.measurements) and (named is None or name in named)
+    ]
 
 
 def experiment(params: Params, kind: str) -> Any:

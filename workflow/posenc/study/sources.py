@@ -11,7 +11,7 @@ from posenc.datasets.errors import DatasetError
 from posenc.datasets.names import raw_file_name
 from posenc.datasets.section import PathSource
 from posenc.models import load
-from posenc.models.files import ModelError, read_config
+from posenc.models.files import ModelError, check_length, read_config
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import HubSource
 from posenc.models.tables import read_matrix
@@ -63,7 +63,7 @@ def _of_model(params: Params, name: str) -> Iterator[str]:
             if model.family == "roberta" and available is not None:
                 available -= config.get("pad_token_id", 1) + 1
             if available is not None:
-                load.check_length(name, model, available)
+                check_length(name, model, available)
     except (ModelError, ArtifactError) as error:
         line = str(error)
         yield line if line.startswith(f"models.{name}") else f"models.{name}: {line}"

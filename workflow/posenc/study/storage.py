@@ -77,7 +77,7 @@ def parts(params: Params) -> Iterator[Part]:
     for name in [*study.models, *study.schemes]:
         folder = MODELS / name
         if not (folder / WEIGHTS).exists():
-            yield Part(f"weights of {name}", folder, _weights(name, params.models[name]))
+            yield Part(f"weights of {name}", folder, _weights(params.models[name]))
     for name in study.captured:
         shape = _shape(name, params.models[name])
         counts = [_tokens(params, name, dataset) for dataset in study.datasets]
@@ -119,7 +119,7 @@ def summary(params: Params, root: Path) -> str | None:
     return "; ".join(words) or None
 
 
-def _weights(name: str, model: Model) -> float | None:
+def _weights(model: Model) -> float | None:
     """Bytes of a model's weights, of what is on this machine."""
     source = model.source
     if isinstance(source, TrainSource):

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from posenc.experiments.tokenizers.kinds import Tokens
 from posenc.experiments.tokenizers.section import TokenizersTraining
-from posenc.tokens.kinds import Tokens
 
 IGNORED = -100
 """Target of a position that only fills a batch up."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
 
-    from posenc.tokens.kinds import Tokens
+    from posenc.experiments.tokenizers.kinds import Tokens
 
 
 class Text(Section):
@@ -192,9 +192,9 @@ def trial(
 ) -> dict[str, Any]:
     """Train a tokenizer and a model over it, and code the tests with them."""
     from posenc.experiments.fitting import fit
+    from posenc.experiments.tokenizers.kinds import tokenize, train_tokenizer
     from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
     from posenc.models.training import batch_rows
-    from posenc.tokens.kinds import tokenize, train_tokenizer
 
     size, optimization = parameters.context_bytes, parameters.optimization
     tokenizer = train_tokenizer(kind, corpus.training, parameters.vocabulary_size)
@@ -247,7 +247,7 @@ def facts(
     tokenizer: Tokenizer, network: torch.nn.Module, corpus: Corpus, test: Tokens
 ) -> dict[str, Any]:
     """What does not depend on the seed."""
-    from posenc.tokens.kinds import whole_entries
+    from posenc.experiments.tokenizers.kinds import whole_entries
 
     lengths, vocabulary = sizes(corpus.test), tokenizer.get_vocab_size()
     embeddings = network.get_input_embeddings().weight.numel()

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from posenc.conditions.groups import GROUPS, group_of, grouped
-from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 from posenc.report.counts import size
 from posenc.report.quantities import Entry, NotRun, Number
+from posenc.report.records import Results
 from posenc.report.tables.cells import (
     column,
     display,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.measurements.results import Results
 from posenc.report import experiment_quantities as facts
-from posenc.report.records import Entry, NotRun
+from posenc.report.records import Entry, NotRun, Results
 from posenc.report.tables.cells import display, escape
 from posenc.report.tables.positions import Columns
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.measurements.results import Results
 from posenc.report import position_quantities as facts
 from posenc.report import quantities as keys
 from posenc.report import weight_quantities as weights
-from posenc.report.records import Entry, Number
+from posenc.report.records import Entry, Number, Results
 from posenc.report.tables.cells import column, display, escape, intervals
 
 TEMPLATE = "columns"

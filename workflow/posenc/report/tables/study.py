@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 from posenc.report import sources
 from posenc.report.collection import collect
-from posenc.report.records import NotRun
+from posenc.report.records import NotRun, Results
 from posenc.report.tables.cells import column, display, escape, intervals, shared_decimals
 
 

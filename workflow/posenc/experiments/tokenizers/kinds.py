@@ -106,12 +106,12 @@ def _settled(pieces: list[list], special: list[str]) -> list[tuple[str, float]]:
     steps of 0.0001 above it in the order of a hash map, which is another in every process. Here
     all of them get the lowest. Sums in that order differ in the last digits too.
     """
-    found = [(piece, score) for piece, score in pieces if piece not in special]
-    lowest = min(score for _, score in found)
-    steps = _STEP * sum(len(piece) == 1 for piece, _ in found)
+    scored = [(piece, score) for piece, score in pieces if piece not in special]
+    lowest = min(score for _, score in scored)
+    steps = _STEP * sum(len(piece) == 1 for piece, _ in scored)
     settled = [
         (piece, round(lowest if len(piece) == 1 and score <= lowest + steps else score, 6))
-        for piece, score in found
+        for piece, score in scored
     ]
     return [*((piece, 0.0) for piece in special), *sorted(settled)]
 
@@ -158,18 +158,18 @@ def tokenize(tokenizer: Tokenizer, texts: Sequence[str], size: int, decode: bool
     decode
         Whether to count the texts that decoding gives back.
     """
-    found = Tokens()
+    tokens = Tokens()
     for start in range(0, len(texts), BATCH_DOCUMENTS):
         some = list(texts[start : start + BATCH_DOCUMENTS])
         for text, encoding in zip(some, tokenizer.encode_batch(some), strict=True):
-            _add(found, tokenizer, text, encoding, size)
+            _add(tokens, tokenizer, text, encoding, size)
             if decode:
-                found.exact += tokenizer.decode(encoding.ids, skip_special_tokens=False) == text
-                found.rebuilt += rebuild(tokenizer, text, encoding) == text
-    return found
+                tokens.exact += tokenizer.decode(encoding.ids, skip_special_tokens=False) == text
+                tokens.rebuilt += rebuild(tokenizer, text, encoding) == text
+    return tokens
 
 
-def _add(found: Tokens, tokenizer: Tokenizer, text: str, encoding: Encoding, size: int) -> None:
+def _add(tokens: Tokens, tokenizer: Tokenizer, text: str, encoding: Encoding, size: int) -> None:
     end, unknown = tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(UNKNOWN)
     ids = np.asarray(encoding.ids, np.int64)  # [tokens]
     spans = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)  # [tokens, 2], characters
@@ -177,12 +177,12 @@ def _add(found: Tokens, tokenizer: Tokenizer, text: str, encoding: Encoding, siz
     count = -(-len(text.encode()) // size)
     cuts = np.searchsorted(segment_of(spans[:, 0], size), np.arange(1, count))  # [segments - 1]
     following = np.concatenate([[end], ids])  # [tokens + 1]: the token before each
-    found.contexts += [int(following[cut]) for cut in [0, *cuts]]
+    tokens.contexts += [int(following[cut]) for cut in [0, *cuts]]
     segments = np.split(ids, cuts)
-    found.segments += [*segments[:-1], np.append(segments[-1], end)]
-    found.count += len(ids)
+    tokens.segments += [*segments[:-1], np.append(segments[-1], end)]
+    tokens.count += len(ids)
     if unknown is not None:
-        found.unknown_bytes += np.diff(spans[ids == unknown], axis=1)[:, 0].tolist()
+        tokens.unknown_bytes += np.diff(spans[ids == unknown], axis=1)[:, 0].tolist()
 
 
 def rebuild(tokenizer: Tokenizer, text: str, encoding: Encoding) -> str:
@@ -210,8 +210,8 @@ def rebuild(tokenizer: Tokenizer, text: str, encoding: Encoding) -> str:
 
 def whole_entries(tokenizer: Tokenizer) -> list[str]:
     """Entries of a vocabulary as text, without special ones and bytes that are no characters."""
-    found = [
+    entries = [
         tokenizer.decode([token], skip_special_tokens=True)
         for token in range(tokenizer.get_vocab_size())
     ]
-    return [entry for entry in found if entry and "\ufffd" not in entry]
+    return [entry for entry in entries if entry and "\ufffd" not in entry]

@@ -35,9 +35,9 @@ def loss_error(nll: NDArray[np.float32], reference: NDArray[np.float32]) -> dict
 
 def precisions(measurement: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The precision of a measurement, and of each of its conditions."""
-    for one in (measurement, *measurement.get("conditions", ())):
-        if "precision" in one:
-            yield one["precision"]
+    for result in (measurement, *measurement.get("conditions", ())):
+        if "precision" in result:
+            yield result["precision"]
 
 
 def note(each: Iterable[Mapping[str, Any]]) -> str | None:
@@ -54,12 +54,12 @@ def note(each: Iterable[Mapping[str, Any]]) -> str | None:
     -------
     One line; None where nothing was fast.
     """
-    fast = [one for one in each if one["mode"] == "fast"]
+    fast = [precision for precision in each if precision["mode"] == "fast"]
     if not fast:
         return None
 
     def largest(key: str) -> float | None:
-        values = [one[key] for one in fast if key in one]
+        values = [precision[key] for precision in fast if key in precision]
         flat = [x for value in values for x in (value if isinstance(value, list) else [value])]
         return max(map(abs, flat), default=None)
 
@@ -71,7 +71,7 @@ def note(each: Iterable[Mapping[str, Any]]) -> str | None:
     errors = [text.format(value) for text, value in said.items() if value is not None]
     if not errors:
         return "computed in bfloat16, not compared with float32"
-    tokens = min(one["tokens"] for one in fast)
+    tokens = min(precision["tokens"] for precision in fast)
     return (
         f"computed in bfloat16; off float32 by at most {', '.join(errors)} "
         f"({tokens} tokens of each run compared)"

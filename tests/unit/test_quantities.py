@@ -17,6 +17,7 @@ from posenc.report import quantities as keys
 from posenc.report.counts import documents_of, size, span
 from posenc.report.records import NotRun, Number, Numbers, Place
 from posenc.report.tables import cells
+from posenc.report.words import PARTS, WORDS, label
 
 from . import synthetic
 from .planted import distinct, expected
@@ -326,3 +327,31 @@ def test_documents_are_counted_by_model_and_data_set():
     assert documents_of(Made(*mixed), {"norms"}) == ""
     two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
     assert two == r"Documents: d \num{5} (a); d \num{6} (b)."
+
+
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def test_a_quantity_is_called_part_by_part():
+    """The measurement's own words come first, then those of all, then the part as it is."""
+    own, of_all = WORDS["readback"], PARTS
+    assert label("readback", "margin") == own["margin"]
+    assert WORDS["similarity"]["sd"] != PARTS["sd"]
+    assert (
+        label("similarity", "gaussian.sd")
+        == "independent Gaussian vectors · " + (WORDS["similarity"]["sd"])
+    )
+    assert label("readback", "best.sd") == f"{of_all['best']} · {of_all['sd']}"
+    assert label("no_measurement", "tokens") == "tokens"
+    assert label("readback", "some_new_part") == "some new part"
+
+
+def test_what_is_of_a_null_is_said_first():
+    words = WORDS["position_embeddings"]
+    assert label("position_embeddings", "mae_control") == f"random table: {words['mae']}"
+    expected = f"shuffled rows: {words['explained']}"
+    assert label("position_embeddings", "explained_shuffled") == expected
+    # What has words of its own keeps them; an ending alone, or of what has none, says nothing.
+    assert label("downstream", "accuracy_shuffled") == "accuracy with shuffled words (%)"
+    assert label("readback", "new_control") == "new control"
+    assert label("probes", "control") == WORDS["probes"]["control"]

@@ -32,6 +32,7 @@ from posenc.metrics import (
     perplexity,
     position_regression,
     position_scores,
+    probes,
     readback,
     recovery,
     relative_attention,
@@ -123,6 +124,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "entropy": (perplexity.entropy, (SHARES,)),
     "sequence_perplexity": (lambda x: perplexity.sequence_perplexity(x, PLACES + 2), (V,)),
     "bits_per_byte": (lambda x: perplexity.bits_per_byte(x, PLACES + 2, **DRAWN), (V,)),
+    "position_errors": (
+        lambda x, p: probes.position_errors(
+            x, p, GROUPS, folds=3, hidden_units=1, epochs=1, seed=0, relu_control=False),
+        (T, V)),
     "random_like": (
         lambda x: position_regression.random_like(x, np.random.default_rng(0)), (T,)),
     "distance_parts": (lambda x: position_scores.distance_parts(x, causal=True), (HEADS,)),

@@ -187,6 +187,17 @@ def test_equal_rows_have_cosine_exactly_one_and_scale_does_not_matter(x):
     assert np.all(np.abs(similarity.token_cosines(x, x[::-1])) <= 1)
 
 
+def test_cosines_of_one_direction_do_not_pass_one():
+    x = generator(19).normal(size=(500, 7))
+    y = x * generator(20).uniform(0.1, 9, (500, 1))
+    free = np.sum(x * y, axis=1) / np.sqrt(np.sum(x * x, axis=1) * np.sum(y * y, axis=1))
+    assert free.max() > 1, "rounding"
+    for sign in (1, -1):
+        found = sign * similarity.token_cosines(x, sign * y)
+        assert found.max() == 1
+        np.testing.assert_allclose(found, 1, rtol=0, atol=1e-15)
+
+
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
 def test_an_undefined_cosine_is_an_error_that_names_the_token(bad):
     x = np.ones((700, 4), np.float16)

@@ -45,6 +45,7 @@ from posenc.metrics import (
     spectra,
     superposition,
     swaps,
+    table_waves,
 )
 
 DRAWN = {"samples": 50, "confidence": 0.9, "seed": 0}
@@ -92,6 +93,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "offset_means": (geometry.offset_means, (SQUARE,)),
     "toeplitz_share": (geometry.toeplitz_share, (SQUARE,)),
     "standardised": (hard_attention.standardised, (T,)),
+    "last_rows": (table_waves.last_rows, (T,)),
+    "explained_share": (table_waves.explained_share, (T, drawn(12, 2))),
+    "order_error": (
+        lambda x: position_regression.relative_error(x, 20, 2, np.random.default_rng(0)), (T,)),
     "log_likelihood": (hard_attention.log_likelihood, (T, G)),
     "readouts": (hard_attention.readouts, (SHARES, drawn(5, 6), G)),
     "soft_gradient": (hard_attention.soft_gradient, (SHARES, drawn(5, 6), G)),

@@ -21,7 +21,7 @@ from posenc.report.records import NotRun, Number, Numbers, Place
 from posenc.report.tables import cells
 from posenc.report.words import PARTS, WORDS, label
 
-from . import synthetic
+from . import synthetic, synthetic_experiments
 from .planted import distinct, expected
 
 STUDY = synthetic.study_file()
@@ -478,3 +478,34 @@ def test_a_training_is_found_by_its_model():
     assert own == {f"decoder.training.{key}": Number(value) for key, value in training.items()}
     assert {found.places[key].files for key in own} == {("t.json",)}
     assert not any(one.measurement == "training" for one in found.missing)
+
+
+def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
+    """What a file of a model and a data set holds is under its names and its roles."""
+    one = {**conditions("decoder", "sample_questions"), "file": "c.json", "status": "measured"}
+    entry(one, "fitted")["adaptation"] = {"interaction": None}
+    names = ["sample_reviews", "sample_japanese", "another"]
+    of_tokenizers = {**synthetic_experiments.tokenizers(names), "file": "t.json"}
+    found = collect(empty(STUDY, measurements=[one, of_tokenizers]))
+    lost = NotRun("nothing is lost without positions")
+    for dataset in ("sample_questions", "questions"):
+        key = f"decoder.{dataset}.fitted.adaptation.interaction"
+        assert found[key] == lost and found.places[key].files == ("c.json",)
+        key = f"decoder.{dataset}.fitted.conditions.recovered"
+        assert found[key] == keys.evaluated(one, "fitted")["recovered"]
+        assert found.places[key].files == ("c.json",)
+    own = {key: one for key, one in found.places.items() if one.measurement == "tokenizers"}
+    assert {one.files for one in own.values()} == {("t.json",)}
+    called = {"sample_reviews": "reviews", "sample_japanese": "japanese", "another": "another"}
+    count: dict[str, int] = {}
+    for key, place in own.items():
+        first, *_ = key.removeprefix("tokenizers.").partition(".")
+        if place.dataset:
+            count[first] = count.get(first, 0) + 1
+            assert first in (place.dataset, called[place.dataset])
+    assert set(count) == {*called, *called.values()}
+    assert all(count[name] == count[role] for name, role in called.items())
+    assert not any(one.measurement == "tokenizers" for one in found.missing)
+    without = collect(empty(STUDY, measurements=[of_tokenizers]), roles=False)
+    assert not any(key.startswith("tokenizers.reviews.") for key in without)
+    assert any(key.startswith("tokenizers.japanese.") for key in without)

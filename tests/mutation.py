@@ -68,7 +68,8 @@ def tests_of(module: str) -> list[str]:
     """Test files that name a module, ``workflow/posenc/capture/learning.py``."""
     *parents, name = Path(module.removeprefix(PACKAGE)).with_suffix("").parts
     package = re.escape(".".join(parents))
-    named = re.compile(rf"{package}\.{name}\b|from {package} import [^\n]*\b{name}\b")
+    imported = rf"from {package} import (?:\([^)]*|[^\n]*)\b{name}\b"
+    named = re.compile(rf"{package}\.{name}\b|{imported}")
     files = sorted(
         path for part in ("unit", "parity") for path in (ROOT / "tests" / part).glob("test_*.py")
     )

@@ -1,6 +1,7 @@
 """Evaluations are what captures and the library give; nothing is evaluated twice."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -141,6 +142,45 @@ def test_losses_need_no_intact_model(folder, family, documents):
         nll = found.pop((name, outcome.document))
         np.testing.assert_allclose(nll, outcome.nll, rtol=0, atol=2e-5)
     assert found == {}
+
+
+@pytest.mark.parametrize("family", ["gpt2"], indirect=True)
+def test_progress_is_of_tokens_under_all_conditions(folder, family, documents):
+    model, some = load(folder, family), documents[:3]
+    tokens, chosen = sum(map(len, some)), {n: conditions()[n] for n in ("intact", "zero", "log")}
+    steps: list[int] = []
+    progress = SimpleNamespace(update=steps.append)
+    list(losses_under(model, some, chosen, {}, 1, progress))
+    assert sum(steps) == 3 * tokens and len(steps) == 3 * 2  # two groups
+    steps.clear()
+    counted = [[True] * len(ids) for ids in some]
+    list(evaluate(model, some, counted, chosen, {}, 1, progress))
+    assert steps == [3 * length for length in sorted(map(len, some))]
+
+
+@pytest.mark.parametrize(
+    ("batch_tokens", "groups", "most"),
+    # 60 tokens have room for their states: of 4 bytes, 4 numbers, and 2 layers and the embeddings.
+    [(45, [["a", "b", "c"], ["d"]], 15), (900, [["a"], ["b", "c"]], 30), (7, [["a", "b"]], 3),
+     (1, [["a", "b"]], 1), (20, [], 20), (900, [], 60)],
+)  # fmt: skip
+def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
+    batch_tokens, groups, most, monkeypatch
+):
+    monkeypatch.setattr(evaluation, "STATES_BYTES", 60 * 4 * 4 * 3)
+    model = SimpleNamespace(config=SimpleNamespace(hidden_size=4, num_hidden_layers=2))
+    lengths = [9, 2, 15, 1, 9, 30, 3, 2, 31, 6, 60]
+    documents = [[number] * length for number, length in enumerate(lengths)]
+    packs = list(evaluation._packs(model, documents, groups, batch_tokens))
+    order = [index for pack, _ in packs for index in pack.documents]
+    assert order == [3, 1, 7, 6, 9, 0, 4, 2, 5, 8, 10], "the shortest first, else as they are"
+    tokens = [sum(map(len, ids)) for _, ids in packs]
+    for pack, ids in packs:
+        assert ids == [documents[index] for index in pack.documents]
+        assert len(ids) == 1 or sum(map(len, ids)) <= most
+    # The next document would have been too much.
+    for before, (_, ids) in zip(tokens, packs[1:], strict=False):
+        assert before + len(ids[0]) > most
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from posenc.artifacts.files import ArtifactError, DamagedError, write_sealed
 from posenc.conditions import groups, learned, positions, profiles, semantics
 from posenc.conditions.learned import LearnedMask
+from posenc.conditions.masks import DistilledMask, FittedMask, SlopeMask, beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Sweep
 from posenc.metrics.mask_placebos import hashed_distances, hashed_sides
@@ -351,3 +353,58 @@ def test_groups_are_by_what_a_condition_does():
     found = groups.grouped(specs)
     assert list(found) == list(groups.GROUPS) and found["positions"][0] == "positions_1"
     assert groups.grouped(specs, "norms", "none") == {"norms": ["norms_0", "norms_1"]}
+
+
+FITTED = {
+    "method": "fitted", "position": "zero", "learn_position": False, "terms": ["slope"],
+    "steps": 5, "batch_documents": 2, "learning_rate": 0.1, "precision": "float32",
+    "validate_steps": 1, "seed": 0,
+}  # fmt: skip
+DISTILLED = {
+    "method": "distilled", "position": "zero", "layout": "relative", "first": True,
+    "weights": "uniform", "sequential": False,
+}  # fmt: skip
+
+
+def fitted(begin: str | None) -> FittedMask:
+    return FittedMask(**FITTED, begin=begin)
+
+
+def test_masks_lie_on_those_that_they_begin_with():
+    slope = SlopeMask(method="slope", position="zero", slopes=[0.1, 0.2])
+    on = {"low": slope, "middle": fitted("low"), "top": fitted("middle"), "other": fitted(None)}
+    found = {name: beneath(on, name) for name in on}
+    assert found == {"low": [], "middle": ["low"], "top": ["middle", "low"], "other": []}
+
+
+@pytest.mark.parametrize(
+    ("begins", "name", "message"),
+    [
+        ({"a": "b"}, "a", "masks.a begins with 'b', which is not defined in masks"),
+        ({"a": "a"}, "a", "masks.a.begin leads back to 'a': masks begin with each other"),
+        ({"a": "b", "b": "a"}, "a", "masks.a.begin leads back to 'a': masks begin with each other"),
+        # The circle is below, and does not hold the mask that is asked for.
+        ({"a": "b", "b": "c", "c": "b"}, "a",
+         "masks.a.begin leads back to 'b': masks begin with each other"),
+    ],
+)  # fmt: skip
+def test_masks_that_begin_with_none_or_each_other_are_named(begins, name, message):
+    masks = {one: fitted(begin) for one, begin in begins.items()}
+    with pytest.raises(ValueError) as raised:
+        beneath(masks, name)
+    assert str(raised.value) == message
+
+
+def test_masks_that_contradict_themselves_are_refused():
+    FittedMask(**FITTED, distances="hashed")
+    FittedMask(**FITTED, begin="low")
+    DistilledMask(**{**DISTILLED, "of": "scores", "temperature": True})
+    for source, changed, message in (
+        (FittedMask, {**FITTED, "distances": "hashed", "begin": "low"}, "begin with no mask"),
+        (DistilledMask, {**DISTILLED, "of": "scores", "sequential": True}, "no order of layers"),
+        (DistilledMask, {**DISTILLED, "temperature": True}, "needs of: scores"),
+        (DistilledMask,
+         {**DISTILLED, "of": "scores", "layout": "absolute", "temperature": True}, "layout: rel"),
+    ):  # fmt: skip
+        with pytest.raises(ValidationError, match=message):
+            source(**changed)

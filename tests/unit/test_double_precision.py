@@ -30,8 +30,10 @@ from posenc.metrics import (
     null_tables,
     patterns,
     perplexity,
+    position_means,
     position_regression,
     position_scores,
+    probes,
     readback,
     recovery,
     relative_attention,
@@ -41,8 +43,10 @@ from posenc.metrics import (
     seeds,
     similarity,
     spectra,
+    stories,
     superposition,
     swaps,
+    table_waves,
 )
 
 DRAWN = {"samples": 50, "confidence": 0.9, "seed": 0}
@@ -58,6 +62,14 @@ def pattern(*shape: int) -> np.ndarray:
     """Rows that sum to 1 in float32, exactly: of sixteenths."""
     counts = np.random.default_rng(0).multinomial(16, np.ones(shape[-1]) / shape[-1], shape[:-1])
     return (counts / 16).astype(np.float32)
+
+
+def of_positions(content: Any, turned: Any, intact: Any, pairs: Any) -> list[np.ndarray]:
+    means = position_means.PositionMeans(3)
+    means.add(
+        {"content_queries": content, "content_keys": turned, "queries": intact, "keys": intact}
+    )
+    return [*means.absolute(pairs, causal=True)]
 
 
 T, V, G = drawn(12, 6), drawn(12, positive=True), drawn(6)
@@ -87,6 +99,33 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "offset_means": (geometry.offset_means, (SQUARE,)),
     "toeplitz_share": (geometry.toeplitz_share, (SQUARE,)),
     "standardised": (hard_attention.standardised, (T,)),
+    "by_distance": (lambda s, w: closed_form.by_distance(s, w, causal=False), (HEADS, SQUARE**2)),
+    "by_pair": (lambda r, f: closed_form.by_pair(r, f, 5), (drawn(2, 2, 6), drawn(2, 6))),
+    "covariances": (score_parts.covariances, (drawn(2, 4, 4, positive=True),)),
+    "with_mask": (score_parts.with_mask, (drawn(2, 4, 4), drawn(2, 4))),
+    "position_means": (
+        of_positions,
+        (drawn(1, 2, 5, 4), drawn(2, 2, 5, 4)[1:], drawn(3, 2, 5, 4)[2:], drawn(4, 4) ** 2)),
+    "as_complex": (lambda x: rotary.as_complex(x, 2), (T,)),
+    "scaled_spectrum": (
+        lambda s, p, g: normalisation.scaled_spectrum(s, p, g, 0.9),
+        (drawn(3, 12, positive=True), T, G)),
+    "correlation_of_moments": (moments.correlation_of_moments, (drawn(6, 3, positive=True),)),
+    "held_out_moments": (
+        lambda x, y: components.held_out_moments(x, y, np.arange(40) // 4, folds=2, seed=0),
+        (drawn(40, 3), drawn(40, 2))),
+    "gram": (geometry.gram, (T,)),
+    "cosine_map": (geometry.cosine_map, (T,)),
+    "toeplitz_residual": (geometry.toeplitz_residual, (SQUARE,)),
+    "nearest_rows": (lambda x, t, o: readback.nearest_rows(x, t, o, EPS), (T, T[::-1], G)),
+    "guess_test": (lambda x: stories.guess_test(x, 32, 0.3), (pattern(4),)),
+    "simulate": (
+        lambda p, f, b: hard_attention.simulate(p, f, b, 2, 3, np.random.default_rng(0)),
+        (SHARES, LINE, LINE[:2])),
+    "last_rows": (table_waves.last_rows, (T,)),
+    "explained_share": (table_waves.explained_share, (T, drawn(12, 2))),
+    "order_error": (
+        lambda x: position_regression.relative_error(x, 20, 2, np.random.default_rng(0)), (T,)),
     "log_likelihood": (hard_attention.log_likelihood, (T, G)),
     "readouts": (hard_attention.readouts, (SHARES, drawn(5, 6), G)),
     "soft_gradient": (hard_attention.soft_gradient, (SHARES, drawn(5, 6), G)),
@@ -119,6 +158,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "entropy": (perplexity.entropy, (SHARES,)),
     "sequence_perplexity": (lambda x: perplexity.sequence_perplexity(x, PLACES + 2), (V,)),
     "bits_per_byte": (lambda x: perplexity.bits_per_byte(x, PLACES + 2, **DRAWN), (V,)),
+    "position_errors": (
+        lambda x, p: probes.position_errors(
+            x, p, GROUPS, folds=3, hidden_units=1, epochs=1, seed=0, relu_control=False),
+        (T, V)),
     "random_like": (
         lambda x: position_regression.random_like(x, np.random.default_rng(0)), (T,)),
     "distance_parts": (lambda x: position_scores.distance_parts(x, causal=True), (HEADS,)),

@@ -300,9 +300,31 @@ def test_means_are_over_queries_and_intervals_over_documents():
     along = both["along"][:, 1, 2].sum()
     assert one["bias"]["z"] == pytest.approx(along / error)
     assert one["bias"]["standard_error"] == pytest.approx(error / both["signal"].sum())
+    assert one["bias"]["relative"] == pytest.approx(along / both["signal"].sum())
+    assert found.cosine()["value"] == pytest.approx(
+        both["soft_dot"].sum() / np.sqrt(both["soft_signal"].sum() * both["signal"].sum())
+    )
     # With one document there is nothing to resample.
     alone = Means(both, np.zeros(6, int), settings_).mean("entropy")
     assert alone["low"] == pytest.approx(alone["high"])
+
+
+def test_queries_without_a_gradient_have_no_ratios():
+    """Keys with the same values: whatever is read out is the same."""
+    settings_ = Settings([1, 2], 5, 20, 0.9, 0)
+    same = np.tile(drawn(0)[1][0], (6, 1))
+    rows = [of_query(drawn(seed)[0], same, same[0] * 0, settings_, generator()) for seed in (1, 2)]
+    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
+    for name in ("signal", "along", "along_variance", "soft_error"):
+        np.testing.assert_allclose(columns[name], 0, atol=1e-15)
+        columns[name] = np.zeros_like(columns[name])
+    found = Means(columns, np.arange(2), settings_)
+    entry = found.baseline(0)
+    assert entry["samples_to_signal"] is entry["samples_to_soft"] is found.cosine() is None
+    assert found.along(0, 1, 0) == {"relative": 0, "standard_error": 0, "z": 0}
+    # With a gradient in one document alone, a resample may be without.
+    columns["signal"] = np.array([0.0, 1.0])
+    assert Means(columns, np.arange(2), settings_).ratio(("hard",), ("signal",)) is None
 
 
 @pytest.mark.parametrize(

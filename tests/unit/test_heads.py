@@ -212,6 +212,30 @@ def test_fewer_different_heads_than_types_and_names_that_come_again():
     assert found.labels.tolist() == [0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("places", "name"),
+    [
+        ({"special": 0.51}, "special token"), ({"first": 0.51}, "first token"),
+        ({"first": 0.5}, "broad"), ({"special": 0.4, "first": 0.4}, "broad"),
+        ({"first": 0.7, "p3": 0.2}, "offset +3"), ({"p3": 0.19}, "broad"),
+    ],
+)  # fmt: skip
+def test_a_type_has_the_name_of_the_place_with_the_mass(places, name):
+    found = np.zeros(13)
+    for place, mass in places.items():
+        found[{"first": 0, "special": 1, "p3": 2 + 4 + 3}[place]] = mass
+    found[-2:] = (1 - found.sum()) / 2  # beyond the window
+    assert measures.type_name(found, np.full(13, 1 / 13), 4) == name
+
+
+@pytest.mark.parametrize(("share", "name"), [(0.74, "near"), (0.66, "broad")])
+def test_a_head_is_near_if_its_window_has_a_fifth_more_than_a_uniform_one(share, name):
+    # Of the mass on text, not of all: half of it rests on the first token.
+    found = np.array([0.5, 0, *np.full(5, share / 10), (1 - share) / 2, 0])
+    uniform = np.array([0.1, 0, *np.full(5, 0.09), 0.2, 0.25])  # half of its text is within
+    assert measures.type_name(found, uniform, 2) == name
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="shapes"):
         attention_pattern(np.ones((1, 3, 2)), np.ones((1, 4, 2)), causal=True)

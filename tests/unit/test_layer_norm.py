@@ -151,6 +151,9 @@ def test_the_spread_of_the_scale_is_that_of_its_numbers():
     left = [np.corrcoef(scale[document != n], position[document != n])[0, 1] for n in range(30)]
     half = norm.ppf(0.975) * np.sqrt(29 * np.var(left))
     assert found["correlation"]["high"] == pytest.approx(expected + half, rel=1e-9)
+    left = [scale[document != n].std() / scale[document != n].mean() for n in range(30)]
+    half = norm.ppf(0.975) * np.sqrt(29 * np.var(left))
+    assert found["variation"]["high"] - found["variation"]["value"] == pytest.approx(half, rel=1e-9)
 
 
 def test_an_unrelated_scale_has_no_correlation_and_a_constant_one_none():

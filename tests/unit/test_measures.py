@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 from scipy.spatial import distance
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
-from posenc.metrics import bootstrap, perplexity, similarity
+from posenc.metrics import bootstrap, moments, patterns, perplexity, similarity
 
 SETTINGS = {"samples": 200, "confidence": 0.95, "seed": 0}
 
@@ -184,6 +185,17 @@ def test_equal_rows_have_cosine_exactly_one_and_scale_does_not_matter(x):
     scaled = similarity.token_cosines(x, x * np.float32(4))
     assert scaled.tolist() == pytest.approx([1.0] * 3, abs=1e-15)
     assert np.all(np.abs(similarity.token_cosines(x, x[::-1])) <= 1)
+
+
+def test_cosines_of_one_direction_do_not_pass_one():
+    x = generator(19).normal(size=(500, 7))
+    y = x * generator(20).uniform(0.1, 9, (500, 1))
+    free = np.sum(x * y, axis=1) / np.sqrt(np.sum(x * x, axis=1) * np.sum(y * y, axis=1))
+    assert free.max() > 1, "rounding"
+    for sign in (1, -1):
+        found = sign * similarity.token_cosines(x, sign * y)
+        assert found.max() == 1
+        np.testing.assert_allclose(found, 1, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
@@ -442,3 +454,96 @@ def test_the_same_seed_gives_the_same_bytes():
     assert first.as_json() == perplexity.corpus_perplexity(sums, lengths, **SETTINGS).as_json()
     other = perplexity.corpus_perplexity(sums, lengths, **{**SETTINGS, "seed": 1})
     assert other.value == first.value and other.low != first.low
+
+
+def test_moments_of_constant_columns_and_of_known_ones():
+    rng = generator(11)
+    u, v = rng.normal(size=(2, 30, 4))
+    v[:, 3] = 2.0
+    columns = [np.ones_like(u), u, v, u * u, v * v, u * v]
+    with np.errstate(all="raise"):
+        found = moments.correlation_of_moments(np.sum(columns, axis=1))
+    expected = [np.corrcoef(u[:, place], v[:, place])[0, 1] for place in range(3)]
+    assert found.tolist() == pytest.approx([*expected, 0])
+    columns = [np.ones_like(u), u, -u, u * u, u * u, -u * u]
+    same = moments.correlation_of_moments(np.mean(columns, axis=1))
+    assert same.tolist() == pytest.approx([-1] * 4)
+
+
+def test_the_share_between_groups_is_the_adjusted_r_squared_of_their_means():
+    rng, group = generator(12), np.repeat(np.arange(5), [3, 4, 2, 6, 5])
+    y = rng.normal(size=20) + group
+    means = moments.sums_by_group(y, group) / np.bincount(group)
+    total, within = ((y - y.mean()) ** 2).sum(), ((y - means[group]) ** 2).sum()
+    found = moments.share_between(total, total - within, 20, 5)
+    assert found == pytest.approx(1 - (within / 15) / (total / 19))  # Of mean squares.
+
+
+def test_groups_are_summed_in_any_order_of_rows():
+    rng, group = generator(13), [7, -2, 7, 30, -2]
+    rows = rng.normal(size=(5, 2, 3))
+    expected = [rows[1] + rows[4], rows[0] + rows[2], rows[3]]
+    np.testing.assert_allclose(moments.sums_by_group(rows, group), expected)
+
+
+def test_a_softmax_of_large_scores_is_that_of_scipy():
+    scores = 1000 + 800 * generator(14).normal(size=(2, 5, 5))
+    expected = softmax(scores, axis=-1)
+    np.testing.assert_allclose(patterns.softmax(scores.copy(), causal=False), expected, atol=1e-15)
+    hidden = np.where(np.tri(5) > 0, scores, -np.inf)
+    found = patterns.softmax(scores.copy(), causal=True)
+    np.testing.assert_allclose(found, softmax(hidden, axis=-1), atol=1e-15)
+    query, keys = generator(15).normal(size=4), generator(16).normal(size=(6, 4))
+    found = patterns.query_pattern(query, keys)
+    np.testing.assert_allclose(found, softmax(keys @ query / 2), atol=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("large", [1e200, np.inf])
+def test_scores_too_large_for_a_number_are_refused_without_a_warning(large):
+    vectors = np.full((3, 2), large)
+    vectors[1] *= -1
+    for call in (
+        lambda: patterns.query_pattern(vectors[0], vectors),
+        lambda: patterns.query_pattern(np.array([1, -1.0]) * large, vectors),
+        lambda: patterns.attention_pattern(vectors, vectors * [1, -1], causal=False),
+        lambda: patterns.attention_pattern(vectors, vectors, causal=False),
+    ):
+        with pytest.raises(ValueError, match=r"^an attention score is not finite$"):
+            call()
+
+
+@pytest.mark.parametrize("shapes", [((4,),) * 2, ((0, 4),) * 2, ((3, 4), (2, 4)), ((3, 0),) * 2])
+def test_no_pattern_of_what_are_no_queries_and_keys(shapes):
+    message = f"shapes {shapes[0]} and {shapes[1]} are not the same [..., tokens, d_head]"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        patterns.attention_pattern(*map(np.ones, shapes), causal=False)
+
+
+@pytest.mark.parametrize("kinds", [(np.float16, np.float32), (np.float64, np.float32)])
+def test_a_pattern_is_of_the_wider_type_and_of_float32_at_least(kinds):
+    queries, keys = (generator(17).normal(size=(4, 3)).astype(kind) for kind in kinds)
+    found = patterns.attention_pattern(queries, keys, causal=False)
+    assert found.dtype == np.result_type(np.float32, *kinds)
+    expected = softmax(queries.astype(float) @ keys.astype(float).T / np.sqrt(3), axis=-1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    wide = patterns.attention_pattern(queries.astype(float), keys.astype(float), causal=False)
+    np.testing.assert_allclose(wide, expected, rtol=1e-12)
+
+
+def test_a_bootstrap_of_sums_of_any_shape_is_a_loop_over_draws(monkeypatch):
+    rng = generator(18)
+    matrices, counts = rng.normal(size=(12, 2, 3)), rng.integers(1, 5, (12, 1)).astype(float)
+
+    def statistic(m, n):  # [resamples, 2, 3], [resamples, 1]
+        return np.sort(m, axis=2).max(axis=2) / n
+
+    draws, expected = generator(5), []
+    for _ in range(40):
+        drawn = draws.integers(12, size=12)
+        expected.append(matrices[drawn].sum(axis=0).max(axis=1) / counts[drawn].sum())
+    monkeypatch.setattr(bootstrap, "_BLOCK_COUNTS", 30)  # five resamples at a time
+    found = bootstrap.sums_bootstrap([matrices, counts], statistic, 40, 0.8, 5)
+    np.testing.assert_allclose(found.value, matrices.sum(axis=0).max(axis=1) / counts.sum())
+    bounds = np.quantile(expected, [0.1, 0.9], axis=0)
+    np.testing.assert_allclose([found.low, found.high], bounds, rtol=1e-12)

@@ -277,8 +277,9 @@ def test_small_integers_of_a_token_file_do_not_overflow():
         ([0, -1, 1], [3], "not in"),
         ([0, 1, 1], [2], "add up"),
         ([0, 1, 1], [4, -1], "add up"),
-        ([0.0, 1.0, 1.0], [3], "whole numbers"),
-        ([[0, 1, 1]], [3], "whole numbers"),
+        ([0.0, 1.0, 1.0], [3], "^tokens must be a row of whole numbers$"),
+        ([[0, 1, 1]], [3], "^tokens must be a row of whole numbers$"),
+        ([0, 1, 1], [3.0], "^lengths must be a row of whole numbers$"),
     ],
 )
 def test_what_is_no_text_is_refused(tokens, lengths, message):

@@ -122,7 +122,9 @@ def test_toeplitz_share_of_random_rows_is_two_by_rows():
     assert np.mean(shares) == pytest.approx(2 / rows, rel=0.1)
 
 
-@pytest.mark.parametrize("matrix", [np.eye(8), np.ones((8, 8)), np.ones((3, 4)), np.eye(2)])
+@pytest.mark.parametrize(
+    "matrix", [np.eye(8), np.ones((8, 8)), np.zeros((4, 4)), np.ones((3, 4)), np.eye(2)]
+)
 def test_toeplitz_share_says_where_there_is_none(matrix):
     with pytest.raises(ValueError, match=r"constant off its diagonal|not \[rows|too few"):
         geometry.toeplitz_share(matrix)
@@ -337,6 +339,8 @@ def test_what_should_hold_of_sinusoids_holds_of_them_alone():
     names = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
     assert max(found[name] for name in names) < 1e-11
     assert found["shifts"] == [1, 2, 4, 8, 16, 32]
+    of_pairs = {"shortest": 2 * np.pi, "longest": 2 * np.pi * 10_000 ** (10 / 12)}
+    assert found["wavelengths"] == pytest.approx({"unit": "tokens", **of_pairs})
     other = sinusoid.identities(generator().normal(size=(40, 12)))
     assert min(other[name] for name in names) > 0.1
 

@@ -114,6 +114,16 @@ def test_scores_that_know_no_distance_or_no_position():
         distance_parts(scores, causal=True)
 
 
+@pytest.mark.filterwarnings("error")
+def test_each_head_has_its_own_unit():
+    scores = generator(4).normal(size=(4, 12, 12))
+    units = np.array([1.0, 1e-100, 1e40, 0.0])[:, None, None]
+    found, alone = (distance_parts(one, causal=True) for one in (scores * units, scores))
+    np.testing.assert_allclose(found.share[:3], alone.share[:3], rtol=1e-9)
+    assert np.isnan(found.share[3]) and found.deviation[3] == 0
+    np.testing.assert_allclose(found.curve, alone.curve * units[:, 0], rtol=1e-9)
+
+
 def test_the_steepest_heads_are_those_whose_mask_varies_most():
     heads = [
         {"name": name, "deviation": deviation, "distance_share": share}
@@ -217,11 +227,11 @@ def test_each_head_by_hand(network, file, tmp_path):
 
 
 def test_null_tables_have_what_a_table_has_but_its_order():
-    table = generator().normal(3, [0.1, 1, 10], (4000, 3))
+    table = generator().normal([3, 200, -50], [0.1, 1, 10], (4000, 3))
     shuffled, gaussian = shuffled_rows(table, 1), gaussian_rows(table, 1)
     assert (shuffled != table).any()
     np.testing.assert_array_equal(np.unique(shuffled, axis=0), np.unique(table, axis=0))
-    np.testing.assert_allclose(gaussian.mean(axis=0), 3, atol=5 * 10 / 4000**0.5)
+    np.testing.assert_allclose(gaussian.mean(axis=0), [3, 200, -50], atol=5 * 10 / 4000**0.5)
     np.testing.assert_allclose(gaussian.std(axis=0), [0.1, 1, 10], rtol=0.05)
     together = np.hstack([table[:, :1], 2 * table[:, :1]])
     assert abs(np.corrcoef(gaussian_rows(together, 1).T)[0, 1]) < 0.06

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from posenc.artifacts.tables import write_table
 from posenc.figures import position_probes
 from posenc.measurements import probes, scheme_probes
 from posenc.measurements.probes import Probes
+from posenc.metrics import probes as measures
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG, WEIGHTS
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
@@ -204,6 +206,15 @@ def test_the_seed_alone_decides():
     for name in first:
         np.testing.assert_array_equal(first[name], again[name])
     assert not np.array_equal(first["relu"], other["relu"])
+
+
+def test_a_line_that_is_not_done_after_all_steps_is_taken_without_a_warning(monkeypatch):
+    monkeypatch.setattr(measures, "_LOGISTIC_STEPS", 1)
+    x = np.random.default_rng(0).normal(size=(40, 5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = measures._logistic_scores(x, x[:, 0] > 0, x)
+    assert ((found > 0) == (x[:, 0] > 0)).mean() > 0.7
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from posenc.measurements.results import Results
 from posenc.report import quantities as keys
+from posenc.report.collection import collect
 from posenc.report.counts import documents_of, size, span
 from posenc.report.records import NotRun, Number, Numbers, Place
 from posenc.report.tables import cells
+from posenc.report.words import PARTS, WORDS, label
 
-from . import synthetic
+from . import synthetic, synthetic_experiments
 from .planted import distinct, expected
 
 STUDY = synthetic.study_file()
@@ -326,3 +329,183 @@ def test_documents_are_counted_by_model_and_data_set():
     assert documents_of(Made(*mixed), {"norms"}) == ""
     two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
     assert two == r"Documents: d \num{5} (a); d \num{6} (b)."
+
+
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def test_a_quantity_is_called_part_by_part():
+    """The measurement's own words come first, then those of all, then the part as it is."""
+    own, of_all = WORDS["readback"], PARTS
+    assert label("readback", "margin") == own["margin"]
+    assert WORDS["similarity"]["sd"] != PARTS["sd"]
+    assert (
+        label("similarity", "gaussian.sd")
+        == "independent Gaussian vectors · " + (WORDS["similarity"]["sd"])
+    )
+    assert label("readback", "best.sd") == f"{of_all['best']} · {of_all['sd']}"
+    assert label("no_measurement", "tokens") == "tokens"
+    assert label("readback", "some_new_part") == "some new part"
+
+
+def test_what_is_of_a_null_is_said_first():
+    words = WORDS["position_embeddings"]
+    assert label("position_embeddings", "mae_control") == f"random table: {words['mae']}"
+    expected = f"shuffled rows: {words['explained']}"
+    assert label("position_embeddings", "explained_shuffled") == expected
+    # What has words of its own keeps them; an ending alone, or of what has none, says nothing.
+    assert label("downstream", "accuracy_shuffled") == "accuracy with shuffled words (%)"
+    assert label("readback", "new_control") == "new control"
+    assert label("probes", "control") == WORDS["probes"]["control"]
+
+
+# --- Collections ----------------------------------------------------------------------------------
+
+
+def empty(study: dict, **changed) -> Results:
+    return Results(study, **{"measurements": [], "trainings": [], "published": {}, "versions": {},
+                             **changed})  # fmt: skip
+
+
+def lacking(study: dict) -> set[tuple[str, str, str, str]]:
+    """Measurement, model, data set and condition of all that documents print of a study."""
+    active, of_runs = study["study"], {"components", "hard_attention", "heads", "probes", "spectra"}
+    found = {("training", model, "", "") for model in active["trained"]}
+    for kind in set(study["measured"]) - {"conditions", "extrapolation", "lags", "training"}:
+        of, subjects = (study["measurements"][kind][name] for name in ("of", "subjects"))
+        conditions = active["conditions"] if "condition" in of or kind in of_runs else [""]
+        if kind == "scheme_probes":
+            conditions = ["intact"]
+        models = active[subjects] if "model" in of else [""]
+        if study["measurements"][kind].get("of_matrices"):
+            models = [*models, *study["matrices"]]
+        datasets = active["datasets"] if "dataset" in of else [""]
+        found |= {(kind, *one) for one in itertools.product(models, datasets, conditions)}
+    for model in active["models"]:
+        found |= {("conditions", model, "", ""), ("extrapolation", model, "long", "")}
+        of_each = {"conditions": (active["datasets"], study["conditions"]),
+                   "extrapolation": (["long"], active["extrapolation"]["conditions"])}  # fmt: skip
+        for kind, parts in of_each.items():
+            found |= {(kind, model, *one) for one in itertools.product(*parts)}
+    models = ["", *active["captured"]]
+    return found | {("lags", *one, "") for one in itertools.product(models, active["datasets"])}
+
+
+def places(found: Numbers) -> list[tuple[str, str, str, str]]:
+    return [(one.measurement, one.model, one.dataset, one.condition) for one in found.missing]
+
+
+def test_a_study_without_files_lacks_each_of_its_measurements():
+    found = collect(empty(STUDY), roles=False)
+    assert len(places(found)) == len(set(places(found)))
+    assert set(places(found)) == lacking(STUDY)
+    assert (found["constant.zero"], found["constant.one"]) == (Number(0), Number(1))
+    by_role = collect(empty(STUDY))
+    assert set(places(by_role)) == lacking(STUDY)
+    # The role of a model that is there lacks what the model lacks.
+    role = [one for one in by_role.missing if one.called == ("encoder", "reviews")]
+    own = [
+        one for one in found.missing
+        if one.called == ("minilm", "sample_reviews") and one.measurement != "lags"
+    ]  # fmt: skip
+    role = [one for one in role if one.measurement != "lags"]
+    assert sorted(map(str, role)) == sorted(map(str, own))
+
+
+@pytest.mark.parametrize(
+    ("changed", "role", "reason"),
+    [
+        ({"models": ["minilm"], "captured": ["minilm"]}, "decoder.reviews", "no decoder"),
+        ({"models": ["decoder"], "captured": ["decoder"]}, "encoder.reviews", "no encoder"),
+        ({"datasets": ["sample_questions"]}, "decoder.reviews", "no reviews"),
+        ({"datasets": ["sample_reviews"]}, "encoder.questions", "no questions"),
+    ],
+)
+def test_the_numbers_of_a_role_that_a_study_lacks_say_so(changed, role, reason):
+    study = {**STUDY, "study": {**STUDY["study"], **changed}}
+    found = collect(empty(study))
+    named = {key: one for key, one in found.items() if key.startswith(f"{role}.")}
+    assert set(named.values()) == {NotRun(f"{reason} in this study")}
+    kinds = {found.places[key].measurement for key in named}
+    data = {one for one, facts in STUDY["measurements"].items() if "dataset" in facts["of"]}
+    assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags"}
+    assert f"{role}.zero.perplexity.perplexity" in named
+    assert f"{role}.fitted.conditions.recovered" in named
+
+
+def test_conditions_masks_and_matrices_that_a_study_lacks_are_named():
+    less = {part: {**STUDY[part]} for part in ("conditions", "masks", "matrices")}
+    active = {**STUDY["study"], "conditions": ["intact"], "extrapolation": None}
+    del less["conditions"]["fitted"], less["matrices"]["gaussian"]
+    found = collect(empty({**STUDY, **less, "study": active}))
+    for key, reason in (
+        ("decoder.sample_reviews.fitted.conditions.recovered", "no condition fitted in this study"),
+        ("decoder.reviews.zero.probes.best.ridge", "no condition zero in this study"),
+        ("matrix.gaussian.positions.mae", "no matrix gaussian in this study"),
+        ("matrix.gaussian.position_heads.heads", "no matrix gaussian in this study"),
+        ("decoder.long.trained", "not part of this study"),
+        ("minilm.long.intact.beyond", "not part of this study"),
+        ("smollm2.training.steps", "smollm2 is not trained here"),
+    ):
+        assert found[key] == NotRun(reason), key
+    assert "matrix.sinusoid.positions.mae" not in found  # that one is missing
+    assert not any(one.measurement == "extrapolation" for one in found.missing)
+
+
+def test_a_role_whose_model_is_not_captured_says_what_is_not_kept():
+    study = synthetic.study_file(synthetic.EVALUATED)
+    found = collect(empty(study))
+    by_role = {key: one for key, one in found.items() if key.startswith("decoder.")}
+    of_captured = {
+        kind for kind, facts in study["measurements"].items()
+        if facts["subjects"] == "captured" and ("model" in facts["of"] or kind == "lags")
+    }  # fmt: skip
+    not_kept = {
+        found.places[key].measurement
+        for key, one in by_role.items() if one == NotRun("activations of gpt2 are not kept")
+    }  # fmt: skip
+    assert not_kept == of_captured
+    assert found["decoder.downstream.chance"] == NotRun("no classifier is made of gpt2")
+    named = {found.places[key].measurement for key in found if key.startswith("gpt2.")}
+    assert not named & (of_captured | {"downstream"})
+
+
+def test_a_training_is_found_by_its_model():
+    training = {key: place + 0.5 for place, key in enumerate(keys.TRAINING)}
+    one = {**training, "model": "decoder", "file": "t.json", "status": "measured"}
+    found = collect(empty(STUDY, trainings=[one]))
+    own = {key: one for key, one in found.items() if key.startswith("decoder.training.")}
+    assert own == {f"decoder.training.{key}": Number(value) for key, value in training.items()}
+    assert {found.places[key].files for key in own} == {("t.json",)}
+    assert not any(one.measurement == "training" for one in found.missing)
+
+
+def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
+    """What a file of a model and a data set holds is under its names and its roles."""
+    one = {**conditions("decoder", "sample_questions"), "file": "c.json", "status": "measured"}
+    entry(one, "fitted")["adaptation"] = {"interaction": None}
+    names = ["sample_reviews", "sample_japanese", "another"]
+    of_tokenizers = {**synthetic_experiments.tokenizers(names), "file": "t.json"}
+    found = collect(empty(STUDY, measurements=[one, of_tokenizers]))
+    lost = NotRun("nothing is lost without positions")
+    for dataset in ("sample_questions", "questions"):
+        key = f"decoder.{dataset}.fitted.adaptation.interaction"
+        assert found[key] == lost and found.places[key].files == ("c.json",)
+        key = f"decoder.{dataset}.fitted.conditions.recovered"
+        assert found[key] == keys.evaluated(one, "fitted")["recovered"]
+        assert found.places[key].files == ("c.json",)
+    own = {key: one for key, one in found.places.items() if one.measurement == "tokenizers"}
+    assert {one.files for one in own.values()} == {("t.json",)}
+    called = {"sample_reviews": "reviews", "sample_japanese": "japanese", "another": "another"}
+    count: dict[str, int] = {}
+    for key, place in own.items():
+        first, *_ = key.removeprefix("tokenizers.").partition(".")
+        if place.dataset:
+            count[first] = count.get(first, 0) + 1
+            assert first in (place.dataset, called[place.dataset])
+    assert set(count) == {*called, *called.values()}
+    assert all(count[name] == count[role] for name, role in called.items())
+    assert not any(one.measurement == "tokenizers" for one in found.missing)
+    without = collect(empty(STUDY, measurements=[of_tokenizers]), roles=False)
+    assert not any(key.startswith("tokenizers.reviews.") for key in without)
+    assert any(key.startswith("tokenizers.japanese.") for key in without)

@@ -114,6 +114,16 @@ def test_cross_correlation_is_scipys():
         np.testing.assert_allclose(found[:, pair], full, atol=1e-13)
 
 
+def test_the_offset_0_alone_is_the_main_diagonal():
+    a, b = generator(4).normal(size=(2, 7, 3))
+    assert measures.trace_by_offset(a, b, 0) == pytest.approx([np.sum(a * b)])
+    np.testing.assert_allclose(measures.cross_correlations(a, b, 0), [np.sum(a * b, axis=0)])
+    for offsets in (-1, 7):
+        for call_ in (measures.trace_by_offset, measures.cross_correlations):
+            with pytest.raises(ValueError, match=f"^offsets is {offsets}; 7 tokens have offsets"):
+                call_(a, b, offsets)
+
+
 @settings(max_examples=25, deadline=None)
 @given(SIZES)
 def test_what_leaves_the_product_leaves_all_that_is_reported(sizes):

@@ -38,6 +38,7 @@ def test_planted_waves_are_found_and_noise_is_not():
     assert abs(none.correlation) < 0.4 and none.principal.max() < 0.2
     # The order of the rows is all that differs: two shuffles are not alike.
     assert len(set(found.shuffled)) == 10
+    assert found.converged is none.converged is True
     sinusoids = table_waves(sinusoidal(120, 16), **OPTIONS)
     assert sinusoids.correlation > 0.95
 

@@ -13,7 +13,7 @@ from posenc.capture.interventions import applied
 from posenc.capture.parts import first_row, position_embedding
 from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
-from posenc.models.affine import Affine, ready
+from posenc.models.affine import Affine, for_training, ready
 from posenc.models.load import load
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import shards_of
@@ -113,25 +113,62 @@ def test_a_ready_model_computes_affine_maps_with_their_activation(
 
 @pytest.mark.parametrize("activation", ["none", "gelu", "gelu tanh", "silu"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_affine_maps_equal_their_definition_in_double_precision(activation, bias):
+@pytest.mark.parametrize("transposed", [True, False])
+def test_affine_maps_and_their_gradients_equal_the_definition_in_double_precision(
+    activation, bias, transposed
+):
     generator = torch.Generator().manual_seed(0)
-    weight = torch.nn.Parameter(torch.randn(24, 16, generator=generator))  # [outputs, inputs]
+    shape = (16, 24) if transposed else (24, 16)
+    weight = torch.nn.Parameter(torch.randn(shape, generator=generator))
     shift = torch.nn.Parameter(torch.randn(24, generator=generator)) if bias else None
-    x = torch.randn(2, 50, 16, generator=generator)
-    y = x.double() @ weight.double().T + (shift.double() if bias else 0.0)
+    x = torch.randn(2, 50, 16, generator=generator).requires_grad_()
+    given = [one for one in (x, weight, shift) if one is not None]
+    exact = [one.detach().double().requires_grad_() for one in given]
+    y = exact[0] @ (exact[1] if transposed else exact[1].T) + (exact[2] if bias else 0.0)
     if activation == "gelu":
         y = y * (1 + torch.erf(y / 2**0.5)) / 2
     elif activation == "gelu tanh":
         y = y / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3)))
     elif activation == "silu":
         y = y * y.sigmoid()
-    affine = Affine(weight, shift, activation)
+    affine = Affine(weight, shift, activation, transposed)
     with torch.inference_mode():
         fused = affine(x)
     with_gradient = affine(x)
     assert with_gradient.requires_grad and not fused.requires_grad
     for out in (fused, with_gradient):
         torch.testing.assert_close(out.double(), y, rtol=0, atol=5e-6)
+    dy = torch.randn(y.shape, generator=generator)
+    found = torch.autograd.grad(with_gradient, given, dy)
+    expected = torch.autograd.grad(y, exact, dy.double())
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=5e-5)
+
+
+def test_frozen_weights_get_no_gradient_and_what_they_are_given_does():
+    x, weight = torch.ones(3, 16, requires_grad=True), torch.nn.Parameter(torch.ones(24, 16))
+    Affine(weight.requires_grad_(False), None)(x).sum().backward()
+    assert weight.grad is None and (x.grad == 24).all()
+
+
+@pytest.mark.parametrize("family", ["gpt2"])
+def test_a_model_for_training_is_the_library_s_and_so_are_its_gradients(
+    folder, family, library_model, documents
+):
+    ids = torch.tensor([documents[0]])
+
+    def gradients(model) -> dict[str, torch.Tensor]:
+        names, learned = zip(*model.named_parameters(), strict=True)
+        loss = model(ids, labels=ids).loss
+        return dict(zip(names, torch.autograd.grad(loss, learned), strict=True))
+
+    expected = gradients(library_model)
+    model = for_training(load(folder, family))
+    assert model.state_dict().keys() == library_model.state_dict().keys()
+    found = gradients(model)
+    assert found.keys() == expected.keys()
+    for name, one in found.items():
+        torch.testing.assert_close(one, expected[name], rtol=1e-4, atol=1e-6)
 
 
 def test_packed_weights_and_attention_step_by_step_change_bfloat16_by_its_rounding_alone(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from transformers.activations import GELUActivation, NewGELUActivation, SiLUActivation
 from transformers.pytorch_utils import Conv1D
@@ -31,11 +32,12 @@ def affine(
     bias: Tensor | None = None,  # [outputs]
     activation: str = "none",
 ) -> Tensor:
-    """An affine map and the activation after it, as one call of oneDNN on a CPU.
+    """An affine map and the activation after it, by oneDNN on a CPU.
 
     PyTorch takes its float32 products from MKL, which is slow on processors of other makers: less
-    than half of oneDNN's rate was seen. The activation costs no pass over memory of its own. Where
-    that call cannot be used (a gradient, a GPU, mixed types), the library's functions are.
+    than half of oneDNN's rate was seen. Without a gradient, the activation is part of the same call
+    and costs no pass over memory of its own. Where oneDNN cannot be used (a GPU, mixed types), the
+    library's functions are.
 
     Parameters
     ----------
@@ -54,36 +56,85 @@ def affine(
     [..., outputs].
     """
     name, form = _FORMS[activation]
-    if _has_one_call(x, weight):
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, name, [], form)
-    y = functional.linear(x, weight, bias)  # [..., outputs]
+    if _is_for_onednn(x, weight):
+        if not torch.is_grad_enabled():
+            return _onednn(x, weight, bias, name, [], form)
+        y = _WithGradient.apply(x, weight, bias)  # [..., outputs]
+    else:
+        y = functional.linear(x, weight, bias)  # [..., outputs]
     if name == "gelu":
         return functional.gelu(y, approximate=form)
     return functional.silu(y) if activation == "silu" else y
 
 
-def _has_one_call(x: Tensor, weight: Tensor) -> bool:
+_onednn = torch.ops.mkldnn._linear_pointwise
+
+
+def _is_for_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
         x.device.type == "cpu"
         and x.dtype == weight.dtype
-        and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and torch.backends.mkldnn.is_available()
     )
+
+
+class _WithGradient(torch.autograd.Function):
+    """y = x Wᵀ + b by oneDNN, whose own call has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn(x, weight, bias, "none", [], "")
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy: Tensor) -> tuple[Tensor | None, ...]:  # dy [..., outputs]
+        x, weight = ctx.saved_tensors
+        dx = dw = db = None
+        if ctx.needs_input_grad[0]:
+            dx = _onednn(dy, weight.t(), None, "none", [], "")  # [..., inputs]
+        rows = dy.reshape(-1, dy.shape[-1])  # [rows, outputs]
+        if ctx.needs_input_grad[1]:
+            columns = x.reshape(-1, x.shape[-1]).t()  # [inputs, rows]
+            dw = _onednn(rows.t(), columns, None, "none", [], "")  # [outputs, inputs]
+        if ctx.needs_input_grad[2]:
+            db = rows.sum(0)  # [outputs]
+        return dx, dw, db
 
 
 _PAGEOUT = 21  # Linux 5.4; Python has no name for it
 
 
 class Affine(nn.Module):
-    """:func:`affine` as a module, with the same parameters."""
+    """:func:`affine` as a module, with the same parameters.
 
-    def __init__(self, weight: nn.Parameter, bias: nn.Parameter | None, activation: str) -> None:
+    Parameters
+    ----------
+    weight
+        [outputs, inputs]; or [inputs, outputs], if it is ``transposed``.
+    bias
+        [outputs], or None.
+    activation
+        As there.
+    transposed
+        Whether the weight is kept as GPT-2's are.
+    """
+
+    def __init__(
+        self,
+        weight: nn.Parameter,
+        bias: nn.Parameter | None,
+        activation: str = "none",
+        transposed: bool = False,
+    ) -> None:
         super().__init__()
         self.weight, self.bias, self.activation = weight, bias, activation
+        self.transposed = transposed
 
     def forward(self, x: Tensor) -> Tensor:  # [..., inputs] to [..., outputs]
-        return affine(x, self.weight, self.bias, self.activation)
+        weight = self.weight.t() if self.transposed else self.weight  # [outputs, inputs]
+        return affine(x, weight, self.bias, self.activation)
 
     def pack(self) -> None:
         """Keep the weight in oneDNN's own layout; it can be neither read nor trained from then."""
@@ -108,15 +159,21 @@ def pack(model: nn.Module) -> nn.Module:
     return model
 
 
-def with_fast_activations(model: nn.Module) -> nn.Module:
-    """Replace the library's tanh form of GELU, eight operations, by PyTorch's one, for training.
+def for_training(model: nn.Module) -> nn.Module:
+    """Let a model of the library be trained in fewer and faster calls; it is changed in place.
 
-    It is the same function, up to rounding, and the same model once it is saved.
+    Affine maps become :class:`Affine` with the same parameters under the same names, and the tanh
+    form of GELU, eight operations, PyTorch's one. It is the same function, up to rounding, and the
+    same model once it is saved. oneDNN makes its code anew for each shape that it meets: with small
+    batches of many lengths that takes longer than the products.
     """
     for parent in list(model.modules()):
-        for name, child in parent.named_children():
+        for name, child in list(parent.named_children()):
             if isinstance(child, NewGELUActivation):
                 setattr(parent, name, nn.GELU(approximate="tanh"))
+            elif isinstance(child, (Conv1D, nn.Linear)):
+                transposed = isinstance(child, Conv1D)
+                setattr(parent, name, Affine(child.weight, child.bias, transposed=transposed))
     return model
 
 

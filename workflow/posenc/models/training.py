@@ -43,7 +43,7 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     """
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from posenc.models.affine import with_fast_activations
+    from posenc.models.affine import for_training
     from posenc.models.schemes import prepare
 
     torch.manual_seed(source.seed)
@@ -63,7 +63,7 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     )
     model = GPT2LMHeadModel(config)
     prepare(model, source.positions)
-    return with_fast_activations(model)
+    return for_training(model)
 
 
 def sequences(documents: list[list[int]], n_positions: int) -> Tensor:

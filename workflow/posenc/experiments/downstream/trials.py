@@ -248,9 +248,10 @@ class Subject:
 
     def load(self) -> nn.Module:
         """The model with its pretrained weights."""
+        from posenc.models.affine import ready
         from posenc.models.load import load
 
-        return load(self.weights, self.reading.family, self.device)
+        return ready(load(self.weights, self.reading.family, self.device))
 
     @cached_property
     def encoded(self) -> dict[str, Encoded]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.metrics.parameter_matching import lstm_width, transformer_parameters
+from posenc.models.affine import affine, for_training
 
 ARCHITECTURES = ("transformer", "lstm")
 CLASSIFIER = "classifier."
@@ -58,7 +59,7 @@ class LanguageModel(nn.Module):
 
     def next_token_logits(self, states: Tensor) -> Tensor:
         """Logits of the token that follows each, [batch, tokens, vocabulary]."""
-        return functional.linear(states, self.table)
+        return affine(states, self.table)
 
     def class_logits(self, states: Tensor, lengths: Tensor) -> Tensor:
         """Logits of the classes at the last token of each text, [batch, classes].
@@ -83,8 +84,6 @@ class Transformer(LanguageModel):
     def __init__(self, sizes: Sizes) -> None:
         from transformers import GPT2Config, GPT2Model
 
-        from posenc.models.affine import with_fast_activations
-
         super().__init__(sizes)
         decoder = GPT2Model(
             GPT2Config(
@@ -102,7 +101,7 @@ class Transformer(LanguageModel):
                 use_cache=False,
             )
         )
-        self.decoder = with_fast_activations(decoder)
+        self.decoder = for_training(decoder)
 
     @property
     def table(self) -> Tensor:

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from posenc.measurements.results import Results
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of, size, span
-from posenc.report.records import NotRun, Number, Numbers, Place
+from posenc.report.records import NotRun, Number, Numbers, Place, Results
 from posenc.report.tables import cells
 from posenc.report.words import PARTS, WORDS, label
 

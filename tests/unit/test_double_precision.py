@@ -154,6 +154,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "between": (
         lambda x: normalisation.share_between_positions(x, PLACES, GROUPS, 0.9), (T,)),
     "amplitudes": (normalisation.amplitudes, (T,)),
+    "norm_r2": (lambda x, p: norms.norm_r2(x, p, seed=0, folds=2)["linear"], (V, V[::-1] ** 2)),
     "centred": (lambda x: norms.centred_and_deviation(x, EPS), (T,)),
     "shuffled_rows": (lambda x: null_tables.shuffled_rows(x, 0), (T,)),
     "gaussian_rows": (lambda x: null_tables.gaussian_rows(x, 0), (T,)),

@@ -110,7 +110,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "scaled_spectrum": (
         lambda s, p, g: normalisation.scaled_spectrum(s, p, g, 0.9),
         (drawn(3, 12, positive=True), T, G)),
-    "correlation_of_moments": (moments.correlation_of_moments, (drawn(6, 3, positive=True),)),
+    "correlation_of_moments": (
+        moments.correlation_of_moments,
+        (np.stack([0 * T[0] + 12, *(one.sum(axis=0) for one in (
+            T, T[::-1], T**2, T[::-1] ** 2, T * T[::-1]))]),)),
     "held_out_moments": (
         lambda x, y: components.held_out_moments(x, y, np.arange(40) // 4, folds=2, seed=0),
         (drawn(40, 3), drawn(40, 2))),
@@ -150,6 +153,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "between": (
         lambda x: normalisation.share_between_positions(x, PLACES, GROUPS, 0.9), (T,)),
     "amplitudes": (normalisation.amplitudes, (T,)),
+    "norm_r2": (lambda x, p: norms.norm_r2(x, p, seed=0, folds=2)["linear"], (V, V[::-1] ** 2)),
     "centred": (lambda x: norms.centred_and_deviation(x, EPS), (T,)),
     "shuffled_rows": (lambda x: null_tables.shuffled_rows(x, 0), (T,)),
     "gaussian_rows": (lambda x: null_tables.gaussian_rows(x, 0), (T,)),

@@ -201,6 +201,15 @@ def test_planted_types_are_found_and_named():
     np.testing.assert_allclose(found.centroids[0], np.mean(profiles[:5], axis=0))
 
 
+def test_what_is_beyond_the_window_or_on_special_tokens_tells_no_types_apart():
+    same = np.array([0.1, 0.1, 0.3, 0.1, 0.1, 0.2, 0.1])
+    profiles = np.stack([same, same[[0, 1, 2, 3, 4, 6, 5]], same, same])
+    profiles[2, :2], profiles[3, 5:] = [0.2, 0.0], 0.15
+    found = measures.head_types(profiles, np.full(7, 1 / 7), 1, 3, seed=0)
+    assert len(found.names) == 1 and found.explained == 1
+    np.testing.assert_allclose(found.centroids[0], profiles.mean(axis=0))
+
+
 def test_fewer_different_heads_than_types_and_names_that_come_again():
     uniform = np.full(7, 1 / 7)
     same = np.tile(profile(1, m1=0.7), (4, 1))

@@ -465,9 +465,14 @@ def test_moments_of_constant_columns_and_of_known_ones():
         found = moments.correlation_of_moments(np.sum(columns, axis=1))
     expected = [np.corrcoef(u[:, place], v[:, place])[0, 1] for place in range(3)]
     assert found.tolist() == pytest.approx([*expected, 0])
-    columns = [np.ones_like(u), u, -u, u * u, u * u, -u * u]
-    same = moments.correlation_of_moments(np.mean(columns, axis=1))
-    assert same.tolist() == pytest.approx([-1] * 4)
+    u = rng.normal(size=(5, 400))
+    for sign in (1, -1):
+        v = sign * u * rng.uniform(0.1, 9, 400)
+        found = sign * moments.correlation_of_moments(
+            np.sum([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)
+        )
+        np.testing.assert_allclose(found, 1, rtol=0, atol=1e-12)
+        assert found.max() == 1, "where rounding passes it, too"
 
 
 def test_the_share_between_groups_is_the_adjusted_r_squared_of_their_means():

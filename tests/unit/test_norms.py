@@ -106,6 +106,8 @@ def test_the_seed_alone_chooses_the_folds():
         (np.ones(10), np.arange(10), np.arange(9), "shapes"),
         (np.full(10, np.nan), np.arange(10), None, "finite"),
         (np.arange(10), np.ones(10), None, "no variance"),
+        ([], [], None, "^all positions are the same: they have no variance to explain$"),
+        ([1.0], [1.0], None, "no variance"),
         (np.arange(10), np.arange(10), np.arange(10) % 4, "groups"),
     ],
 )

@@ -132,10 +132,12 @@ def test_blocks_of_any_size_find_the_same(monkeypatch):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
 
 
-def test_few_tokens_are_looked_at(monkeypatch):
+@pytest.mark.parametrize("eps", [None, 1e-5])
+def test_few_tokens_are_looked_at(eps, monkeypatch):
     rng = np.random.default_rng(4)
     tokens, positions = rng.normal(size=(4000, 64)), 0.3 * rng.normal(size=(100, 64))
-    sums, looked = Sums(tokens, positions), []
+    sums = Sums(tokens, positions) if eps is None else NormalisedSums(tokens, positions, eps)
+    looked: list[int] = []
     x = sums.vectors(rng.integers(4000, size=20), rng.integers(100, size=20))
     look = module._Search._look
     monkeypatch.setattr(

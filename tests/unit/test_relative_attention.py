@@ -229,11 +229,31 @@ def test_scores_and_profiles_by_offset_agree_with_loops(causal):
     np.testing.assert_allclose(profile_by_offset(shifted, k, causal)[0], mass, atol=1e-12)
 
 
+def test_what_a_planted_pair_adds_is_the_mean_score_at_its_lag():
+    """Of waves with a period of 16, queries are 3 cos and keys 5 cos, 2 tokens later."""
+    angle = 2 * np.pi * np.arange(64) / 16
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=1)  # [tokens, 2]
+    query, key = np.zeros((2, 1, 2, 2))  # [n_heads, d, d_head] each
+    query[0, :, 0] = [3, 0]
+    key[0, :, 0] = 5 * np.array([np.cos(np.pi / 4), np.sin(np.pi / 4)])
+    found = head_offsets(x, query, key, 6, causal=False)
+    assert found.pairs.lag[0, 0] == pytest.approx(2, abs=1e-6)
+    assert found.contribution[0] == pytest.approx([15 / 2 / np.sqrt(2), 0], abs=1e-6)
+    scores = x @ query[0] @ (x @ key[0]).T / np.sqrt(2)
+    mean = np.mean([scores[i, (i + 2) % 64] for i in range(64)])
+    assert found.contribution[0, 0] == pytest.approx(mean, abs=1e-6)
+    np.testing.assert_allclose(found.scores[0], scores, atol=1e-12)
+    assert found.singular[0] == pytest.approx([15, 0], abs=1e-12)
+    assert found.score_peak[0] in (2, -14) and max(found.residuals.values()) < 1e-14
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="shapes"):
         measures.head_factors(np.ones((4, 2)), np.ones((4, 3)))
-    with pytest.raises(ValueError, match="finite"):
-        measures.head_factors(np.full((4, 2), np.nan), np.ones((4, 2)))
+    for bad in (np.nan, np.inf):
+        for weights in ((np.full((4, 2), bad), np.ones((4, 2))), (np.eye(4), np.full((4, 4), bad))):
+            with pytest.raises(ValueError, match=r"^a weight is not finite$"):
+                measures.head_factors(*weights)
     with pytest.raises(ValueError, match="offsets"):
         measures.cross_correlations(np.ones((4, 2)), np.ones((4, 2)), 4)
     with pytest.raises(ValueError, match="too few"):

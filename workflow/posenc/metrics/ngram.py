@@ -233,23 +233,8 @@ class KneserNey:
         """Negative log-likelihood of all tokens but the first of each document.
 
         A token is predicted from the ``order - 1`` tokens before it in its document; near the
-        beginning there are fewer, and the model of that lower order predicts it.
-
-        Parameters
-        ----------
-        tokens
-            int [tokens]: documents, one after the other.
-        lengths
-            int [documents]: tokens of each.
-
-        Returns
-        -------
-        float64 [scored tokens], nats, in the order of the documents.
-
-        Raises
-        ------
-        ValueError
-            As :class:`Unigram`.
+        beginning there are fewer, and the model of that lower order predicts it. Parameters, result
+        and errors are those of :meth:`Unigram.token_nll`.
         """
         tokens, positions = _checked(tokens, lengths, self.vocabulary_size)  # [tokens] each
         scored = np.flatnonzero(positions > 0)  # [scored tokens]

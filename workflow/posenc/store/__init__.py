@@ -1,1 +1,1 @@
-"""Activations on disk: shards, index, losses, the runs that fill them."""
+"""Activations on disk: shards, index, losses."""

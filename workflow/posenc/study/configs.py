@@ -18,7 +18,14 @@ from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
-from posenc.measurements.declaration import MASKS, MATRICES, TOKENIZER, TOKENS, WEIGHTS
+from posenc.measurements.declaration import (
+    DATASETS,
+    MASKS,
+    MATRICES,
+    TOKENIZER,
+    TOKENS,
+    WEIGHTS,
+)
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
@@ -111,7 +118,7 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         evaluated = _evaluated(params, name)
         wanted = job["parameters"].get("conditions", evaluated)
         job["conditions"] = {c: one.model_dump() for c, one in evaluated.items() if c in wanted}
-    if TOKENIZER in reads:
+    if {DATASETS, TOKENIZER} <= {*reads}:
         job["documents"] = study.evaluation_of(name).documents
     return job
 

@@ -124,20 +124,20 @@ def store(request, directory) -> Store:
 
 
 @pytest.fixture
-def source(finished):
-    """The finished study; the remotes that a test adds to it are forgotten afterwards."""
-    local = finished.folder / ".dvc/config.local"
+def source(core):
+    """The core study; the remotes that a test adds to it are forgotten afterwards."""
+    local = core.folder / ".dvc/config.local"
     assert not local.exists()
-    tracked = (finished.folder / ".dvc/config").read_bytes()
-    yield finished
+    tracked = (core.folder / ".dvc/config").read_bytes()
+    yield core
     local.unlink(missing_ok=True)
-    assert (finished.folder / ".dvc/config").read_bytes() == tracked
+    assert (core.folder / ".dvc/config").read_bytes() == tracked
 
 
 def clone_of(source: Project, folder: Path) -> Project:
     """What a colleague gets from git: the project with the lock file and metrics of the run.
 
-    ``finished`` does not commit them, and other tests share it, so the clone commits its copies.
+    ``core`` does not commit them, and other tests share it, so the clone commits its copies.
     """
     source.run("git", "clone", "--quiet", ".", str(folder))
     project = Project(folder)

@@ -16,6 +16,26 @@ collect_rarely()  # as jobs do: a third of the tests' time was spent on looks fo
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+FIRST = ("front_ends", "pages", "recipes", "recovery", "remotes", "studies")
+"""Files of tests/workflow that take about half of its time, those of the tiny study among them."""
+
+
+@pytest.hookimpl(trylast=True)  # after slow tests were taken out
+def pytest_collection_modifyitems(items) -> None:
+    """Long tests first, so that a worker does not wait for the other at the end.
+
+    Each of two workers is given half of the list. So each half begins with half of the workflow's
+    tests: one worker builds the tiny study while the other is busy with the core study.
+    """
+    first, second, short = [], [], []
+    for item in items:
+        long = item.path.parent.name == "workflow"
+        name = item.path.stem.removeprefix("test_")
+        (short if not long else first if name in FIRST else second).append(item)
+    middle = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *short[:middle], *second, *short[middle:]]
+
+
 MAY_BE_SKIPPED = ("does not let a test mount",)  # what a container may be refused
 
 

@@ -24,7 +24,7 @@ lint: setup-tests
 test: lint
 	$(PYTEST) -m "not slow"
 
-# What `make test` has no time for as well, and ten times as many random histories (hours).
+# What `make test` has no time for as well, and many more random histories (hours).
 test-all: export POSENC_HISTORIES ?= 200
 test-all: lint
 	$(PYTEST)

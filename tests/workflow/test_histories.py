@@ -24,7 +24,7 @@ from tests.faults.kills import VICTIMS, kill, start
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 
-HISTORIES = int(os.environ.get("POSENC_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("POSENC_HISTORIES", "12"))
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
 VARIANTS: dict[str, dict[str, object]] = {
     "base": {},

@@ -215,6 +215,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "spectra": {"window": 32, "bands": [0.05, 0.2], "bootstrap_samples": 100},
         "components": {"tokens": 400, "components": 4, "bootstrap_samples": 100},
         "layer_norm": {"tokens": 400},
+        "position_heads": {"rows": 32, "null_draws": 1},
         "relative_attention": {"rows": 32},
         "heads": {"bootstrap_samples": 100, "types": 3},
         "lags": {"bootstrap_samples": 100},

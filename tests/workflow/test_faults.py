@@ -151,37 +151,28 @@ def test_what_was_written_over_is_made_again(project, expected):
     assert project.planned() == {}
 
 
-@pytest.mark.parametrize(
-    ("damage", "name", "readers"),
-    [
-        # One job that reads them: each says that they are damaged.
-        (
-            corrupt,
-            TOKENS,
-            (
-                "activations/decoder",
-                "measurements/similarity/decoder",
-                "measurements/perplexity/decoder",
-            ),
-        ),
-        (corrupt, SHARD, ("measurements/similarity/decoder",)),
-    ],
-    ids=["parquet", "shard"],
-)
-def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected, damage, name, readers):
+def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected):
     assert project.planned() == {}, "the copy's files are known: only what changes is read again"
-    path = project.folder / name
-    before = path.stat()
-    damage(path)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    # Each is read by one of the jobs that will run.
+    damaged = {
+        TOKENS: "evaluations/decoder/sample_reviews.parquet",
+        SHARD: "measurements/similarity",
+    }
+    for name in damaged:
+        path = project.folder / name
+        before = path.stat()
+        corrupt(path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert project.planned() == {}, "no date tells"
-    remove(project, tuple(f"{STUDY}/{reader}" for reader in readers))
-    result = project.snakemake(check=False)
+    remove(project, tuple(f"{STUDY}/{reader}" for reader in damaged.values()))
+    result = project.snakemake("--keep-going", check=False)
     assert result.returncode == 1
-    (line,) = errors(result.stdout)
-    assert line.startswith(f"error: {name} does not match")
-    assert "start again, and" in line and line.endswith("is made again")
-    assert path.exists(), "nothing is removed at the moment of reading"
+    lines = errors(result.stdout)
+    assert len(lines) == len(damaged)
+    for name in damaged:
+        (line,) = [line for line in lines if line.startswith(f"error: {name} does not match")]
+        assert "start again, and" in line and line.endswith("is made again")
+        assert (project.folder / name).exists(), "nothing is removed at the moment of reading"
     project.snakemake()
     assert expected.differences(project) == []
 
@@ -189,30 +180,14 @@ def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected, damage, 
 # --- Two runs at once ---------------------------------------------------------------------------
 
 
-def test_dvc_is_refused_while_snakemake_runs_and_removes_nothing(project, expected):
-    remove(project, TRAINING.paths)
-    kept = State.of(project).artifacts
-    run = start(project, *SNAKEMAKE)
+def test_snakemake_is_refused_while_dvc_runs(project, expected):
+    """The other way round: test_recovery.py."""
+    run = start(project, "dvc", "repro", "--force", "--single-item", "train@decoder")
     wait_for(lambda: jobs_of(project, TRAIN))
-    # While the training stands still, no job after it removes what it will write.
+    # Held there, so that it does not end before the other run has looked for it.
     training = jobs_of(project, TRAIN)
     for job in training:
         job.suspend()
-    for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
-        result = project.run("dvc", *command, check=False)
-        assert result.returncode != 0
-        assert "Unable to acquire lock" in result.stdout, result.stdout[-3000:]
-    assert run.poll() is None, "it was refused meanwhile"
-    assert kept.items() <= State.of(project).artifacts.items()
-    for job in training:
-        job.resume()
-    assert run.wait() == 0
-    assert expected.differences(project) == []
-
-
-def test_snakemake_is_refused_while_dvc_runs(project, expected):
-    run = start(project, "dvc", "repro", "--force", "--single-item", *TRAINING.stages)
-    wait_for(lambda: jobs_of(project, TRAIN))
     before = State.of(project).artifacts
     result = project.snakemake(check=False)
     assert result.returncode == 1
@@ -220,6 +195,8 @@ def test_snakemake_is_refused_while_dvc_runs(project, expected):
     assert "Traceback" not in result.stdout
     assert jobs_of(project, TRAIN), "the job of the run that is alive goes on"
     assert before.items() <= State.of(project).artifacts.items()
+    for job in training:
+        job.resume()
     assert run.wait() == 0
     project.snakemake()
     assert expected.differences(project) == []

@@ -61,6 +61,7 @@ def test_jobs_of_every_room_end_with_their_run(tmp_path, room):
 def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
     before = artifacts(core)
     remove(core, TRAINING.paths)
+    kept = artifacts(core)
     run = start(core, *SNAKEMAKE)
     wait_for(lambda: jobs_of(core, TRAIN))
     # Held there, so that no job writes a file in the moment in which another run looks at it.
@@ -79,6 +80,12 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
         waiting = core.snakemake("--dry-run", check=False)
         assert waiting.returncode == 1
         assert "edited while a run is at work" in waiting.stdout
+    for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
+        refused = core.run("dvc", *command, check=False)
+        assert refused.returncode != 0
+        assert "Unable to acquire lock" in refused.stdout, refused.stdout[-3000:]
+    assert run.poll() is None, "all were refused meanwhile"
+    assert kept.items() <= artifacts(core).items()
     assert writing.exists()
     for process in held:
         process.resume()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -14,18 +15,26 @@ from pydantic_core.core_schema import ModelSchema
 from posenc.study.params import Params
 
 
-def _field_docstrings(section: type) -> dict[str, str]:
-    """The texts below the fields of a class, with those that it inherits."""
+@functools.cache  # a base is that of many sections, and finding its source parses a whole module
+def _own_docstrings(section: type) -> dict[str, str]:
+    """The texts below the fields of a class."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
+    except (OSError, TypeError):  # put together by pydantic, or built into Python
+        return {}
     found = {}
+    for field, text in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
+                found[name] = inspect.cleandoc(said)
+    return found
+
+
+def _field_docstrings(section: type) -> dict[str, str]:
+    """Those of a class, with those that it inherits."""
+    found: dict[str, str] = {}
     for base in reversed(section.__mro__):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError):  # put together by pydantic, or built into Python
-            continue
-        for field, text in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
-                    found[name] = inspect.cleandoc(said)
+        found |= _own_docstrings(base)
     return found
 
 

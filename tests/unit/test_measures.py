@@ -346,6 +346,10 @@ def test_gaussian_null_density_integrates_to_one_with_variance_one_over_d(d):
 
 
 def test_gaussian_null_at_its_limits():
+    # In two dimensions the angle is uniform, and its cosine has the arcsine law.
+    t = np.linspace(-0.99, 0.99, 9)
+    np.testing.assert_allclose(similarity.gaussian_null_density(t, 2), stats.arcsine.pdf(t, -1, 2))
+    assert similarity.gaussian_null_sd(2) == pytest.approx(stats.arcsine.std(-1, 2))
     # In three dimensions a coordinate of a random unit vector is uniform (Archimedes).
     density = similarity.gaussian_null_density([-1.0, 0.3, 1.0], 3)
     assert density.tolist() == pytest.approx([0.5] * 3)

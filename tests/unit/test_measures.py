@@ -476,6 +476,15 @@ def test_moments_of_constant_columns_and_of_known_ones():
         found = moments.correlation_of_moments(np.sum(columns, axis=1))
     expected = [np.corrcoef(u[:, place], v[:, place])[0, 1] for place in range(3)]
     assert found.tolist() == pytest.approx([*expected, 0])
+    # Rounding leaves a constant a variance that is not quite 0, of either sign.
+    constant = np.broadcast_to(rng.uniform(1, 2, 90), (7, 90))
+    u = rng.normal(size=(7, 90))
+    for one, other in ((u, constant), (constant, u)):
+        columns = [np.ones_like(u), one, other, one * one, other * other, one * other]
+        left = np.mean(columns, axis=1)
+        assert (left[3:5] - left[1:3] ** 2).min() < 0
+        with np.errstate(all="raise"):
+            assert np.abs(moments.correlation_of_moments(left)).max() <= 1
     u = rng.normal(size=(5, 400))
     for sign in (1, -1):
         v = sign * u * rng.uniform(0.1, 9, 400)

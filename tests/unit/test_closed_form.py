@@ -289,3 +289,19 @@ def test_the_hash_is_splitmix():
     """First outputs of the published generator for two seeds, as its users print them."""
     seeds = np.array([0, 1234567], np.uint64)
     assert mask_placebos._mixed(seeds).tolist() == [0xE220A8397B1DCDAF, 6457827717110365317]
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_mask_by_distance_pair_by_pair(sides):
+    rng = np.random.default_rng(21)
+    relative, first = rng.normal(size=(3, sides, 7)), rng.normal(size=(3, 7))
+    found = closed_form.by_pair(relative, first, 5)
+    assert found.shape == (3, 5, 5)
+    for head, i, j in np.ndindex(3, 5, 5):
+        if j == 0:
+            expected = first[head, i]
+        elif j <= i:
+            expected = relative[head, 0, i - j]
+        else:
+            expected = relative[head, 1, j - i] if sides == 2 else 0
+        assert found[head, i, j] == expected

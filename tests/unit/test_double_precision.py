@@ -127,8 +127,9 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
         (SHARES, LINE, LINE[:2])),
     "last_rows": (table_waves.last_rows, (T,)),
     "explained_share": (table_waves.explained_share, (T, drawn(12, 2))),
-    "order_error": (
-        lambda x: position_regression.relative_error(x, 20, 2, np.random.default_rng(0)), (T,)),
+    "position_error": (
+        lambda x: position_regression.absolute_error(x, 2, np.random.default_rng(0)),
+        (T * np.float32(99) + np.float32(1e6),)),
     "log_likelihood": (hard_attention.log_likelihood, (T, G)),
     "readouts": (hard_attention.readouts, (SHARES, drawn(5, 6), G)),
     "soft_gradient": (hard_attention.soft_gradient, (SHARES, drawn(5, 6), G)),

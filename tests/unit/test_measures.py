@@ -339,6 +339,10 @@ def test_gaussian_null_density_integrates_to_one_with_variance_one_over_d(d):
 
 
 def test_gaussian_null_at_its_limits():
+    # In two dimensions the angle is uniform, and its cosine has the arcsine law.
+    t = np.linspace(-0.99, 0.99, 9)
+    np.testing.assert_allclose(similarity.gaussian_null_density(t, 2), stats.arcsine.pdf(t, -1, 2))
+    assert similarity.gaussian_null_sd(2) == pytest.approx(stats.arcsine.std(-1, 2))
     # In three dimensions a coordinate of a random unit vector is uniform (Archimedes).
     density = similarity.gaussian_null_density([-1.0, 0.3, 1.0], 3)
     assert density.tolist() == pytest.approx([0.5] * 3)
@@ -465,6 +469,15 @@ def test_moments_of_constant_columns_and_of_known_ones():
         found = moments.correlation_of_moments(np.sum(columns, axis=1))
     expected = [np.corrcoef(u[:, place], v[:, place])[0, 1] for place in range(3)]
     assert found.tolist() == pytest.approx([*expected, 0])
+    # Rounding leaves a constant a variance that is not quite 0, of either sign.
+    constant = np.broadcast_to(rng.uniform(1, 2, 90), (7, 90))
+    u = rng.normal(size=(7, 90))
+    for one, other in ((u, constant), (constant, u)):
+        columns = [np.ones_like(u), one, other, one * one, other * other, one * other]
+        left = np.mean(columns, axis=1)
+        assert (left[3:5] - left[1:3] ** 2).min() < 0
+        with np.errstate(all="raise"):
+            assert np.abs(moments.correlation_of_moments(left)).max() <= 1
     u = rng.normal(size=(5, 400))
     for sign in (1, -1):
         v = sign * u * rng.uniform(0.1, 9, 400)

@@ -485,7 +485,11 @@ def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
     entry(one, "fitted")["adaptation"] = {"interaction": None}
     names = ["sample_reviews", "sample_japanese", "another"]
     of_tokenizers = {**synthetic_experiments.tokenizers(names), "file": "t.json"}
-    found = collect(empty(STUDY, measurements=[one, of_tokenizers]))
+    matrix = {"measurement": "position_heads", "run": {"matrix": "gaussian"}, "file": "m.json",
+              "status": "not run", "reason": "why"}  # fmt: skip
+    found = collect(empty(STUDY, measurements=[one, of_tokenizers, matrix]))
+    assert found["matrix.gaussian.position_heads.heads"] == NotRun("why")
+    assert found.places["matrix.gaussian.position_heads.heads"].files == ("m.json",)
     lost = NotRun("nothing is lost without positions")
     for dataset in ("sample_questions", "questions"):
         key = f"decoder.{dataset}.fitted.adaptation.interaction"

@@ -74,6 +74,17 @@ def test_a_uniform_pattern_has_the_analytic_norms(keys):
     assert found["largest"][0] == 1 / keys
 
 
+def test_several_patterns_at_once_are_single_ones():
+    patterns = np.random.default_rng(5).dirichlet(np.full(6, 0.3), (2, 4))
+    patterns[0, 0], patterns[1, 2] = np.eye(6)[3], 1 / 6
+    for name, found in measures.summary(patterns).items():
+        for place in np.ndindex(2, 4):
+            alone = measures.summary(patterns[place])[name]
+            assert found[place] == pytest.approx(alone, rel=1e-12, abs=1e-15), name
+    expected = np.linalg.eigvalsh(measures.softmax_jacobian(patterns))[..., -1]
+    np.testing.assert_allclose(measures.spectral_norm(patterns), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("keys", [2, 3, 64])
 def test_a_pattern_on_one_key_passes_no_gradient(keys):
     pattern = np.eye(keys)[keys // 2]

@@ -171,6 +171,13 @@ def test_bands_part_the_signal(n, seed):
 def test_limits_belong_to_the_band_above():
     masks = maths.band_masks(8, [0.125, 0.375])
     np.testing.assert_array_equal(masks.argmax(axis=0), [0, 1, 1, 2, 2])
+    masks = maths.band_masks(8, [0.25])
+    np.testing.assert_array_equal(masks, [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
+
+
+def test_what_has_no_power_shares_nothing():
+    found = maths.locked_share([0.0, 2.0, 2.0, 2.0], [0.0, 2.0, 0.5, 0.0], 4)
+    assert found.tolist() == pytest.approx([0, 1, 0, -1 / 3])
 
 
 @QUICK
@@ -228,6 +235,10 @@ def test_bad_input_is_refused():
         (lambda: maths.power_spectrum(np.where(x > 2, np.inf, x)), "finite"),
         (lambda: maths.band_masks(16, [0.2, 0.1]), "rise"),
         (lambda: maths.band_masks(16, [0.5]), "rise"),
+        (lambda: maths.band_masks(16, [0.1, 0.3, 0.5]), "rise"),
+        (lambda: maths.band_masks(16, [0.2, 0.2]), "rise"),
+        (lambda: maths.band_masks(16, [0.0, 0.2]), "rise"),
+        (lambda: maths.band_masks(16, []), "rise"),
         (lambda: maths.band_masks(8, [0.13, 0.2]), "holds no frequency"),
         (lambda: maths.band_pass(x, np.ones((1, 5))), "do not fit"),
         (lambda: attention_pattern(x, x[:, 1:], causal=True), "same"),

@@ -75,7 +75,9 @@ def test_shares_are_those_of_least_squares():
         rest = column - design @ np.linalg.lstsq(design, column, rcond=None)[0]
         expected.append(1 - rest.var() / column.var())
     np.testing.assert_allclose(explained_share(values, basis), expected)
-    assert explained_share(basis @ noise(6, 2), basis) == pytest.approx([1, 1])
+    whole = explained_share(basis @ noise(6, 300), basis)
+    np.testing.assert_allclose(whole, 1)
+    assert whole.max() == 1, "where rounding passes it, too"
 
 
 def test_too_few_rows_are_refused():

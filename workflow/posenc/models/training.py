@@ -8,6 +8,7 @@ very batches that it would have seen.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,10 +105,16 @@ def batch_rows(step: int, batch: int, count: int, seed: int) -> np.ndarray:
     wanted = np.arange(step * batch, (step + 1) * batch)  # [batch]
     rows = np.empty(batch, dtype=np.int64)
     for epoch in np.unique(wanted // count):
-        order = np.random.default_rng([seed, int(epoch)]).permutation(count)
+        order = _order(seed, int(epoch), count)  # [count]
         inside = wanted // count == epoch
         rows[inside] = order[wanted[inside] % count]
     return rows
+
+
+@functools.lru_cache(maxsize=2)  # all steps of an epoch share it; a step can reach into the next
+def _order(seed: int, epoch: int, count: int) -> np.ndarray:
+    """In which order an epoch takes the training sequences, int64 [count]."""
+    return np.random.default_rng([seed, epoch]).permutation(count)
 
 
 def learning_rate(step: int, source: TrainSource | Optimization) -> float:
@@ -161,6 +168,8 @@ def optimizer_for(model: nn.Module, source: TrainSource | Optimization) -> torch
         ],
         lr=source.learning_rate,
         betas=(0.9, 0.95),
+        # One call for all parameters: a step of a small network is mostly calls.
+        fused=all(p.device.type == "cpu" for p in learned) or None,
     )
 
 

@@ -152,9 +152,7 @@ def test_eps_keeps_the_scale_of_small_tokens():
 
 
 def test_a_layer_norm_of_nothing_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^a row is constant and eps is 0: its layer norm is undefined$"
-    ):
+    with pytest.raises(ValueError, match=r"^a row is constant and eps is 0: .* is undefined$"):
         layer_norm(np.ones((3, 4)), eps=0)
     with pytest.raises(ValueError, match="negative"):
         layer_norm(np.eye(3), eps=-1e-5)

@@ -81,7 +81,9 @@ def test_several_patterns_at_once_are_single_ones():
         for place in np.ndindex(2, 4):
             alone = measures.summary(patterns[place])[name]
             assert found[place] == pytest.approx(alone, rel=1e-12, abs=1e-15), name
-    expected = np.linalg.eigvalsh(measures.softmax_jacobian(patterns))[..., -1]
+    products = patterns[..., :, None] * patterns[..., None, :]  # [2, 4, keys, keys]
+    jacobian = patterns[..., None] * np.eye(6) - products  # diag(p) - p pᵀ
+    expected = np.linalg.eigvalsh(jacobian)[..., -1]
     np.testing.assert_allclose(measures.spectral_norm(patterns), expected, atol=1e-12)
 
 

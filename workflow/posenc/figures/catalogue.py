@@ -354,7 +354,7 @@ FIGURES = {
         caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "
         "the same sentence with its two names exchanged, of a paraphrase, and of an unrelated "
         "sentence, with positions (filled) and without (hollow). An encoder without positions "
-        "must give exchanged names exactly 1.",
+        "cannot tell a sentence from its exchanged form.",
         alt="Points with intervals, a panel for each model: cosine with exchanged names, a "
         "paraphrase and an unrelated sentence, in English and Japanese.",
     ),

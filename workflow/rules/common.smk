@@ -117,12 +117,9 @@ def is_set_aside(path):
 # rule's code, so the place of the environment never causes a rerun.
 shell.executable("bash")
 # MKL may otherwise take fewer threads than it is given, or another code path for another memory
-# alignment, and then the last bits of a result differ from run to run. The C library would give
-# every large array back to the system and have its pages cleared again for the next one: up to a
-# sixth of the time of a job that runs a model.
+# alignment, and then the last bits of a result differ from run to run.
 shell.prefix(
     "set -euo pipefail; export MKL_DYNAMIC=FALSE MKL_CBWR=AUTO"
-    " MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824"
     f' PATH="{Path(sys.executable).parent}:$PATH"'
     ' PYTHONPATH="$PWD/workflow${{PYTHONPATH:+:$PYTHONPATH}}"; '
 )

@@ -21,11 +21,16 @@ from transformers import (
 )
 
 from posenc.artifacts.files import ArtifactError
+from posenc.capture import reading
+from posenc.capture.capture import packed_last
+from posenc.capture.parts import is_decoder
 from posenc.capture.reading import CHOICES, Reading, read, states_reading
 from posenc.figures import effective_keys as figure
 from posenc.measurements import effective_keys as step
 from posenc.measurements.effective_keys import EffectiveKeys
-from posenc.metrics.effective_keys import PARTS, entropy, parts
+from posenc.metrics.effective_keys import PARTS, parts
+from posenc.metrics.patterns import attention_pattern
+from posenc.models.attention import recording
 from posenc.report import experiment_quantities as numbers
 
 from . import synthetic_experiments as made_up
@@ -88,13 +93,13 @@ def last_of(model, ids: list[int]) -> torch.Tensor:
 def test_equal_keys_are_counted(count):
     pattern = np.zeros(25)
     pattern[3 : 3 + count] = 1 / count
-    assert math.exp(entropy(pattern)) == pytest.approx(count, rel=1e-12)
+    assert math.exp(parts(pattern)[0]) == pytest.approx(count, rel=1e-12)
 
 
 @given(st.integers(0, 100))
 def test_entropy_is_scipys(seed):
     pattern = np.random.default_rng(seed).dirichlet(np.ones(7), size=3)  # [3, keys]
-    np.testing.assert_allclose(entropy(pattern), stats.entropy(pattern, axis=-1), rtol=1e-12)
+    np.testing.assert_allclose(parts(pattern)[..., 0], stats.entropy(pattern, axis=-1), rtol=1e-12)
 
 
 def test_parts_by_hand():
@@ -107,31 +112,44 @@ def test_parts_by_hand():
 
 
 def test_the_patterns_are_the_librarys(model):
-    last, kept = states_reading(model, IDS, keep=lambda pattern: pattern.numpy().copy())
-    for ours, theirs in zip(kept, patterns_of(model, IDS), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    with torch.inference_mode(), recording() as recorded:
+        last = packed_last(model, [IDS])[0]
+    causal = is_decoder(model)
+    for layer, theirs in enumerate(patterns_of(model, IDS)):
+        both = (one[layer][0].numpy() for one in (recorded.queries, recorded.keys))
+        np.testing.assert_allclose(attention_pattern(*both, causal=causal), theirs, atol=1e-6)
     torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_reading_every_key_changes_nothing(model, choice):
     former = model.config._attn_implementation
-    last, _ = states_reading(model, IDS, Reading(choice, len(IDS)))
+    last = states_reading(model, IDS, Reading(choice, len(IDS)))
     torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
     assert model.config._attn_implementation == former
-    fewer, _ = states_reading(model, IDS, Reading(choice, 2))
+    assert not any(hasattr(module, "pair_scores") for module in model.modules())
+    fewer = states_reading(model, IDS, Reading(choice, 2))
     assert (fewer[-1] - last[-1]).abs().max() > 1e-3
 
 
-def test_the_strongest_keys_of_the_first_layer_keep_their_ratios(model):
-    _, kept = states_reading(model, IDS, Reading("strongest", 2), keep=lambda p: p.numpy().copy())
+def test_the_strongest_keys_of_the_first_layer_keep_their_ratios(model, monkeypatch):
+    products, call = [], reading._FewKeys.__call__
+
+    def kept(self, query, key):
+        products.append(call(self, query, key) * query.shape[-1] ** -0.5)
+        return products[-1] / query.shape[-1] ** -0.5
+
+    monkeypatch.setattr(reading._FewKeys, "__call__", kept)
+    states_reading(model, IDS, Reading("strongest", 2))
+    found = products[0][0].softmax(dim=-1).numpy()  # [n_heads, tokens, tokens]
     intact = patterns_of(model, IDS)[0]  # [n_heads, tokens, tokens]
     for head, query in np.ndindex(intact.shape[:2]):
         row = intact[head, query]
         best = np.argsort(-row)[:2]
         expected = np.zeros(len(row))
         expected[best] = row[best] / row[best].sum()
-        np.testing.assert_allclose(kept[0][head, query], expected, atol=1e-6)
+        np.testing.assert_allclose(found[head, query], expected, atol=1e-6)
+    assert len(products) == 2  # each layer's
 
 
 def scores(tokens: int, *, causal: bool) -> torch.Tensor:
@@ -206,7 +224,7 @@ def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
     assert step.octaves(np.array([1, 2, 3, 4, 7, 8])).tolist() == [0, 1, 1, 2, 2, 3]
 
 
-def test_losses_and_cosines_are_those_of_the_states_read(monkeypatch):
+def test_losses_and_cosines_are_those_of_the_states_read():
     model = gpt2()
     result = step.measure(PARAMETERS, model, text((12, 9, 14)))
     entries = {(one["choice"], one["keys"]): one for one in result["reading"]}

@@ -18,6 +18,7 @@ from posenc.artifacts.tables import write_table
 from posenc.capture.closed_form import HeadMeans
 from posenc.capture.content import with_and_without
 from posenc.measurements import score_parts as step
+from posenc.measurements.of_models import CellsJob
 from posenc.measurements.score_parts import TERMS, ScoreParts
 from posenc.metrics import closed_form
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
@@ -327,7 +328,7 @@ def test_too_few_documents_are_said_by_the_parameter(text):
 
 def test_the_file_says_what_it_is_made_of(tmp_path, text):
     reading = {"family": "gpt2", "max_tokens": 40}
-    job = step.CellsJob[step.ScoreParts](parameters=PARAMETERS, reading=reading, datasets=["text"])
+    job = CellsJob[step.ScoreParts](parameters=PARAMETERS, reading=reading, datasets=["text"])
     made_of_weights(step, tmp_path, text, job)
 
 

@@ -1,20 +1,21 @@
-"""Attention in which each query reads a few keys, and the others are hidden from it."""
+"""Attention in which each query reads a few keys, and the others are hidden from it.
+
+They are hidden where scores are computed, as for conditions that turn some pairs alone
+(:mod:`posenc.capture.rotation`).
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface
 
-from posenc.capture.capture import forward
+from posenc.capture.capture import packed_last
 from posenc.capture.parts import is_decoder
-from posenc.models.attention import by_query_head
 
-NAME = "posenc_reading"
 Choice = Literal["strongest", "nearest", "random"]
 """Which keys of those that a query sees are left to it: of the highest scores, of the least
 distance (of two at one distance, the earlier), or any."""
@@ -32,25 +33,8 @@ class Reading(NamedTuple):
     seed: int = 0
 
 
-class _Pass(NamedTuple):
-    """One forward pass that is on its way."""
-
-    reading: Reading | None
-    keep: Callable[[Tensor], Any]
-    kept: list[Any]
-    causal: bool
-
-
-_pass: _Pass | None = None
-
-
 @torch.inference_mode()
-def states_reading(
-    model: nn.Module,
-    ids: list[int],
-    reading: Reading | None = None,
-    keep: Callable[[Tensor], Any] = lambda pattern: None,
-) -> tuple[Tensor, list[Any]]:
+def states_reading(model: nn.Module, ids: list[int], reading: Reading) -> Tensor:
     """Run the intact model on one document, each query reading no more than some keys.
 
     Scores of the keys that are left go through the softmax as they are: their weights keep their
@@ -64,64 +48,45 @@ def states_reading(
     ids
         Token ids of the document.
     reading
-        Which keys are read; None for all that a query sees.
-    keep
-        What is kept of a layer's pattern, [n_heads, tokens, tokens].
+        Which keys are read.
 
     Returns
     -------
-    last
-        Hidden states after the last layer and its norm, [tokens, d_model].
-    kept
-        Of each layer, what ``keep`` returned.
+    Hidden states after the last layer and its norm, [tokens, d_model].
     """
-    with _routed(model, _Pass(reading, keep, [], is_decoder(model))) as made:
-        states, _ = forward(model, [ids], made.causal)
-    return states[-1][0], made.kept
+    with _hidden(model, reading):
+        return packed_last(model, [ids])[0]
 
 
 @contextlib.contextmanager
-def _routed(model: nn.Module, made: _Pass) -> Iterator[_Pass]:
-    """Let the model's attention go through this module during a block."""
-    global _pass
-    AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, lambda *_, **__: None)  # one document has no padding
-    previous, former = _pass, model.config._attn_implementation
-    _pass = made
-    model.set_attn_implementation(NAME)
+def _hidden(model: nn.Module, reading: Reading) -> Iterator[None]:
+    """Hide keys in every layer during a block."""
+    modules = [module for module in model.modules() if hasattr(module, "layer_idx")]
+    for module in modules:
+        module.pair_scores = _FewKeys(reading, module.layer_idx, is_decoder(model))
     try:
-        yield made
+        yield
     finally:
-        _pass = previous
-        model.set_attn_implementation(former)
+        for module in modules:
+            del module.pair_scores
 
 
-def _attention(
-    module: nn.Module,
-    query: Tensor,  # [1, n_heads, tokens, d_head]
-    key: Tensor,  # [1, key_value_heads, tokens, d_head]
-    value: Tensor,  # [1, key_value_heads, tokens, d_head]
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    assert _pass is not None  # the implementation is set while there is a pass
-    change = getattr(module, "change_scores", None)  # of ALiBi and rotary schemes
-    if change is not None:
-        query, key, attention_mask = change(query, key, attention_mask)
-    key, value = (by_query_head(x, query.shape[1]) for x in (key, value))
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (query @ key.transpose(-1, -2)).float() * scaling  # [1, n_heads, tokens, tokens]
-    if attention_mask is not None:
-        scores += attention_mask
-    if _pass.causal:
-        tokens = scores.shape[-1]
-        scores += torch.full((tokens, tokens), -torch.inf, device=scores.device).triu_(1)
-    if _pass.reading is not None:
-        scores = scores.masked_fill(~read(scores, _pass.reading, module.layer_idx), -torch.inf)
-    pattern = scores.softmax(dim=-1)  # [1, n_heads, tokens, tokens]
-    _pass.kept.append(_pass.keep(pattern[0]))
-    return (pattern.to(value.dtype) @ value).transpose(1, 2).contiguous(), None
+class _FewKeys(NamedTuple):
+    """Products of the queries and keys of a layer, minus infinity for those that are not read."""
+
+    reading: Reading
+    layer: int
+    causal: bool
+
+    def __call__(
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head]
+        key: Tensor,  # [batch, n_heads, tokens, d_head]
+    ) -> Tensor:  # [batch, n_heads, tokens, tokens]
+        products = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
+        if self.causal:
+            products = products + torch.full_like(products[0, 0], -torch.inf).triu_(1)
+        return products.masked_fill(~read(products, self.reading, self.layer), -torch.inf)
 
 
 def read(scores: Tensor, reading: Reading, layer: int = 0) -> Tensor:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 from tqdm import tqdm
@@ -42,6 +41,7 @@ from posenc.measurements.of_models import (
     DocumentsFolder,
     MasksFolder,
     Model,
+    TokenizerFile,
     TokensFolder,
     WeightsFolder,
     cells,
@@ -132,7 +132,7 @@ def main(
     tokens: TokensFolder,
     masks: MasksFolder,
     documents: DocumentsFolder,
-    tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
+    tokenizer: TokenizerFile,
     output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""

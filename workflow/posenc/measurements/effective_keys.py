@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, seal
-from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
+from posenc.measurements.frame import bootstrap
+from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.metrics.bootstrap import sums_bootstrap
 from posenc.metrics.effective_keys import PARTS, parts
+from posenc.metrics.patterns import attention_pattern
 from posenc.metrics.recovery import PairedMeans
-from posenc.models.files import model_digests
+from posenc.metrics.similarity import token_cosines
 from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 NAMES = ("keys", "others", "first", "largest")
 """Of ``PARTS``, with entropies as numbers of keys."""
 OCTAVES = 32
+"""Powers of two that a number of keys may reach."""
 FEWEST = 3
 """Keys that a query sees at least: the first, and two others to choose from."""
 EVERY = "every"
@@ -46,7 +47,7 @@ class EffectiveKeys(Section):
     tokens: Annotated[Length, Field(ge=FEWEST)]
     """Documents are cut to this many tokens."""
     keys: Annotated[list[Count], Field(min_length=1)]
-    """How many keys a query keeps at most: numbers, rising."""
+    """How many keys a query keeps at most: one measurement for each number."""
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
@@ -54,41 +55,32 @@ class EffectiveKeys(Section):
 
 MEASUREMENT = Measurement(
     "effective_keys", EffectiveKeys, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("E1", "E2"),
-    uses=("torch", "transformers"), subjects="models",
+    uses=("torch", "transformers", "scipy"), subjects="models",
 )  # fmt: skip
-
-
-def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    from posenc.models.affine import load_ready
-
-    job = read_section(config, CellsJob[EffectiveKeys])
-    digests = model_digests(weights)
-    # Sums by several threads would be in another order.
-    network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job.parameters, network, text)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
 
 def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, Any]:
     """Read the patterns of drawn documents, and run these once for each way to keep a few keys."""
     from posenc.capture.parts import is_decoder
-    from posenc.capture.reading import CHOICES, Reading
+    from posenc.capture.reading import CHOICES, Reading, states_reading
 
-    documents, causal = drawn(parameters, text), is_decoder(network)
+    documents = beginnings(
+        text, parameters.documents,
+        f"measurements.effective_keys.documents is {parameters.documents}",
+        tokens=parameters.tokens, shortest=FEWEST, seed=parameters.seed,
+    )  # fmt: skip
+    causal = is_decoder(network)
     ways = [(choice, keys) for choice in CHOICES for keys in parameters.keys]
     sums, effects = [], []
     for number, ids in enumerate(tqdm(documents, unit="document", desc="keys", mininterval=5)):
         seen = np.arange(1, len(ids) + 1) if causal else np.full(len(ids), len(ids))  # [tokens]
-        intact, of_document = patterns(network, ids, seen)
+        intact, of_document = patterns(network, ids, seen, causal)
         sums.append(of_document)
         # Of each document its own keys at random: a layer adds its number to the seed.
         seed = parameters.seed + 1000 * number
-        readings = [None, *(Reading(choice, keys, seed) for choice, keys in ways)]
-        effects.append([effect(network, ids, intact, one, causal) for one in readings])
+        readings = (Reading(choice, keys, seed) for choice, keys in ways)
+        lasts = [intact, *(states_reading(network, ids, reading) for reading in readings)]
+        effects.append([effect(network, ids, last, intact, causal) for last in lasts])
     queries, logs, of_heads = (np.stack(one) for one in zip(*sums, strict=True))
     return {
         "is_causal": causal,
@@ -102,32 +94,13 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
     }
 
 
-def drawn(parameters: EffectiveKeys, text: Tokens) -> list[list[int]]:
-    """The beginnings of random documents.
-
-    Raises
-    ------
-    ArtifactError
-        If there are too few.
-    """
-    enough = np.flatnonzero(text.lengths >= FEWEST)
-    if len(enough) < parameters.documents:
-        raise ArtifactError(
-            f"{text.path} has {len(enough)} documents of {FEWEST} tokens or more, but "
-            f"measurements.effective_keys.documents is {parameters.documents}: lower it in "
-            "params.yaml"
-        )
-    chosen = np.random.default_rng(parameters.seed).permutation(enough)[: parameters.documents]
-    return [text.ids[document][: parameters.tokens] for document in chosen]
-
-
 def octaves(seen: NDArray[np.int64]) -> NDArray[np.int64]:
     """The power of two that each number of keys has reached: 2 and 3 are of octave 1."""
     return np.floor(np.log2(seen)).astype(np.int64)
 
 
 def patterns(
-    network: Any, ids: list[int], seen: NDArray[np.int64]
+    network: Any, ids: list[int], seen: NDArray[np.int64], causal: bool
 ) -> tuple[Any, tuple[Floats, Floats, Floats]]:
     """Run the intact model on a document, and sum over its queries by octave.
 
@@ -139,7 +112,10 @@ def patterns(
         By octave, float64: how many queries there are, [OCTAVES]; the log of how many keys they
         see, [OCTAVES]; and what ``PARTS`` names, [OCTAVES, n_layers, n_heads, parts].
     """
-    from posenc.capture.reading import states_reading
+    import torch
+
+    from posenc.capture.capture import packed_last
+    from posenc.models.attention import recording
 
     counted = seen >= FEWEST  # [tokens]
     octave = octaves(seen)[counted]  # [queries]
@@ -149,32 +125,29 @@ def patterns(
         np.add.at(found, octave, values)
         return found
 
-    def summed(pattern: Any) -> Floats:  # [n_heads, tokens, tokens]
-        of_queries = parts(pattern.cpu().numpy()[:, counted])  # [n_heads, queries, parts]
-        return by_octave(of_queries.swapaxes(0, 1))  # [OCTAVES, n_heads, parts]
-
-    last, layers = states_reading(network, ids, keep=summed)
+    with torch.inference_mode(), recording() as recorded:
+        last = packed_last(network, [ids])[0]  # [tokens, d_model]
+    layers = []
+    for layer in sorted(recorded.queries):
+        both = (one[layer][0].numpy() for one in (recorded.queries, recorded.keys))
+        pattern = attention_pattern(*both, causal=causal)  # [n_heads, tokens, tokens]
+        of_queries = parts(pattern[:, counted])  # [n_heads, queries, parts]
+        layers.append(by_octave(of_queries.swapaxes(0, 1)))  # [OCTAVES, n_heads, parts]
     queries, logs = by_octave(np.ones(len(octave))), by_octave(np.log(seen[counted]))
     return last, (queries, logs, np.stack(layers, axis=1))
 
 
 def effect(
-    network: Any, ids: list[int], intact: Any, reading: Any, causal: bool
+    network: Any, ids: list[int], last: Any, intact: Any, causal: bool
 ) -> tuple[float, float]:
     """Of a document, the sum of its losses in nats (0 of an encoder), and of its tokens' cosines.
 
     A cosine is that of a token's last hidden state with the intact model's.
     """
-    import torch
-
     from posenc.capture.capture import document_losses
-    from posenc.capture.reading import states_reading
 
-    last = intact if reading is None else states_reading(network, ids, reading)[0]
-    with torch.inference_mode():
-        cosine = torch.cosine_similarity(last.double(), intact.double(), dim=-1)  # [tokens]
-        nll = document_losses(network, last, [ids])[0].sum(dtype=np.float64) if causal else 0.0
-    return float(nll), float(cosine.sum())
+    nll = document_losses(network, last, [ids])[0].sum(dtype=np.float64) if causal else 0.0
+    return float(nll), float(token_cosines(last.numpy(), intact.numpy()).sum())
 
 
 def pattern_results(
@@ -264,6 +237,8 @@ def reading_results(
         entries.append({**entry, "cosine": cosine.of(lambda own: own, column).as_json()})
     return entries
 
+
+main = of_tokens(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -7,11 +7,9 @@ compared with a paraphrase, which should be nearer, and an unrelated sentence, w
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -22,8 +20,9 @@ from posenc.config.base import Confidence, Documents, Samples, Section, Seed
 from posenc.datasets.generated.roles import Roles, sentences
 from posenc.measurements.declaration import MODEL, TOKENIZER, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import Job, Model, WeightsFolder
+from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
 from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.metrics.similarity import token_cosines
 from posenc.models.files import model_digests
 
 Floats = NDArray[np.float64]
@@ -53,7 +52,7 @@ def main(
     model: Model,
     config: Config,
     weights: WeightsFolder,
-    tokenizer: Annotated[Path, typer.Option(help="the model's tokenizer.json")],
+    tokenizer: TokenizerFile,
     output: Output,
 ) -> None:
     """Write OUTPUT."""
@@ -128,7 +127,7 @@ def similarities(
     """Cosines of a sentence's vector with the others', means over sentences with intervals."""
     condition = Condition.model_validate(spec)
     vectors = {kind: vectors_of(network, texts, condition) for kind, texts in ids.items()}
-    cosines = np.stack([cosine(vectors["text"], vectors[kind]) for kind in KINDS], axis=1)
+    cosines = np.stack([token_cosines(vectors["text"], vectors[kind]) for kind in KINDS], axis=1)
     found = ratio_bootstrap(cosines, np.ones(len(cosines)), **bootstrap(parameters))
     means = cast("list[dict[str, float]]", found.as_json())
     # How many exchanged sentences are nearer than the paraphrase.
@@ -147,12 +146,6 @@ def vectors_of(network: Any, texts: list[list[int]], condition: Condition) -> Fl
         last = packed_last(network, texts)[0].double()  # [tokens, d_model]
         parts = last.split([len(ids) for ids in texts])
         return torch.stack([part.mean(dim=0) for part in parts]).numpy()
-
-
-def cosine(left: Floats, right: Floats) -> Floats:
-    """Cosine of the rows of two matrices, [rows]."""
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)  # [rows]
-    return np.sum(left * right, axis=1) / norms
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
+import numpy as np
 import typer
 from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
+from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Name
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, documented, seal
@@ -22,6 +24,7 @@ P = TypeVar("P", bound=BaseModel)
 Model = Annotated[str, typer.Option(help="name of the model")]
 WeightsFolder = Annotated[Path, typer.Option(help="folder of the model")]
 TokensFolder = Annotated[Path, typer.Option(help="folder of the model's tokens")]
+TokenizerFile = Annotated[Path, typer.Option(help="the model's tokenizer.json")]
 MasksFolder = Annotated[Path, typer.Option(help="folder of the model's learned masks")]
 DocumentsFolder = Annotated[Path, typer.Option(help="folder of the data sets' documents")]
 
@@ -49,6 +52,61 @@ def of_weights(
         seal(output, declared, {"model": model}, measure(job, weights), job.parameters, digests)
 
     return documented(main, measure)
+
+
+def of_tokens(
+    declared: Measurement, measure: Callable[[P, Any, Tokens], dict[str, Any]]
+) -> Callable[..., None]:
+    """Make the command line of a measurement of a model that runs on its tokens.
+
+    It calls ``measure(parameters, network, text)`` for each data set.
+    """
+
+    def main(
+        model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
+    ) -> None:
+        from posenc.models.affine import load_ready
+
+        job = read_section(config, CellsJob[declared.parameters])  # type: ignore[name-defined]
+        digests = model_digests(weights)
+        # Sums by several threads would be in another order.
+        network = load_ready(weights, job.reading.family, "cpu", threads=1)
+        for path, of, text in cells(model, job.datasets, tokens, output):
+            measured = measure(job.parameters, network, text)
+            seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **digests})
+
+    return documented(main, measure)
+
+
+def beginnings(
+    text: Tokens, count: int, wanted: str, *, tokens: int, shortest: int, seed: int
+) -> list[list[int]]:
+    """The beginnings of random documents.
+
+    Parameters
+    ----------
+    text
+        Documents to draw from.
+    count, wanted
+        How many are drawn, and which key of ``params.yaml`` says so, in words.
+    tokens, shortest
+        Where documents are cut, and the tokens that one has at least.
+    seed
+        Of the draw.
+
+    Raises
+    ------
+    ArtifactError
+        If there are too few.
+    """
+    enough = np.flatnonzero(text.lengths >= shortest)
+    if len(enough) < count:
+        raise ArtifactError(
+            f"{text.path} has {len(enough)} documents of {shortest} tokens or more, but {wanted}: "
+            f"lower it in params.yaml"
+        )
+    chosen = np.random.default_rng(seed).permutation(enough)[:count]
+    return [text.ids[document][:tokens] for document in chosen]
 
 
 def cells(

@@ -19,19 +19,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, seal
-from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
+from posenc.measurements.frame import bootstrap
+from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.closed_form import by_pair, distance_sums, r_squared, visible_pairs
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import Curves
 from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split, with_mask
-from posenc.models.files import model_digests
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
@@ -68,21 +66,6 @@ MEASUREMENT = Measurement(
     "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"), schema=2,
     uses=("torch", "transformers"), subjects="models",
 )  # fmt: skip
-
-
-def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    from posenc.models.affine import load_ready
-
-    job = read_section(config, CellsJob[ScoreParts])
-    digests = model_digests(weights)
-    # Sums by several threads would be in another order.
-    network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job.parameters, network, text)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
 
 def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any]:
@@ -129,14 +112,10 @@ def drawn(parameters: ScoreParts, text: Tokens) -> tuple[list[list[int]], list[l
         If there are too few.
     """
     count = parameters.documents
-    enough = np.flatnonzero(text.lengths >= SHORTEST)
-    if len(enough) < 2 * count:
-        raise ArtifactError(
-            f"{text.path} has {len(enough)} documents of {SHORTEST} tokens or more, but "
-            f"measurements.score_parts.documents {count} takes {2 * count}: lower it in params.yaml"
-        )
-    chosen = np.random.default_rng(parameters.seed).permutation(enough)[: 2 * count]
-    found = [text.ids[document][: parameters.tokens] for document in chosen]
+    found = beginnings(
+        text, 2 * count, f"measurements.score_parts.documents {count} takes {2 * count}",
+        tokens=parameters.tokens, shortest=SHORTEST, seed=parameters.seed,
+    )  # fmt: skip
     return found[:count], found[count:]
 
 
@@ -371,6 +350,8 @@ def listed(values: Floats) -> Any:
     found[np.isnan(values)] = None
     return found.tolist()
 
+
+main = of_tokens(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

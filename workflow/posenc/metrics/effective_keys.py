@@ -14,28 +14,6 @@ PARTS = ("entropy", "others", "first", "largest")
 """What :func:`parts` gives of a query."""
 
 
-def entropy(pattern: ArrayLike) -> NDArray[np.float64]:
-    """Entropy -Σ_j p_j log p_j of each row, in nats; keys of weight 0 add nothing.
-
-    Parameters
-    ----------
-    pattern
-        [..., keys]: rows sum to 1, or to 0, which have the entropy 0.
-
-    Returns
-    -------
-    float64 [...]: from 0 for one key to log n for n equal ones.
-
-    Examples
-    --------
-    >>> entropy([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]).round(6).tolist()
-    [0.693147, 0.0]
-    """
-    p = np.asarray(pattern, np.float64)  # [..., keys]
-    logs = np.log(p, out=np.zeros_like(p), where=p > 0)  # [..., keys]
-    return np.abs(np.sum(p * logs, axis=-1))  # no -0.0
-
-
 def parts(pattern: ArrayLike) -> NDArray[np.float64]:
     """What each query's pattern says of how many keys it reads.
 
@@ -53,8 +31,11 @@ def parts(pattern: ArrayLike) -> NDArray[np.float64]:
     float64 [..., 4]: the entropy in nats, that of the keys after the first alone, the weight of the
     first key, and the largest weight (``PARTS``).
     """
+    from scipy.special import entr
+
     p = np.asarray(pattern, np.float64)  # [..., keys]
     rest = p[..., 1:]  # [..., keys - 1]
     total = rest.sum(axis=-1, keepdims=True)  # [..., 1]
     shares = np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)  # [..., keys - 1]
-    return np.stack([entropy(p), entropy(shares), p[..., 0], p.max(axis=-1)], axis=-1)
+    entropies = entr(p).sum(axis=-1), entr(shares).sum(axis=-1)  # [...] each
+    return np.stack([*entropies, p[..., 0], p.max(axis=-1)], axis=-1)

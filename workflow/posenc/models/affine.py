@@ -164,8 +164,8 @@ def for_training(model: nn.Module) -> nn.Module:
 
     Affine maps become :class:`Affine` with the same parameters under the same names, and the tanh
     form of GELU, eight operations, PyTorch's one. It is the same function, up to rounding, and the
-    same model once it is saved. oneDNN makes its code anew for each shape that it meets: with small
-    batches of many lengths that takes longer than the products.
+    same model once it is saved. oneDNN compiles code for each new shape: with small batches of many
+    lengths, that takes longer than the products.
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

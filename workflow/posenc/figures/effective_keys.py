@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullLocator
@@ -24,15 +22,12 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of effective keys.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        On the headline data set. Above: effective keys of all heads of a layer, and how many keys
-        a query sees (dotted). Below: how far a model that reads so many keys is from the intact
-        one, in nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
+    On the headline data set. Above: effective keys of all heads of a layer, and how many keys
+    a query sees (dotted). Below: how far a model that reads so many keys is from the intact
+    one, in nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
     """
     with common.styled(style):
         made = common.canvas(figure)
@@ -46,13 +41,7 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
             _by_layer(panels[0, place], one, style)
             _costs(panels[1, place], one, style)
         panels[0, 0].set_ylabel("effective keys")
-        names = [*SERIES.values(), *CHOICES.values()]
-        handles: dict[str, Any] = {}
-        for axes in panels[:, 0]:
-            handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-        made.legend(
-            handles=[handles[name] for name in names], loc="outside upper center", ncols=len(names)
-        )
+        common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
         made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
         return made
 

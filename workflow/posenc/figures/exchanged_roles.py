@@ -22,13 +22,10 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     ----------
     measurements : list of dict
         Measurements of exchanged roles.
-    figure, style
-        Sections of params.yaml.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Means over sentences with their intervals; filled with positions, hollow without.
+    Means over sentences with their intervals; filled with positions, hollow without.
     """
     with common.styled(style):
         made = common.canvas(figure)

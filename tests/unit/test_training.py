@@ -111,6 +111,18 @@ def test_sequences_join_documents_without_loss():
         sequences([[0, 1]], 4)
 
 
+def test_sequences_can_begin_with_documents():
+    """The rest of a document is dropped, a short one is followed by the next, by brute force."""
+    documents = [[0, 1, 2, 3, 4, 5], [0, 6], [0, 7, 8], [0, 9, 10, 11], [0, 12]]
+    assert sequences(documents, 4, "documents").tolist() == [
+        [0, 1, 2, 3],
+        [0, 6, 0, 7],
+        [0, 9, 10, 11],
+    ]
+    with pytest.raises(RuntimeError, match="n_positions"):
+        sequences([[0, 1, 2]], 4, "documents")
+
+
 def test_learning_rate_rises_then_falls():
     rates = [learning_rate(step, SOURCE) for step in range(SOURCE.steps)]
     assert rates[2] == max(rates) == SOURCE.learning_rate

@@ -107,6 +107,9 @@ class TrainSource(Corpus):
     positions: Literal["learned", "sinusoidal", "alibi", "rotary", "none"] = "learned"
     """How positions come in (posenc.models.schemes). Conditions edit the table of a learned one;
     the others are for ``studies.*.schemes``."""
+    sequences_begin: Literal["anywhere", "documents"] = "anywhere"
+    """Documents are joined and cut anywhere, or each sequence begins with a document, as the texts
+    do that a model is measured on; what does not fit is dropped."""
     steps: Steps
     batch_sequences: Batch
     learning_rate: Rate

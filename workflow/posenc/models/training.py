@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -67,7 +67,11 @@ def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Mod
     return for_training(model)
 
 
-def sequences(documents: list[list[int]], n_positions: int) -> Tensor:
+def sequences(
+    documents: list[list[int]],
+    n_positions: int,
+    begin: Literal["anywhere", "documents"] = "anywhere",
+) -> Tensor:
     """Join documents, each with its end-of-text token first, and cut into sequences.
 
     Parameters
@@ -76,6 +80,9 @@ def sequences(documents: list[list[int]], n_positions: int) -> Tensor:
         Token ids.
     n_positions
         Length of a sequence; what is left over at the end is dropped.
+    begin
+        Where a sequence begins: where the one before it ends, or with a document. Then the rest of
+        the document that did not fit is dropped.
 
     Returns
     -------
@@ -88,13 +95,22 @@ def sequences(documents: list[list[int]], n_positions: int) -> Tensor:
         If there are too few tokens for one sequence.
     """
     flat = np.concatenate([np.asarray(ids, dtype=np.int64) for ids in documents])  # [tokens]
-    count = len(flat) // n_positions
-    if count == 0:
+    if begin == "documents":
+        starts, end = [], 0
+        for start in np.cumsum([0, *map(len, documents[:-1])]).tolist():  # of each document
+            if start >= end:
+                starts.append(start)
+                end = start + n_positions
+    else:
+        starts = list(range(0, len(flat), n_positions))
+    rows = [flat[start : start + n_positions] for start in starts]
+    whole = [row for row in rows if len(row) == n_positions]
+    if not whole:
         raise TrainingError(
             f"{len(flat)} tokens do not fill one sequence of n_positions = {n_positions}: "
             f"take more documents, or a smaller n_positions"
         )
-    return torch.from_numpy(flat[: count * n_positions].reshape(count, n_positions))
+    return torch.from_numpy(np.stack(whole))  # [sequences, n_positions]
 
 
 def batch_rows(step: int, batch: int, count: int, seed: int) -> np.ndarray:

@@ -46,7 +46,9 @@ def main(
     table, _ = read_table(tokens)
     held_out = table["held_out"].to_numpy()
     training, validation = (
-        sequences(table.filter(part)["input_ids"].to_pylist(), source.n_positions)
+        sequences(
+            table.filter(part)["input_ids"].to_pylist(), source.n_positions, source.sequences_begin
+        )
         for part in (~held_out, held_out)
     )
     vocabulary = Tokenizer.from_file(str(verify(tokenizer)))

@@ -8,11 +8,11 @@ import torch
 import transformers
 
 from posenc.artifacts.files import ArtifactError
+from posenc.capture import closed_form, mask_fitting
 from posenc.capture import learning as masks
-from posenc.capture import mask_fitting
 from posenc.capture.calibration import Calibration, shape_of, with_mask
 from posenc.capture.capture import forward
-from posenc.capture.distilling import _Averages
+from posenc.capture.distilling import _Averages, distill
 from posenc.capture.evaluation import INTACT, states_under
 from posenc.capture.interventions import applied
 from posenc.capture.parts import body
@@ -106,6 +106,21 @@ def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
         torch.testing.assert_close(restored, intact, rtol=0, atol=2e-4)
         if len(ids) > 3:
             assert (without - intact).abs().max() > 0.1
+
+
+def test_one_pass_serves_distilled_and_closed_masks(folder, family, documents, monkeypatch):
+    """After a mask that is distilled from scores, one in closed form runs the model no more."""
+    model = load(folder, family)
+    source = ClosedFormMask(**CLOSED)
+    alone, _ = closed_form.closed_form(source, Calibration(model, documents, documents, 60))
+    data = Calibration(model, documents, documents, 60)
+    distill(distilled(of="scores", first=True), data)
+    monkeypatch.delattr(closed_form, "with_and_without")
+    after, _ = closed_form.closed_form(source, data)
+    np.testing.assert_array_equal(after.relative, alone.relative)
+    np.testing.assert_array_equal(after.first, alone.first)
+    with pytest.raises(NameError):  # other documents have other means
+        closed_form.closed_form(source.model_copy(update={"documents": 1}), data)
 
 
 def test_averages_are_those_of_a_loop(texts):

@@ -52,19 +52,15 @@ def closed_form(
     """
     documents = drawn(source, data)
     lengths = list(map(len, documents))
-    key = (source.position, source.documents, source.seed if source.documents else None)
+    key = means_of(source.position, source.documents, source.seed)
     if key in data.known:
         progress(sum(lengths))
     else:
         means = HeadMeans(data.model, max(lengths))
-        for ids in documents:
+        for ids in sorted(documents, key=len):  # sums in the order that distilling has as well
             means.add(with_and_without(data.model, [ids], source.position))
             progress(len(ids))
-        # With its row term, a mean by distance has a part that softmax does not see in any row.
-        data.known[key] = means.curves(
-            visible_pairs(lengths, causal=data.is_decoder),
-            n=REACH * data.longest, row_term=False,
-        )  # fmt: skip
+        data.known[key] = calibrated(means, data, lengths)
     relative, first = (placebo(source, np.nan_to_num(curve)) for curve in data.known[key])
     learned: dict[str, Any] = {"relative": relative.astype(np.float32)}
     if source.first:
@@ -75,6 +71,21 @@ def closed_form(
         return mask, facts
     found = temperatures(data, documents, mask, source.position, progress)
     return LearnedMask(**learned, temperature=found), facts
+
+
+def means_of(position: str, documents: int | None = None, seed: int = 0) -> tuple:
+    """The key in ``Calibration.known`` of a mask's curves; all documents are drawn in one way."""
+    return ("means", position, documents, seed if documents else None)
+
+
+def calibrated(means: HeadMeans, data: Calibration, lengths: list[int]) -> Curves:
+    """The mask that the means of calibration documents of these lengths give.
+
+    With its row term, a mean by distance has a part that softmax does not see in any row.
+    """
+    return means.curves(
+        visible_pairs(lengths, causal=data.is_decoder), n=REACH * data.longest, row_term=False
+    )
 
 
 class HeadMeans:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc.capture.calibration import Calibration, Progress, shape_of, start_of, with_mask
 from posenc.capture.capture import batches_of, forward, pad
-from posenc.capture.closed_form import temperatures
+from posenc.capture.closed_form import HeadMeans, calibrated, means_of, temperatures
 from posenc.capture.content import scores_of, with_and_without
 from posenc.capture.evaluation import INTACT
 from posenc.capture.interventions import applied
@@ -19,25 +19,6 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import DistilledMask
 from posenc.conditions.section import Condition
 from posenc.metrics.closed_form import distance_sums
-
-
-def _both(
-    source: DistilledMask,
-    data: Calibration,
-    documents: list[list[int]],
-    layers: Iterable[int],
-    condition: Condition,
-    so_far: LearnedMask | None,
-) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-    """Attention scores of the intact model, and those without positions."""
-    if source.of == "scores":
-        heads = with_and_without(data.model, documents, source.position)
-        return (
-            {layer: heads.scores(layer) for layer in layers},
-            {layer: heads.content(layer) for layer in layers},
-        )
-    intact = scores_under(data, documents, INTACT, layers)
-    return intact, scores_under(data, documents, condition, layers, so_far)
 
 
 @torch.inference_mode()
@@ -135,25 +116,56 @@ def distill(
 def _differences(
     source: DistilledMask, data: Calibration, layers, so_far: LearnedMask, progress
 ) -> _Averages:
+    if source.of == "scores":
+        return _differences_of_scores(source, data, layers, progress)
     averages = _Averages(*shape_of(data.model)[:2], data.longest)
     lengths = np.array([len(ids) for ids in data.fitting])
     is_first = 0 in layers
     condition = start_of(source.position) if is_first else with_mask(source.position)
-    # Scores of all layers at once take memory: of a large model, those of one document.
-    budget = 1 if source.of == "scores" else data.batch_tokens
-    for batch in batches_of(lengths, range(len(lengths)), budget):
+    for batch in batches_of(lengths, range(len(lengths)), data.batch_tokens):
         documents = [data.fitting[index] for index in batch]
-        intact, without = _both(
-            source, data, documents, layers, condition, None if is_first else so_far
-        )
+        intact = scores_under(data, documents, INTACT, layers)
+        without = scores_under(data, documents, condition, layers, None if is_first else so_far)
         allowed = _allowed(data, documents)  # [batch, 1, n, n]
         for layer in layers:
-            difference = intact[layer] - without[layer]  # [batch, n_heads, n, n]
-            weight = allowed.expand_as(difference).to(difference)
-            if source.weights == "attention":
-                pattern = intact[layer].masked_fill(~allowed, -torch.inf).softmax(-1)
-                weight = pattern.nan_to_num(0.0)  # padded queries see nothing
-                difference = difference - (difference * weight).sum(-1, keepdim=True)
-            averages.add(layer, difference, weight)
+            _add(averages, layer, intact[layer], without[layer], allowed, source.weights)
         progress(int(lengths[batch].sum()))
     return averages
+
+
+def _differences_of_scores(source: DistilledMask, data: Calibration, layers, progress) -> _Averages:
+    """Of queries and keys with and without position, whose means this pass has as well.
+
+    Masks in closed form are made of them.
+    """
+    averages = _Averages(*shape_of(data.model)[:2], data.longest)
+    documents = sorted(data.fitting, key=len)
+    means = HeadMeans(data.model, len(documents[-1]))
+    for ids in documents:
+        heads = with_and_without(data.model, [ids], source.position)
+        means.add(heads)
+        allowed = _allowed(data, [ids])  # [1, 1, tokens, tokens]
+        for layer in layers:
+            _add(
+                averages, layer, heads.scores(layer), heads.content(layer), allowed, source.weights
+            )
+        progress(len(ids))
+    data.known[means_of(source.position)] = calibrated(means, data, list(map(len, documents)))
+    return averages
+
+
+def _add(
+    averages: _Averages,
+    layer: int,
+    intact: Tensor,  # [batch, n_heads, n, n]
+    without: Tensor,  # [batch, n_heads, n, n]
+    allowed: Tensor,  # [batch, 1, n, n]
+    weights: str,
+) -> None:
+    difference = intact - without  # [batch, n_heads, n, n]
+    weight = allowed.expand_as(difference).to(difference)
+    if weights == "attention":
+        pattern = intact.masked_fill(~allowed, -torch.inf).softmax(-1)
+        weight = pattern.nan_to_num(0.0)  # padded queries see nothing
+        difference = difference - (difference * weight).sum(-1, keepdim=True)
+    averages.add(layer, difference, weight)

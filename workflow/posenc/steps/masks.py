@@ -75,8 +75,13 @@ def main(
 
 
 def in_order(masks: Mapping[str, LearnedMaskSource]) -> list[str]:
-    """Names of masks, each after the one that it begins with."""
-    return sorted(masks, key=lambda name: len(beneath(masks, name)))
+    """Names of masks, each after the one that it begins with.
+
+    Of the others, those that are distilled come first: their pass serves masks in closed form.
+    """
+    return sorted(
+        masks, key=lambda name: (len(beneath(masks, name)), masks[name].method != "distilled")
+    )
 
 
 def is_current(path: Path, identity: dict) -> bool:

@@ -12,7 +12,8 @@ from posenc.figures.section import Figure, Style
 UNIFORM = "uniform attention"
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples, model by data set: the distance of each band's pattern by layer.
 
     Parameters
@@ -26,39 +27,36 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     and keys that keep one band (solid), that lose it (dotted), and of uniform attention
     (dashed).
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        panels = {}
-        for one in measurements:
-            model, dataset, condition = common.run_of(one)
-            if one["measurement"] == "spectra" and condition == common.INTACT:
-                panels[model, dataset] = one
-        found = {panel: one.get("band_pass", one) for panel, one in panels.items()}
-        if not any(one["status"] == "measured" for one in found.values()):
-            reasons = [one["reason"] for one in found.values()] or ["the study has no spectra"]
-            common.not_run(made.add_subplot(), reasons, 60)
-            return made
-        grid = common.grid(made, list(panels))
-        top = 0.04 + max(
-            estimate["high"]
-            for one in found.values() if one["status"] == "measured"
-            for layer in [one["uniform"], *one["kept"], *one["left_out"]] for estimate in layer
-        )  # fmt: skip
-        for panel, one in found.items():
-            axes = grid[panel]
-            if one["status"] != "measured":
-                common.not_run(axes, [one["reason"]], 22)
-                continue
-            _draw_bands(axes, panels[panel]["bands"], one, style)
-            axes.set_ylim(0, top)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.margins(x=0.06)
-            axes.tick_params(labelleft=common.is_left(axes))
-        made.supylabel("total variation distance", fontsize=style.font_size)
-        made.supxlabel("layer", fontsize=style.font_size)
-        common.legend_above(made, grid.values(), columns=4)
-        return made
+    panels = {}
+    for one in measurements:
+        model, dataset, condition = common.run_of(one)
+        if one["measurement"] == "spectra" and condition == common.INTACT:
+            panels[model, dataset] = one
+    found = {panel: one.get("band_pass", one) for panel, one in panels.items()}
+    if not any(one["status"] == "measured" for one in found.values()):
+        reasons = [one["reason"] for one in found.values()] or ["the study has no spectra"]
+        common.not_run(made.add_subplot(), reasons, 60)
+        return
+    grid = common.grid(made, list(panels))
+    top = 0.04 + max(
+        estimate["high"]
+        for one in found.values() if one["status"] == "measured"
+        for layer in [one["uniform"], *one["kept"], *one["left_out"]] for estimate in layer
+    )  # fmt: skip
+    for panel, one in found.items():
+        axes = grid[panel]
+        if one["status"] != "measured":
+            common.not_run(axes, [one["reason"]], 22)
+            continue
+        _draw_bands(axes, panels[panel]["bands"], one, style)
+        axes.set_ylim(0, top)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.margins(x=0.06)
+        axes.tick_params(labelleft=common.is_left(axes))
+    made.supylabel("total variation distance", fontsize=style.font_size)
+    made.supxlabel("layer", fontsize=style.font_size)
+    common.legend_above(made, grid.values(), columns=4)
 
 
 def _draw_bands(axes: Axes, edges: list[float], found: dict, style: Style) -> None:

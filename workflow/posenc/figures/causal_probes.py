@@ -21,7 +21,8 @@ LABELS = {
 CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the errors of all variants of the first decoder that was measured, on its first text.
 
     Parameters
@@ -33,21 +34,18 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     A line with its interval for each variant, windows dashed; dotted, chance.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        axes = made.add_subplot()
-        # An encoder has no causal mask to go without.
-        found = [one for one in measurements if len(one.get("variants", [])) > 3]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements if one["reason"]]
-            common.not_run(axes, reasons or ["no decoder with a table"], 40)
-            return made
-        _draw_panel(axes, measured[0], style)
-        run = measured[0]["run"]
-        axes.set_title(", ".join(common.display(run[key]) for key in ("model", "dataset")))
-        common.legend_above(made, [axes], columns=3)
-        return made
+    axes = made.add_subplot()
+    # An encoder has no causal mask to go without.
+    found = [one for one in measurements if len(one.get("variants", [])) > 3]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements if one["reason"]]
+        common.not_run(axes, reasons or ["no decoder with a table"], 40)
+        return
+    _draw_panel(axes, measured[0], style)
+    run = measured[0]["run"]
+    axes.set_title(", ".join(common.display(run[key]) for key in ("model", "dataset")))
+    common.legend_above(made, [axes], columns=3)
 
 
 def _draw_panel(axes: Axes, one: dict, style: Style) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,11 +70,23 @@ def styled(style: Style) -> Iterator[None]:
         yield
 
 
-def canvas(figure: Figure) -> Canvas:
-    """Make an empty figure of the size in params.yaml, drawn without a display."""
-    made = Canvas(figsize=(figure.width, figure.height))
-    FigureCanvasAgg(made)
-    return made
+def drawing(
+    draw: Callable[[Canvas, Any, Any, Style], None],
+) -> Callable[[Any, Any, Style], Canvas]:
+    """Give what draws on a canvas one of the size in params.yaml, in the shared style.
+
+    Nothing is shown; the result goes to :func:`save`.
+    """
+
+    @functools.wraps(draw)
+    def drawn(measurements: Any, figure: Figure, style: Style) -> Canvas:
+        with styled(style):
+            made = Canvas(figsize=(figure.width, figure.height))
+            FigureCanvasAgg(made)
+            draw(made, measurements, figure, style)
+        return made
+
+    return drawn
 
 
 def save(figure: Canvas, outputs: Iterable[Path], style: Style) -> None:
@@ -150,9 +163,11 @@ def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, s
         joint = ", " if columns <= 3 else "\n"
         places = {(m, d): datasets.index(d) * columns + models.index(m) for m, d in panels}
     axes = {}
+    room = figure.get_figwidth() * 72 / columns / matplotlib.rcParams["axes.titlesize"]  # in ems
     for panel, place in places.items():
         axes[panel] = figure.add_subplot(rows, columns, place + 1)
-        axes[panel].set_title(joint.join(display(name) for name in panel))
+        names = (textwrap.fill(display(name), int(room / 0.6)) for name in panel)
+        axes[panel].set_title(joint.join(names))
     return axes
 
 

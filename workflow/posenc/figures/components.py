@@ -16,7 +16,8 @@ LEADING = (1, 4)
 """Of so many leading components the share of variance is shown, and of all."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw variance, canonical correlation and the components' share of position, by model.
 
     Parameters
@@ -32,48 +33,45 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Below: the share of each principal and independent component's variance that lies between
     positions, of the intact model.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        models = shown(measurements)
-        if not any(runs[0]["status"] == "measured" for runs in models.values()):
-            reasons = [runs[0]["reason"] for runs in models.values()]
-            common.not_run(made.add_subplot(), reasons or ["the study has no components"], 60)
-            return made
-        colours = common.condition_colours([run for runs in models.values() for run in runs], style)
-        grid = made.add_gridspec(4, len(models))
-        maps: list[Axes] = []
-        lines: list[Axes] = []
-        image = None
-        for column, (model, runs) in enumerate(models.items()):
-            if runs[0]["status"] != "measured":
-                common.not_run(made.add_subplot(grid[:, column]), [runs[0]["reason"]], 22)
-                continue
-            axes = [made.add_subplot(grid[row, column]) for row in range(4)]
-            axes[0].set_title(common.display(model))
-            _draw_variance(axes[0], runs[0], style)
-            for run in runs:
-                if run["status"] == "measured":
-                    _draw_correlation(axes[1], run, colours[common.run_of(run)[2]])
-            _draw_chance(axes[1], runs[0])
-            for place, kind in ((2, "principal"), (3, "independent")):
-                image = _draw_map(axes[place], runs[0], kind)
-            n_states = len(runs[0]["layers"])
-            for place, one in enumerate(axes):
-                one.set_xlim(-0.5, n_states - 0.5)
-                one.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-                one.tick_params(labelbottom=place == 3, labelleft=column == 0, length=2)
-            if column == 0:
-                for one, label in zip(axes, _labels(), strict=True):
-                    one.set_ylabel(label)
-            lines += axes[:2]
-            maps += axes[2:]
-        bar = made.colorbar(image, ax=maps, location="right", fraction=0.05, pad=0.02, aspect=14)
-        bar.set_ticks([0, 0.5, 1], labels=["0", "0.5", "1"])
-        bar.set_label("share between\npositions")
-        bar.outline.set_linewidth(0.4)
-        made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-        common.legend_above(made, lines, columns=3)
-        return made
+    models = shown(measurements)
+    if not any(runs[0]["status"] == "measured" for runs in models.values()):
+        reasons = [runs[0]["reason"] for runs in models.values()]
+        common.not_run(made.add_subplot(), reasons or ["the study has no components"], 60)
+        return
+    colours = common.condition_colours([run for runs in models.values() for run in runs], style)
+    grid = made.add_gridspec(4, len(models))
+    maps: list[Axes] = []
+    lines: list[Axes] = []
+    image = None
+    for column, (model, runs) in enumerate(models.items()):
+        if runs[0]["status"] != "measured":
+            common.not_run(made.add_subplot(grid[:, column]), [runs[0]["reason"]], 22)
+            continue
+        axes = [made.add_subplot(grid[row, column]) for row in range(4)]
+        axes[0].set_title(common.display(model))
+        _draw_variance(axes[0], runs[0], style)
+        for run in runs:
+            if run["status"] == "measured":
+                _draw_correlation(axes[1], run, colours[common.run_of(run)[2]])
+        _draw_chance(axes[1], runs[0])
+        for place, kind in ((2, "principal"), (3, "independent")):
+            image = _draw_map(axes[place], runs[0], kind)
+        n_states = len(runs[0]["layers"])
+        for place, one in enumerate(axes):
+            one.set_xlim(-0.5, n_states - 0.5)
+            one.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            one.tick_params(labelbottom=place == 3, labelleft=column == 0, length=2)
+        if column == 0:
+            for one, label in zip(axes, _labels(), strict=True):
+                one.set_ylabel(label)
+        lines += axes[:2]
+        maps += axes[2:]
+    bar = made.colorbar(image, ax=maps, location="right", fraction=0.05, pad=0.02, aspect=14)
+    bar.set_ticks([0, 0.5, 1], labels=["0", "0.5", "1"])
+    bar.set_label("share between\npositions")
+    bar.outline.set_linewidth(0.4)
+    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(made, lines, columns=3)
 
 
 def shown(measurements: list[dict]) -> dict[str, list[dict]]:

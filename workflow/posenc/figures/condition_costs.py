@@ -12,7 +12,8 @@ from posenc.figures.section import Figure, Style
 WITHOUT = "zero"
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the change of the loss by condition, in groups, with a panel for each data set.
 
     Parameters
@@ -26,26 +27,23 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A point with its interval for each condition of the first decoder, faint points for the
     others, and a dashed line at the model without positions.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured, reasons = evaluated.decoders(measurements)
-        if not measured:
-            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
-            return made
-        names = evaluated.rows(measured)
-        panels = evaluated.by_dataset(measured)
-        first = None
-        for place, runs in enumerate(panels.values()):
-            axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
-            _draw_panel(axes, runs, names, style)
-            axes.set_title(evaluated.panel_title(runs[0]))
-            if first is None:
-                evaluated.label_rows(axes, names)
-            else:
-                axes.tick_params(axis="y", labelleft=False, length=0)
-            first = first or axes
-        made.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
-        return made
+    measured, reasons = evaluated.decoders(measurements)
+    if not measured:
+        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        return
+    names = evaluated.rows(measured)
+    panels = evaluated.by_dataset(measured)
+    first = None
+    for place, runs in enumerate(panels.values()):
+        axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+        _draw_panel(axes, runs, names, style)
+        axes.set_title(evaluated.panel_title(runs[0]))
+        if first is None:
+            evaluated.label_rows(axes, names)
+        else:
+            axes.tick_params(axis="y", labelleft=False, length=0)
+        first = first or axes
+    made.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:

@@ -13,7 +13,8 @@ from posenc.figures.section import Style
 from posenc.metrics.similarity import gaussian_null_density
 
 
-def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style) -> None:
     """Draw the density of token cosines, model by data set, for each condition.
 
     Parameters
@@ -27,34 +28,31 @@ def draw(measurements: list[dict], figure: Histogram, style: Style) -> Canvas:
     outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
     null's exact density as a line.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        panels = common.by_panel(measurements)
-        colours = common.condition_colours(measurements, style)
-        grid = common.grid(made, list(panels))
-        if not panels:
-            common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
-        for panel, runs in panels.items():
-            axes = grid[panel]
-            measured = [run for run in runs if run["status"] == "measured"]
-            if not measured:
-                common.not_run(axes, [run["reason"] for run in runs], 22)
-                continue
-            for run in measured:
-                condition = run["run"]["condition"]
-                histogram = run["histograms"]
-                axes.stairs(
-                    histogram[figure.layer]["cosine"], histogram["edges"], fill=True, alpha=0.45,
-                    color=colours[condition], label=common.display(condition),
-                )  # fmt: skip
-            _draw_nulls(axes, measured[0], figure.layer)
-            _set_limits(axes, measured, figure)
-        if any(measurement["status"] == "measured" for measurement in measurements):
-            where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
-            made.supylabel("density", fontsize=style.font_size)
-            made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
-        common.legend_above(made, grid.values(), columns=5)
-        return made
+    panels = common.by_panel(measurements)
+    colours = common.condition_colours(measurements, style)
+    grid = common.grid(made, list(panels))
+    if not panels:
+        common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
+    for panel, runs in panels.items():
+        axes = grid[panel]
+        measured = [run for run in runs if run["status"] == "measured"]
+        if not measured:
+            common.not_run(axes, [run["reason"] for run in runs], 22)
+            continue
+        for run in measured:
+            condition = run["run"]["condition"]
+            histogram = run["histograms"]
+            axes.stairs(
+                histogram[figure.layer]["cosine"], histogram["edges"], fill=True, alpha=0.45,
+                color=colours[condition], label=common.display(condition),
+            )  # fmt: skip
+        _draw_nulls(axes, measured[0], figure.layer)
+        _set_limits(axes, measured, figure)
+    if any(measurement["status"] == "measured" for measurement in measurements):
+        where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
+        made.supylabel("density", fontsize=style.font_size)
+        made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
+    common.legend_above(made, grid.values(), columns=5)
 
 
 def _draw_nulls(axes, measurement: dict, layer: str) -> None:

@@ -15,7 +15,8 @@ METHODS = {"frozen": "frozen", "fine_tuned": "fine-tuned"}
 PERCENT = 100
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test accuracy by task and method for each model, and gains against order sensitivity.
 
     Parameters
@@ -30,35 +31,32 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     accuracy, against how much the intact model's predictions depend on the order of words
     (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "downstream"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
-            return made
-        rows = common.unique(row_of(entry) for one in measured for entry in one["results"])
-        layout = made.add_gridspec(
-            1, len(found) + 1, width_ratios=[*[1] * len(found), 1.15 if len(found) < 3 else 1]
-        )
-        panels: list[Axes] = []
-        for place, one in enumerate(found):
-            axes = made.add_subplot(layout[place])
-            axes.set_title(", ".join(common.display(one["run"][k]) for k in ("model", "dataset")))
-            if len(found) > 1:
-                axes.set_title("\n".join(axes.get_title().split(", ")))
-            if one["status"] != "measured":
-                common.not_run(axes, [one["reason"]], 18)
-                continue
-            _accuracies(axes, one, rows, style, narrow=len(found) > 1)
-            axes.tick_params(labelleft=not panels)
-            panels.append(axes)
-        panels[len(panels) // 2].set_xlabel("accuracy on test documents (%)")
-        last = made.add_subplot(layout[-1])
-        _gains(last, measured, style)
-        _legend(made, measured, style)
-        return made
+    found = [one for one in measurements if one["measurement"] == "downstream"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+        return
+    rows = common.unique(row_of(entry) for one in measured for entry in one["results"])
+    layout = made.add_gridspec(
+        1, len(found) + 1, width_ratios=[*[1] * len(found), 1.15 if len(found) < 3 else 1]
+    )
+    panels: list[Axes] = []
+    for place, one in enumerate(found):
+        axes = made.add_subplot(layout[place])
+        axes.set_title(", ".join(common.display(one["run"][k]) for k in ("model", "dataset")))
+        if len(found) > 1:
+            axes.set_title("\n".join(axes.get_title().split(", ")))
+        if one["status"] != "measured":
+            common.not_run(axes, [one["reason"]], 18)
+            continue
+        _accuracies(axes, one, rows, style, narrow=len(found) > 1)
+        axes.tick_params(labelleft=not panels)
+        panels.append(axes)
+    panels[len(panels) // 2].set_xlabel("accuracy on test documents (%)")
+    last = made.add_subplot(layout[-1])
+    _gains(last, measured, style)
+    _legend(made, measured, style)
 
 
 def row_of(entry: dict) -> tuple[str, str]:

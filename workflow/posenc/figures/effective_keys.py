@@ -15,7 +15,8 @@ CHOICES = {"strongest": "strongest keys", "nearest": "nearest", "random": "rando
 MARKERS = dict(zip(CHOICES, common.MARKERS, strict=False))
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw effective keys by layer, and the cost of reading a few, a column per model.
 
     Parameters
@@ -29,21 +30,18 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     a query sees (dotted). Below: how far a model that reads so many keys is from the intact
     one, in nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        rows = by_dataset(of_kind(measurements, "effective_keys"))
-        if not rows:
-            common.not_run(made.add_subplot(), ["no attention was measured"], 60)
-            return made
-        dataset, shown = next(iter(rows.items()))
-        panels = made.subplots(2, len(shown), squeeze=False)
-        for place, one in enumerate(shown):
-            _by_layer(panels[0, place], one, style)
-            _costs(panels[1, place], one, style)
-        panels[0, 0].set_ylabel("effective keys")
-        common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
-        made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
-        return made
+    rows = by_dataset(of_kind(measurements, "effective_keys"))
+    if not rows:
+        common.not_run(made.add_subplot(), ["no attention was measured"], 60)
+        return
+    dataset, shown = next(iter(rows.items()))
+    panels = made.subplots(2, len(shown), squeeze=False)
+    for place, one in enumerate(shown):
+        _by_layer(panels[0, place], one, style)
+        _costs(panels[1, place], one, style)
+    panels[0, 0].set_ylabel("effective keys")
+    common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
+    made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
 def _by_layer(axes: Axes, one: dict, style: Style) -> None:

@@ -15,7 +15,8 @@ ROWS = {
 STEP = 0.16
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw cosines with three kinds of sentences, a panel per model.
 
     Parameters
@@ -27,21 +28,18 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     Means over sentences with their intervals; filled with positions, hollow without.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = of_kind(measurements, "exchanged_roles")
-        shown = [one for one in found if one["status"] == "measured"]
-        if not shown:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no sentences were compared"], 60)
-            return made
-        panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        for axes, one in zip(panels, shown, strict=True):
-            _cosines(axes, one, style)
-        panels[0].set_yticks(range(len(ROWS)), list(ROWS.values()))
-        panels[0].invert_yaxis()
-        common.legend_above(made, panels, columns=4)
-        return made
+    found = of_kind(measurements, "exchanged_roles")
+    shown = [one for one in found if one["status"] == "measured"]
+    if not shown:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no sentences were compared"], 60)
+        return
+    panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, one in zip(panels, shown, strict=True):
+        _cosines(axes, one, style)
+    panels[0].set_yticks(range(len(ROWS)), list(ROWS.values()))
+    panels[0].invert_yaxis()
+    common.legend_above(made, panels, columns=4)
 
 
 def _cosines(axes: Axes, one: dict, style: Style) -> None:

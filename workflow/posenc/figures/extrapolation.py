@@ -10,7 +10,8 @@ from posenc.figures import common, evaluated
 from posenc.figures.section import Figure, Style
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the loss by position, beyond the trained length too, with a panel for each model.
 
     Parameters
@@ -22,42 +23,39 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     A line with its interval for each condition; a dashed line at the trained length.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        runs = evaluated.of_kind(measurements, "extrapolation")
-        measured = [one for one in runs if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in runs]
-            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
-            return made
-        looks = evaluated.series(
-            common.unique(entry["condition"] for one in measured for entry in one["conditions"]),
-            style,
-        )
-        ends = [
-            bucket["nll_per_token"][end] for one in measured for entry in one["conditions"]
-            for bucket in entry["buckets"] for end in ("low", "high")
-        ]  # fmt: skip
-        margin = 0.04 * (max(ends) - min(ends))
-        layout = made.add_gridspec(
-            1, len(runs), width_ratios=[3 if one in measured else 1 for one in runs]
-        )
-        is_first = True
-        for place, one in enumerate(runs):
-            axes = made.add_subplot(layout[place])
-            axes.set_title(common.display(one["run"]["model"]))
-            if one not in measured:
-                common.not_run(axes, [one["reason"]], 15)
-                continue
-            _draw_panel(axes, one, looks)
-            axes.set_ylim(min(ends) - margin, max(ends) + margin)
-            axes.tick_params(labelleft=is_first)
-            if is_first:
-                axes.set_ylabel("loss (nats per token)")
-            axes.set_xlabel("position")
-            is_first = False
-        common.legend_above(made, made.axes, columns=4)
-        return made
+    runs = evaluated.of_kind(measurements, "extrapolation")
+    measured = [one for one in runs if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in runs]
+        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        return
+    looks = evaluated.series(
+        common.unique(entry["condition"] for one in measured for entry in one["conditions"]),
+        style,
+    )
+    ends = [
+        bucket["nll_per_token"][end] for one in measured for entry in one["conditions"]
+        for bucket in entry["buckets"] for end in ("low", "high")
+    ]  # fmt: skip
+    margin = 0.04 * (max(ends) - min(ends))
+    layout = made.add_gridspec(
+        1, len(runs), width_ratios=[3 if one in measured else 1 for one in runs]
+    )
+    is_first = True
+    for place, one in enumerate(runs):
+        axes = made.add_subplot(layout[place])
+        axes.set_title(common.display(one["run"]["model"]))
+        if one not in measured:
+            common.not_run(axes, [one["reason"]], 15)
+            continue
+        _draw_panel(axes, one, looks)
+        axes.set_ylim(min(ends) - margin, max(ends) + margin)
+        axes.tick_params(labelleft=is_first)
+        if is_first:
+            axes.set_ylabel("loss (nats per token)")
+        axes.set_xlabel("position")
+        is_first = False
+    common.legend_above(made, made.axes, columns=4)
 
 
 def _draw_panel(axes: Axes, measurement: dict, looks: dict[str, dict]) -> None:

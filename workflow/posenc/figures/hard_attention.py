@@ -17,7 +17,8 @@ ZERO = "zero"
 SHOWN = (common.INTACT, ZERO)
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw variance against samples for each baseline, and its ratio to that without a baseline.
 
     Parameters
@@ -33,36 +34,33 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     from it. A last panel with the ratios of all intact runs (filled) and of those without
     positions (hollow), with intervals.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        runs = [
-            one
-            for one in evaluated.of_kind(measurements, "hard_attention")
-            if one["run"]["condition"] in SHOWN
-        ]
-        if not any(one["status"] == "measured" for one in runs):
-            reasons = [one["reason"] for one in runs]
-            common.not_run(made.add_subplot(), reasons or ["no hard attention"], 60)
-            return made
-        first = panels(runs)
-        colours = dict(zip(LABELS, style.palette, strict=False))
-        widths = [*(1.0 for _ in first), 1.3]
-        grid = made.add_gridspec(1, len(first) + 1, width_ratios=widths)
-        left = None
-        for place, (model, one) in enumerate(first.items()):
-            axes = made.add_subplot(grid[0, place], sharey=left)
-            axes.set_title(f"{common.display(model)}\n{common.display(one['run']['dataset'])}")
-            if one["status"] != "measured":
-                common.not_run(axes, [one["reason"]], 14)
-                continue
-            _variances(axes, one, colours)
-            axes.tick_params(labelleft=left is None)
-            left = left or axes
-        _level(left)
-        left.set_ylabel("total variance of the gradient")
-        _ratios(made.add_subplot(grid[0, len(first)]), runs, colours)
-        _legend(made, colours)
-        return made
+    runs = [
+        one
+        for one in evaluated.of_kind(measurements, "hard_attention")
+        if one["run"]["condition"] in SHOWN
+    ]
+    if not any(one["status"] == "measured" for one in runs):
+        reasons = [one["reason"] for one in runs]
+        common.not_run(made.add_subplot(), reasons or ["no hard attention"], 60)
+        return
+    first = panels(runs)
+    colours = dict(zip(LABELS, style.palette, strict=False))
+    widths = [*(1.0 for _ in first), 1.3]
+    grid = made.add_gridspec(1, len(first) + 1, width_ratios=widths)
+    left = None
+    for place, (model, one) in enumerate(first.items()):
+        axes = made.add_subplot(grid[0, place], sharey=left)
+        axes.set_title(f"{common.display(model)}\n{common.display(one['run']['dataset'])}")
+        if one["status"] != "measured":
+            common.not_run(axes, [one["reason"]], 14)
+            continue
+        _variances(axes, one, colours)
+        axes.tick_params(labelleft=left is None)
+        left = left or axes
+    _level(left)
+    left.set_ylabel("total variance of the gradient")
+    _ratios(made.add_subplot(grid[0, len(first)]), runs, colours)
+    _legend(made, colours)
 
 
 def panels(runs: list[dict]) -> dict[str, dict]:

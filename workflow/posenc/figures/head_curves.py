@@ -20,7 +20,8 @@ INCHES = 1.1
 MEASURED, CLOSED = "measured", "closed form"
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the curves of all heads, a panel per layer, with the median R² over its heads.
 
     Parameters
@@ -33,29 +34,24 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A wide, pale line for the mean difference of a head's scores, and a thin one for the mask
     in closed form. Panels have scales of their own.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = of_kind(measurements, "score_parts")
-        shown = {one["run"]["model"]: one for one in reversed(found)}
-        models = common.unique(one["run"]["model"] for one in found)
-        measured = [shown[model] for model in models if shown[model]["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
-            return made
-        columns = COLUMNS if sum(rows_of(one, COLUMNS) for one in measured) <= ROWS else MORE
-        rows = [rows_of(one, columns) for one in measured]
-        made.set_figheight(min(figure.height, INCHES * (sum(rows) + len(rows) / 3 + 1)))
-        # The title of a model takes as much room as a third of a row.
-        parts = made.subfigures(
-            len(rows), 1, squeeze=False, height_ratios=[n + 1 / 3 for n in rows]
-        )
-        for part, one, count in zip(parts[:, 0], measured, rows, strict=True):
-            _model(part, one, count, columns, style)
-        made.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
-        made.supylabel("scores with position minus without (nats)", fontsize=style.font_size)
-        common.legend_above(made, made.axes[:1], columns=2)
-        return made
+    found = of_kind(measurements, "score_parts")
+    shown = {one["run"]["model"]: one for one in reversed(found)}
+    models = common.unique(one["run"]["model"] for one in found)
+    measured = [shown[model] for model in models if shown[model]["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
+        return
+    columns = COLUMNS if sum(rows_of(one, COLUMNS) for one in measured) <= ROWS else MORE
+    rows = [rows_of(one, columns) for one in measured]
+    made.set_figheight(min(figure.height, INCHES * (sum(rows) + len(rows) / 3 + 1)))
+    # The title of a model takes as much room as a third of a row.
+    parts = made.subfigures(len(rows), 1, squeeze=False, height_ratios=[n + 1 / 3 for n in rows])
+    for part, one, count in zip(parts[:, 0], measured, rows, strict=True):
+        _model(part, one, count, columns, style)
+    made.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
+    made.supylabel("scores with position minus without (nats)", fontsize=style.font_size)
+    common.legend_above(made, made.axes[:1], columns=2)
 
 
 def rows_of(one: dict, columns: int) -> int:

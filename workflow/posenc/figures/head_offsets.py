@@ -22,7 +22,8 @@ ABREAST = 2
 """Models side by side."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the mass of heads on text by offset, one row per head, and a strip of the heads' types.
 
     Parameters
@@ -34,42 +35,39 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     Two heat maps for each model: the intact one, and the one without positions.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        shown = panels(measurements)
-        measured = [one for pair in shown for one in pair if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for pair in shown for one in pair]
-            common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
-            return made
-        largest = max(max(head["text"]) for one in measured for head in one["heads"])
-        colours = type_colours(style)
-        columns = min(ABREAST, len(shown))
-        rows = math.ceil(len(shown) / columns)
-        grid = made.add_gridspec(rows, columns + 1, width_ratios=(20,) * columns + (1,))
-        image = None
-        for place, pair in enumerate(shown):
-            inner = grid[place // columns, place % columns].subgridspec(
-                1, 2 * len(pair), width_ratios=(1, 14) * len(pair), wspace=0.03
-            )
-            for index, one in enumerate(pair):
-                heat = made.add_subplot(inner[0, 2 * index + 1])
-                if one["status"] != "measured":
-                    common.not_run(heat, [one["reason"]], 18)
-                    continue
-                strip = made.add_subplot(inner[0, 2 * index])
-                image = _masses(heat, one, largest)
-                _types(strip, one, colours)
-                if place % columns == 0 and index == 0:
-                    strip.set_ylabel("layer")
-                if index:
-                    strip.set_yticks([])
-        bar = made.colorbar(image, cax=made.add_subplot(grid[:, columns]))
-        bar.set_label("attention mass on text")
-        bar.outline.set_linewidth(0.4)
-        made.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
-        _legend(made, measured, colours)
-        return made
+    shown = panels(measurements)
+    measured = [one for pair in shown for one in pair if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for pair in shown for one in pair]
+        common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
+        return
+    largest = max(max(head["text"]) for one in measured for head in one["heads"])
+    colours = type_colours(style)
+    columns = min(ABREAST, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    grid = made.add_gridspec(rows, columns + 1, width_ratios=(20,) * columns + (1,))
+    image = None
+    for place, pair in enumerate(shown):
+        inner = grid[place // columns, place % columns].subgridspec(
+            1, 2 * len(pair), width_ratios=(1, 14) * len(pair), wspace=0.03
+        )
+        for index, one in enumerate(pair):
+            heat = made.add_subplot(inner[0, 2 * index + 1])
+            if one["status"] != "measured":
+                common.not_run(heat, [one["reason"]], 18)
+                continue
+            strip = made.add_subplot(inner[0, 2 * index])
+            image = _masses(heat, one, largest)
+            _types(strip, one, colours)
+            if place % columns == 0 and index == 0:
+                strip.set_ylabel("layer")
+            if index:
+                strip.set_yticks([])
+    bar = made.colorbar(image, cax=made.add_subplot(grid[:, columns]))
+    bar.set_label("attention mass on text")
+    bar.outline.set_linewidth(0.4)
+    made.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
+    _legend(made, measured, colours)
 
 
 def panels(measurements: list[dict]) -> list[list[dict]]:

@@ -16,7 +16,8 @@ PANELS = {
 }
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw what is copied and where heads look, for the model that copies most.
 
     Parameters
@@ -29,26 +30,23 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A row for each condition, a mark with its interval for each data set whose tokens the random
     sequences are made of. A dashed line is a head that attends to all keys alike.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = of_kind(measurements, "induction")
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no tokens were repeated"], 60)
-            return made
-        best = max(measured, key=lambda one: entries(one)[common.INTACT]["gain"]["value"])
-        model = best["run"]["model"]
-        runs = [one for one in measured if one["run"]["model"] == model]
-        names = [entry["condition"] for entry in best["conditions"]]
-        panels = made.subplots(1, len(PANELS), sharey=True)
-        for axes, (part, title) in zip(panels, PANELS.items(), strict=True):
-            axes.set_title(title)
-            _draw_panel(axes, runs, names, part, style)
-        label_rows(panels[0], [(name, False) for name in names])
-        made.supxlabel(common.display(model), fontsize=style.font_size)
-        common.legend_above(made, panels[:1], columns=len(runs))
-        return made
+    found = of_kind(measurements, "induction")
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no tokens were repeated"], 60)
+        return
+    best = max(measured, key=lambda one: entries(one)[common.INTACT]["gain"]["value"])
+    model = best["run"]["model"]
+    runs = [one for one in measured if one["run"]["model"] == model]
+    names = [entry["condition"] for entry in best["conditions"]]
+    panels = made.subplots(1, len(PANELS), sharey=True)
+    for axes, (part, title) in zip(panels, PANELS.items(), strict=True):
+        axes.set_title(title)
+        _draw_panel(axes, runs, names, part, style)
+    label_rows(panels[0], [(name, False) for name in names])
+    made.supxlabel(common.display(model), fontsize=style.font_size)
+    common.legend_above(made, panels[:1], columns=len(runs))
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style: Style) -> None:

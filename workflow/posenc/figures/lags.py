@@ -19,7 +19,8 @@ LARGEST_POINT = 90.0
 """Area of the most frequent pair of offsets, square points."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw predicted against found offsets of all heads: a row per comparison.
 
     Parameters
@@ -32,35 +33,32 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Peaks are whole offsets: the area of a circle is the number of heads. Titles hold the rank
     correlation with its interval, and the share of equal offsets with that by chance.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        all_lags = evaluated.of_kind(measurements, "lags")
-        columns = panels(all_lags)
-        if not columns:
-            reasons = [one["reason"] for one in all_lags] or ["no lags were measured"]
-            common.not_run(made.add_subplot(), reasons, 60)
-            return made
-        for row, (name, label) in enumerate(SHOWN.items()):
-            for place, one in enumerate(columns):
-                axes = made.add_subplot(len(SHOWN), len(columns), row * len(columns) + place + 1)
-                _points(axes, one, name, style)
-                title = summary(one["results"][name])
-                if row == 0:
-                    run = one["run"]
-                    names = (common.display(run["models"][0]), common.display(run["dataset"]))
-                    title = "\n".join((*names, title))
-                axes.set_title(title, fontsize=max(common.SMALLEST_POINTS, style.font_size - 1))
-                axes.set_xlabel(f"predicted {label}", labelpad=1)
-                if place == 0:
-                    axes.set_ylabel(f"{label} found")
-        made.legend(
-            handles=[
-                Line2D([], [], marker="o", ms=4, ls="none", color=colour, alpha=0.6, label=label)
-                for label, colour in groups(style).values()
-            ],
-            loc="outside upper center", ncols=2, borderaxespad=0.2,
-        )  # fmt: skip
-        return made
+    all_lags = evaluated.of_kind(measurements, "lags")
+    columns = panels(all_lags)
+    if not columns:
+        reasons = [one["reason"] for one in all_lags] or ["no lags were measured"]
+        common.not_run(made.add_subplot(), reasons, 60)
+        return
+    for row, (name, label) in enumerate(SHOWN.items()):
+        for place, one in enumerate(columns):
+            axes = made.add_subplot(len(SHOWN), len(columns), row * len(columns) + place + 1)
+            _points(axes, one, name, style)
+            title = summary(one["results"][name])
+            if row == 0:
+                run = one["run"]
+                names = (common.display(run["models"][0]), common.display(run["dataset"]))
+                title = "\n".join((*names, title))
+            axes.set_title(title, fontsize=max(common.SMALLEST_POINTS, style.font_size - 1))
+            axes.set_xlabel(f"predicted {label}", labelpad=1)
+            if place == 0:
+                axes.set_ylabel(f"{label} found")
+    made.legend(
+        handles=[
+            Line2D([], [], marker="o", ms=4, ls="none", color=colour, alpha=0.6, label=label)
+            for label, colour in groups(style).values()
+        ],
+        loc="outside upper center", ncols=2, borderaxespad=0.2,
+    )  # fmt: skip
 
 
 def panels(measurements: list[dict]) -> list[dict]:

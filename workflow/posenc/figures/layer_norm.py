@@ -13,7 +13,8 @@ from posenc.figures.evaluated import by_dataset, curve
 from posenc.figures.section import Figure, Style
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the scale by layer, spectra of position, and its share of variance, a row per data set.
 
     Parameters
@@ -28,32 +29,29 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
     that lies between positions, with that of shuffled positions.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "layer_norm"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
-            return made
-        models = common.unique(one["run"]["model"] for one in found)
-        colours = dict(zip(models, style.palette, strict=False))
-        rows = by_dataset(measured)
-        grid = []
-        for row, (dataset, ones) in enumerate(rows.items()):
-            panels = [made.add_subplot(len(rows), 3, 3 * row + place + 1) for place in range(3)]
-            for one in ones:
-                colour = colours[one["run"]["model"]]
-                _scale(panels[0], one, colour, ones.index(one) - (len(ones) - 1) / 2)
-                _spectrum(panels[1], one, colour)
-                _share(panels[2], one, colour)
-            _finish(panels, common.display(dataset), row, len(rows))
-            grid += panels
-        grid[1].plot([], [], color=common.GREY, lw=1.1, label="S P L")
-        grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
-        grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
-        common.legend_above(made, grid, columns=7 if len(models) < 4 else 4)
-        _say_not_run(made, found)
-        return made
+    found = [one for one in measurements if one["measurement"] == "layer_norm"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
+        return
+    models = common.unique(one["run"]["model"] for one in found)
+    colours = dict(zip(models, style.palette, strict=False))
+    rows = by_dataset(measured)
+    grid = []
+    for row, (dataset, ones) in enumerate(rows.items()):
+        panels = [made.add_subplot(len(rows), 3, 3 * row + place + 1) for place in range(3)]
+        for one in ones:
+            colour = colours[one["run"]["model"]]
+            _scale(panels[0], one, colour, ones.index(one) - (len(ones) - 1) / 2)
+            _spectrum(panels[1], one, colour)
+            _share(panels[2], one, colour)
+        _finish(panels, common.display(dataset), row, len(rows))
+        grid += panels
+    grid[1].plot([], [], color=common.GREY, lw=1.1, label="S P L")
+    grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
+    grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
+    common.legend_above(made, grid, columns=7 if len(models) < 4 else 4)
+    _say_not_run(made, found)
 
 
 def _scale(axes: Axes, one: dict, colour: str, place: float) -> None:

@@ -12,7 +12,8 @@ PAIRS = (("baseline", "--", "random pairs"), ("same_token", ":", "same token, ot
 """Nulls of pairs of the intact model: key, style of the line, label."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples, model by data set: the mean token cosine of each layer.
 
     Parameters
@@ -26,32 +27,29 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     line with its interval, pairs of the same token as a dotted one (where there are any), and
     the Gaussian null's mean +- 2 sd as a grey band.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        panels = common.by_panel(measurements)
-        colours = common.condition_colours(measurements, style)
-        grid = common.grid(made, list(panels))
-        if not panels:
-            common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
-        limits = _limits(measurements)
-        for panel, runs in panels.items():
-            axes = grid[panel]
-            measured = [run for run in runs if run["status"] == "measured"]
-            if not measured:
-                common.not_run(axes, [run["reason"] for run in runs], 22)
-                continue
-            _draw_nulls(axes, measured[0])
-            for run in measured:
-                _draw_condition(axes, run, colours[run["run"]["condition"]])
-            axes.set_ylim(*limits)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.margins(x=0.04)
-            axes.tick_params(labelleft=common.is_left(axes))
-        if any(measurement["status"] == "measured" for measurement in measurements):
-            made.supylabel("mean token cosine", fontsize=style.font_size)
-            made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-        common.legend_above(made, grid.values(), columns=5)
-        return made
+    panels = common.by_panel(measurements)
+    colours = common.condition_colours(measurements, style)
+    grid = common.grid(made, list(panels))
+    if not panels:
+        common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
+    limits = _limits(measurements)
+    for panel, runs in panels.items():
+        axes = grid[panel]
+        measured = [run for run in runs if run["status"] == "measured"]
+        if not measured:
+            common.not_run(axes, [run["reason"] for run in runs], 22)
+            continue
+        _draw_nulls(axes, measured[0])
+        for run in measured:
+            _draw_condition(axes, run, colours[run["run"]["condition"]])
+        axes.set_ylim(*limits)
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.margins(x=0.04)
+        axes.tick_params(labelleft=common.is_left(axes))
+    if any(measurement["status"] == "measured" for measurement in measurements):
+        made.supylabel("mean token cosine", fontsize=style.font_size)
+        made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(made, grid.values(), columns=5)
 
 
 def _limits(measurements: list[dict]) -> tuple[float, float]:

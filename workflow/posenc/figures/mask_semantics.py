@@ -20,7 +20,8 @@ SCALE = 1.5
 """Standard deviation of the random scores."""
 
 
-def draw(measurements: list, figure: MaskSemantics, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list, figure: MaskSemantics, style: Style) -> None:
     """Draw the attention pattern of a head under each semantics of the same linear mask.
 
     Parameters
@@ -33,32 +34,29 @@ def draw(measurements: list, figure: MaskSemantics, style: Style) -> Canvas:
     Two patterns a semantics, queries downwards and keys to the right: of scores that are all
     zero, and of one random matrix of scores. Above the diagonal lies the future.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        scores = {
-            "z = 0": np.zeros((figure.tokens, figure.tokens)),
-            "random z": np.random.default_rng(figure.seed).normal(
-                scale=SCALE, size=(figure.tokens, figure.tokens)
-            ),
-        }
-        found = changes(figure.tokens, figure.floor, figure.slope)
-        blocks = -(-len(found) // PER_ROW)
-        layout = made.add_gridspec(blocks * len(scores), PER_ROW)
-        image = None
-        for place, (name, change) in enumerate(found.items()):
-            block, column = divmod(place, PER_ROW)
-            for line, (label, z) in enumerate(scores.items()):
-                axes = made.add_subplot(layout[block * len(scores) + line, column])
-                image = _draw_pattern(axes, pattern(z, change))
-                if line == 0:
-                    axes.set_title(common.display(name))
-                if column == 0:
-                    axes.set_ylabel(label)
-        bar = made.colorbar(image, ax=made.axes, location="right", fraction=0.03, pad=0.01)
-        bar.set_ticks([0, 0.05, 0.2, 0.5, 1], labels=["0", "0.05", "0.2", "0.5", "1"])
-        bar.set_label("attention")
-        bar.outline.set_linewidth(0.4)
-        return made
+    scores = {
+        "z = 0": np.zeros((figure.tokens, figure.tokens)),
+        "random z": np.random.default_rng(figure.seed).normal(
+            scale=SCALE, size=(figure.tokens, figure.tokens)
+        ),
+    }
+    found = changes(figure.tokens, figure.floor, figure.slope)
+    blocks = -(-len(found) // PER_ROW)
+    layout = made.add_gridspec(blocks * len(scores), PER_ROW)
+    image = None
+    for place, (name, change) in enumerate(found.items()):
+        block, column = divmod(place, PER_ROW)
+        for line, (label, z) in enumerate(scores.items()):
+            axes = made.add_subplot(layout[block * len(scores) + line, column])
+            image = _draw_pattern(axes, pattern(z, change))
+            if line == 0:
+                axes.set_title(common.display(name))
+            if column == 0:
+                axes.set_ylabel(label)
+    bar = made.colorbar(image, ax=made.axes, location="right", fraction=0.03, pad=0.01)
+    bar.set_ticks([0, 0.05, 0.2, 0.5, 1], labels=["0", "0.05", "0.2", "0.5", "1"])
+    bar.set_label("attention")
+    bar.outline.set_linewidth(0.4)
 
 
 def changes(tokens: int, floor: float, slope: float) -> dict[str, rows.Change]:

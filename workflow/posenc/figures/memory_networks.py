@@ -28,7 +28,8 @@ GUESSES = {
 }
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test errors over seeds, a panel per task.
 
     Parameters
@@ -43,26 +44,23 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     story, or of each sentence. Triangle: the published mean error, of other tasks. Intervals
     are cut at 0 and 100 %.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "memory_networks"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
-            return made
-        one = measured[0]
-        rows = common.unique((cell["network"], cell["hops"]) for cell in one["cells"])
-        first = None
-        for place, task in enumerate(one["tasks"]):
-            axes = made.add_subplot(1, len(one["tasks"]), place + 1, sharey=first)
-            first = first or axes
-            axes.set_title(TITLES[task["task"]])
-            _panel(axes, one, task, rows, style)
-            axes.tick_params(axis="y", length=0, labelleft=common.is_left(axes))
-        made.supxlabel("wrong answers to test questions (%)", fontsize=style.font_size)
-        common.legend_above(made, made.axes, columns=3)
-        return made
+    found = [one for one in measurements if one["measurement"] == "memory_networks"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+        return
+    one = measured[0]
+    rows = common.unique((cell["network"], cell["hops"]) for cell in one["cells"])
+    first = None
+    for place, task in enumerate(one["tasks"]):
+        axes = made.add_subplot(1, len(one["tasks"]), place + 1, sharey=first)
+        first = first or axes
+        axes.set_title(TITLES[task["task"]])
+        _panel(axes, one, task, rows, style)
+        axes.tick_params(axis="y", length=0, labelleft=common.is_left(axes))
+    made.supxlabel("wrong answers to test questions (%)", fontsize=style.font_size)
+    common.legend_above(made, made.axes, columns=3)
 
 
 def _panel(

@@ -8,7 +8,8 @@ from posenc.figures import common
 from posenc.figures.section import Figure, Style
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw perplexities with their intervals on a logarithmic axis, a row for each data set.
 
     Parameters
@@ -22,35 +23,32 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A point with its interval for each condition, and a tick at the vocabulary's size, the
     perplexity of a model that gives every token the same probability.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        axes = made.add_subplot()
-        measured = [one for one in measurements if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(axes, reasons or ["the study has no runs"], 40)
-            return made
-        rows = common.unique(common.run_of(one)[:2] for one in measured)
-        conditions = common.unique(common.run_of(one)[2] for one in measured)
-        colours = common.condition_colours(measurements, style)
-        for row, panel in enumerate(rows):
-            for index, condition in enumerate(conditions):
-                for one in measured:
-                    if common.run_of(one) == (*panel, condition):
-                        # Side by side, so that neither points nor intervals hide each other.
-                        shift = 0.5 * ((index + 1) / (len(conditions) + 1) - 0.5)
-                        _draw_point(axes, one, row + shift, colours[condition], index)
-            sizes = [one["vocabulary_size"] for one in measured if common.run_of(one)[:2] == panel]
-            axes.plot(
-                sizes[:1], [row], color="black", marker="|", ms=11, ls="none",
-                label="uniform over the vocabulary",
-            )  # fmt: skip
-        axes.set_yticks(range(len(rows)), ["\n".join(map(common.display, row)) for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        _set_scale(axes, measured)
-        axes.set_xlabel("perplexity")
-        common.legend_above(made, [axes], columns=2)
-        return made
+    axes = made.add_subplot()
+    measured = [one for one in measurements if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(axes, reasons or ["the study has no runs"], 40)
+        return
+    rows = common.unique(common.run_of(one)[:2] for one in measured)
+    conditions = common.unique(common.run_of(one)[2] for one in measured)
+    colours = common.condition_colours(measurements, style)
+    for row, panel in enumerate(rows):
+        for index, condition in enumerate(conditions):
+            for one in measured:
+                if common.run_of(one) == (*panel, condition):
+                    # Side by side, so that neither points nor intervals hide each other.
+                    shift = 0.5 * ((index + 1) / (len(conditions) + 1) - 0.5)
+                    _draw_point(axes, one, row + shift, colours[condition], index)
+        sizes = [one["vocabulary_size"] for one in measured if common.run_of(one)[:2] == panel]
+        axes.plot(
+            sizes[:1], [row], color="black", marker="|", ms=11, ls="none",
+            label="uniform over the vocabulary",
+        )  # fmt: skip
+    axes.set_yticks(range(len(rows)), ["\n".join(map(common.display, row)) for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    _set_scale(axes, measured)
+    axes.set_xlabel("perplexity")
+    common.legend_above(made, [axes], columns=2)
 
 
 def _draw_point(axes, measurement: dict, height: float, colour: str, index: int) -> None:

@@ -25,7 +25,8 @@ ROW, LOWER = 0.5, 1.5
 """Inches of a row of heads, and of the panels below."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the mask of each head, a row per layer, of whatever has the most heads.
 
     Parameters
@@ -40,26 +41,23 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     it is. Below, where the nearest heads of the first layer look, beside the
     mean of tables with shuffled rows.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = of_kind(measurements, "position_heads")
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
-            return made
-        one = max(measured, key=lambda one: len(one["heads"]))
-        near = nearest(one["heads"], MARKED)
-        # Panels of few layers are no higher than those of many.
-        upper = 0.7 + ROW * one["n_layers"]
-        made.set_figheight(min(figure.height, upper + LOWER * bool(near)))
-        if near:
-            grid, below = made.subfigures(2, 1, height_ratios=(upper, LOWER))
-            _draw_near(below, near, one, style)
-        else:
-            grid = made
-        _draw_grid(grid, one, near, style)
-        return made
+    found = of_kind(measurements, "position_heads")
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
+        return
+    one = max(measured, key=lambda one: len(one["heads"]))
+    near = nearest(one["heads"], MARKED)
+    # Panels of few layers are no higher than those of many.
+    upper = 0.7 + ROW * one["n_layers"]
+    made.set_figheight(min(figure.height, upper + LOWER * bool(near)))
+    if near:
+        grid, below = made.subfigures(2, 1, height_ratios=(upper, LOWER))
+        _draw_near(below, near, one, style)
+    else:
+        grid = made
+    _draw_grid(grid, one, near, style)
 
 
 def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style: Style) -> None:

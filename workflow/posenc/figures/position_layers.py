@@ -11,7 +11,8 @@ from posenc.figures import common, evaluated
 from posenc.figures.section import Figure, Style
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples, model by data set: the mean token cosine of each layer.
 
     Parameters
@@ -23,56 +24,51 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     A line with its interval for each condition that changes positions and nothing else.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        panels = {
-            (one["run"]["model"], one["run"]["dataset"]): one
-            for one in evaluated.of_kind(measurements, "conditions")
-            if one["positions"] == TABLE
-        }
-        names = {
-            panel: grouped(
-                {name: entry["spec"] for name, entry in evaluated.entries(one).items()},
-                "positions",
-            ).get("positions", [])
-            for panel, one in panels.items()
-            if one["status"] == "measured"
-        }
-        if not any(names.values()):
-            reasons = [one["reason"] for one in panels.values()]
-            common.not_run(
-                made.add_subplot(), reasons if reasons and not names else
-                ["the study changes no position embeddings"], 60,
-            )  # fmt: skip
-            return made
-        looks = evaluated.series(
-            common.unique(name for here in names.values() for name in here), style
-        )
-        grid = common.grid(made, list(panels))
-        lowest = min(
-            layer["low"] for panel, here in names.items() for name in here
-            for layer in evaluated.entries(panels[panel])[name]["layers"]
+    panels = {
+        (one["run"]["model"], one["run"]["dataset"]): one
+        for one in evaluated.of_kind(measurements, "conditions")
+        if one["positions"] == TABLE
+    }
+    names = {
+        panel: grouped(
+            {name: entry["spec"] for name, entry in evaluated.entries(one).items()},
+            "positions",
+        ).get("positions", [])
+        for panel, one in panels.items()
+        if one["status"] == "measured"
+    }
+    if not any(names.values()):
+        reasons = [one["reason"] for one in panels.values()]
+        common.not_run(
+            made.add_subplot(), reasons if reasons and not names else
+            ["the study changes no position embeddings"], 60,
         )  # fmt: skip
-        for panel, one in panels.items():
-            axes = grid[panel]
-            if panel not in names:
-                common.not_run(axes, [one["reason"]], 22)
-                continue
-            found = evaluated.entries(one)
-            for name in names[panel]:
-                layers = found[name]["layers"]
-                evaluated.curve(
-                    axes, [layer["layer"] for layer in layers], layers,
-                    label=common.display(name), **looks[name],
-                )  # fmt: skip
-            axes.set_ylim(lowest - 0.04, 1.04)
-            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.tick_params(labelleft=common.is_left(axes))
-            axes.margins(x=0.04)
-        made.supylabel("mean token cosine", fontsize=style.font_size)
-        made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-        common.legend_above(made, grid.values(), columns=7)
-        return made
+        return
+    looks = evaluated.series(common.unique(name for here in names.values() for name in here), style)
+    grid = common.grid(made, list(panels))
+    lowest = min(
+        layer["low"] for panel, here in names.items() for name in here
+        for layer in evaluated.entries(panels[panel])[name]["layers"]
+    )  # fmt: skip
+    for panel, one in panels.items():
+        axes = grid[panel]
+        if panel not in names:
+            common.not_run(axes, [one["reason"]], 22)
+            continue
+        found = evaluated.entries(one)
+        for name in names[panel]:
+            layers = found[name]["layers"]
+            evaluated.curve(
+                axes, [layer["layer"] for layer in layers], layers,
+                label=common.display(name), **looks[name],
+            )  # fmt: skip
+        axes.set_ylim(lowest - 0.04, 1.04)
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.tick_params(labelleft=common.is_left(axes))
+        axes.margins(x=0.04)
+    made.supylabel("mean token cosine", fontsize=style.font_size)
+    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(made, grid.values(), columns=7)
 
 
 main = common.command(draw, Figure)

@@ -23,7 +23,8 @@ FREQUENCIES = (0.5, 0.1, 0.01, 0.001)
 PERIODS = (2, 10, 100, 1000)
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw a column for each table: its entries, cosines of positions, spectra of dimensions.
 
     Parameters
@@ -35,40 +36,37 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     Three rows of heat maps. The frequency axis is shared; its other scale is the period.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "position_embeddings"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
-            common.not_run(made.add_subplot(), reasons, 60)
-            return made
-        lowest = min(one["maps"]["spectra"]["edges"][0] for one in measured)
-        panels = made.subplots(len(ROWS), len(found), squeeze=False)  # [3, tables]
-        images = {}
-        for column, one in zip(panels.T, found, strict=True):
-            column[0].set_title(_title(one["subject"], len(found)))
-            if one["status"] != "measured":
-                common.not_run(column[1], [one["reason"]], 14)
-                for axes in (column[0], column[2]):
-                    # The title stays.
-                    axes.set_frame_on(False)
-                    axes.set_xticks([])
-                    axes.set_yticks([])
-                continue
-            images["table"] = _draw_table(column[0], one)
-            images["cosine"] = _draw_cosine(column[1], one)
-            images["spectra"] = _draw_spectra(column[2], one, lowest)
-        _label(panels, [one["status"] == "measured" for one in found])
-        labels = ("entry (deviations)", "cosine", "amplitude")
-        for name, row, label in zip(ROWS, panels, labels, strict=True):
-            extend = "both" if name == "table" else "neither"
-            bar = made.colorbar(
-                images[name], ax=list(row), label=label, pad=0.01, aspect=14, extend=extend
-            )
-            bar.outline.set_linewidth(0.4)
-            bar.set_ticks(TICKS_OF[name])
-        return made
+    found = [one for one in measurements if one["measurement"] == "position_embeddings"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
+        common.not_run(made.add_subplot(), reasons, 60)
+        return
+    lowest = min(one["maps"]["spectra"]["edges"][0] for one in measured)
+    panels = made.subplots(len(ROWS), len(found), squeeze=False)  # [3, tables]
+    images = {}
+    for column, one in zip(panels.T, found, strict=True):
+        column[0].set_title(_title(one["subject"], len(found)))
+        if one["status"] != "measured":
+            common.not_run(column[1], [one["reason"]], 14)
+            for axes in (column[0], column[2]):
+                # The title stays.
+                axes.set_frame_on(False)
+                axes.set_xticks([])
+                axes.set_yticks([])
+            continue
+        images["table"] = _draw_table(column[0], one)
+        images["cosine"] = _draw_cosine(column[1], one)
+        images["spectra"] = _draw_spectra(column[2], one, lowest)
+    _label(panels, [one["status"] == "measured" for one in found])
+    labels = ("entry (deviations)", "cosine", "amplitude")
+    for name, row, label in zip(ROWS, panels, labels, strict=True):
+        extend = "both" if name == "table" else "neither"
+        bar = made.colorbar(
+            images[name], ax=list(row), label=label, pad=0.01, aspect=14, extend=extend
+        )
+        bar.outline.set_linewidth(0.4)
+        bar.set_ticks(TICKS_OF[name])
 
 
 def _title(subject: str, columns: int) -> str:

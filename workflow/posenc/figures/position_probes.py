@@ -32,7 +32,8 @@ class Line:
     measurement: dict
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples: a column for each model and one for all schemes, two rows per data set.
 
     Parameters
@@ -45,39 +46,34 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Lines with their intervals: linear probes solid, ReLU probes dashed; in grey the linear
     probe of shuffled labels, and chance.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        if not any(one["status"] == "measured" for one in measurements):
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
-            return made
-        panels = panels_of(measurements, style)
-        datasets = common.unique(dataset for _, dataset in panels)
-        columns = common.unique(column for column, _ in panels)
-        # Rows are low: titles of one line, where they fit.
-        joint, size = ", ", style.font_size
-        if len(columns) > 3:
-            joint, size = "\n", max(common.SMALLEST_POINTS, size - 1)
-        rows = [(dataset, quantity) for dataset in datasets for quantity in QUANTITIES]
-        for row, (dataset, quantity) in enumerate(rows):
-            for place, column in enumerate(columns):
-                lines = panels.get((column, dataset))
-                if lines is None:
-                    continue
-                number = row * len(columns) + place + 1
-                axes = made.add_subplot(len(rows), len(columns), number)
-                if quantity == "position":
-                    axes.set_title(
-                        joint.join(map(common.display, (column, dataset))), fontsize=size
-                    )
-                _panel(axes, lines, quantity)
-                axes.tick_params(labelbottom=row == len(rows) - 1)
-                if common.is_left(axes):
-                    axes.set_ylabel(QUANTITIES[quantity])
-        made.align_ylabels()
-        made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-        _legend(made, [line for lines in panels.values() for line in lines])
-        return made
+    if not any(one["status"] == "measured" for one in measurements):
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+        return
+    panels = panels_of(measurements, style)
+    datasets = common.unique(dataset for _, dataset in panels)
+    columns = common.unique(column for column, _ in panels)
+    # Rows are low: titles of one line, where they fit.
+    joint, size = ", ", style.font_size
+    if len(columns) > 3:
+        joint, size = "\n", max(common.SMALLEST_POINTS, size - 1)
+    rows = [(dataset, quantity) for dataset in datasets for quantity in QUANTITIES]
+    for row, (dataset, quantity) in enumerate(rows):
+        for place, column in enumerate(columns):
+            lines = panels.get((column, dataset))
+            if lines is None:
+                continue
+            number = row * len(columns) + place + 1
+            axes = made.add_subplot(len(rows), len(columns), number)
+            if quantity == "position":
+                axes.set_title(joint.join(map(common.display, (column, dataset))), fontsize=size)
+            _panel(axes, lines, quantity)
+            axes.tick_params(labelbottom=row == len(rows) - 1)
+            if common.is_left(axes):
+                axes.set_ylabel(QUANTITIES[quantity])
+    made.align_ylabels()
+    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    _legend(made, [line for lines in panels.values() for line in lines])
 
 
 def panels_of(measurements: Sequence[dict], style: Style) -> dict[tuple[str, str], list[Line]]:

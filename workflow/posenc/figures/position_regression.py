@@ -13,7 +13,8 @@ KINDS = {"absolute": "mean error\n(positions)", "relative": "pairs mistaken\n(%)
 SERIES = {"table": "position embeddings", "control": "random, same shape and deviation"}
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the errors of both regressions for each table, beside those of random tables.
 
     Parameters
@@ -25,32 +26,29 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     A row for each table: means over repeats, and their standard deviation as a bar.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "position_embeddings"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
-            common.not_run(made.add_subplot(), reasons, 36)
-            return made
-        panels = dict(zip(KINDS, made.subplots(1, len(KINDS), sharey=True), strict=True))
-        for kind, axes in panels.items():
-            for name, label in SERIES.items():
-                _points(axes, measured, kind, name, label, style)
-            axes.set_xlabel(KINDS[kind])
-            for row in range(len(measured)):
-                axes.axhline(row, color="0.93", lw=0.5, zorder=0)
-            axes.tick_params(axis="y", length=0)
-        left, right = panels.values()
-        left.set_yticks(
-            range(len(measured)), [common.display(one["subject"]) for one in measured]
-        )  # fmt: skip
-        left.set_ylim(len(measured) - 0.5, -0.5)
-        _counts(left, measured)
-        right.set_xlim(left=0)
-        right.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-        common.legend_above(made, panels.values(), columns=1)
-        return made
+    found = [one for one in measurements if one["measurement"] == "position_embeddings"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
+        common.not_run(made.add_subplot(), reasons, 36)
+        return
+    panels = dict(zip(KINDS, made.subplots(1, len(KINDS), sharey=True), strict=True))
+    for kind, axes in panels.items():
+        for name, label in SERIES.items():
+            _points(axes, measured, kind, name, label, style)
+        axes.set_xlabel(KINDS[kind])
+        for row in range(len(measured)):
+            axes.axhline(row, color="0.93", lw=0.5, zorder=0)
+        axes.tick_params(axis="y", length=0)
+    left, right = panels.values()
+    left.set_yticks(
+        range(len(measured)), [common.display(one["subject"]) for one in measured]
+    )  # fmt: skip
+    left.set_ylim(len(measured) - 0.5, -0.5)
+    _counts(left, measured)
+    right.set_xlim(left=0)
+    right.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    common.legend_above(made, panels.values(), columns=1)
 
 
 def _points(

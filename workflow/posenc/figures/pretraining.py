@@ -18,7 +18,8 @@ EFFECTS = {
 }
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test accuracies in per cent, with intervals over seeds.
 
     Parameters
@@ -33,24 +34,19 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     own setting. Right, the accuracy by the number of blocks that are transferred to the
     Transformer; its dashed line and band are a new Transformer.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured = [one for one in measurements if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
-            return made
-        one = measured[0]
-        grid = made.add_gridspec(1, 3, width_ratios=(1.15, 1.0, 0.95))
-        panels = [made.add_subplot(grid[place]) for place in range(3)]
-        _cells(panels[0], one, style)
-        _effects(panels[1], one, style)
-        _transfer(panels[2], one, style)
-        panels[0].plot(
-            [], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed"
-        )
-        common.legend_above(made, panels, columns=7)
-        return made
+    measured = [one for one in measurements if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
+        return
+    one = measured[0]
+    grid = made.add_gridspec(1, 3, width_ratios=(1.15, 1.0, 0.95))
+    panels = [made.add_subplot(grid[place]) for place in range(3)]
+    _cells(panels[0], one, style)
+    _effects(panels[1], one, style)
+    _transfer(panels[2], one, style)
+    panels[0].plot([], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed")
+    common.legend_above(made, panels, columns=7)
 
 
 def _cells(axes: Axes, one: dict, style: Style) -> None:

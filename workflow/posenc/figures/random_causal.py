@@ -13,7 +13,8 @@ SHOWN = {"none": "none", "random": "random"}
 """Variants that have a panel, and what their position embeddings are called."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw m times the variance at position m over that at position 1, by layer.
 
     Parameters
@@ -27,24 +28,21 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     over models. The law of the first layer is the level 1; a variance that does not shrink, as
     without the causal mask, is the dashed line m.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured = [one for one in measurements if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
-            return made
-        variants = {one["name"]: one for one in measured[0]["variants"]}
-        first = None
-        for place, (name, title) in enumerate(SHOWN.items()):
-            axes = first = made.add_subplot(1, len(SHOWN), place + 1, sharey=first)
-            axes.set_title(f"positions: {title}")
-            _panel(axes, variants[name]["layers"], variants["bidirectional"]["layers"][0])
-            axes.tick_params(labelleft=common.is_left(axes))
-        made.supxlabel("position m (1: first)", fontsize=style.font_size)
-        made.supylabel("m · variance / first variance", fontsize=style.font_size)
-        common.legend_above(made, made.axes, columns=3)
-        return made
+    measured = [one for one in measurements if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
+        return
+    variants = {one["name"]: one for one in measured[0]["variants"]}
+    first = None
+    for place, (name, title) in enumerate(SHOWN.items()):
+        axes = first = made.add_subplot(1, len(SHOWN), place + 1, sharey=first)
+        axes.set_title(f"positions: {title}")
+        _panel(axes, variants[name]["layers"], variants["bidirectional"]["layers"][0])
+        axes.tick_params(labelleft=common.is_left(axes))
+    made.supxlabel("position m (1: first)", fontsize=style.font_size)
+    made.supylabel("m · variance / first variance", fontsize=style.font_size)
+    common.legend_above(made, made.axes, columns=3)
 
 
 def _panel(axes: Axes, layers: list[dict], without_mask: dict) -> None:

@@ -16,7 +16,8 @@ READ = ("token", "position", "both")
 STAGES = {"before": "-", "after": (0, (3, 1.2))}
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw accuracy against noise for each model, and principal angles of all.
 
     Parameters
@@ -30,32 +31,29 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     normalisation, and dotted what the nearest row of one table alone finds. A last panel with
     the angles between the two tables' leading directions, and those of random subspaces.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = [one for one in measurements if one["measurement"] == "readback"]
-        measured = [one for one in found if one["status"] == "measured"]
-        if not measured:
-            common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
-            return made
-        columns = len(found) + 1
-        panels = [made.add_subplot(1, columns, place + 1) for place in range(columns)]
-        for axes, one in zip(panels, found, strict=False):
-            axes.set_title(common.display(one["run"]["model"]))
-            if one["status"] != "measured":
-                common.not_run(axes, [one["reason"]], 18)
-                continue
-            _accuracy(axes, one, style)
-        shown = [axes for axes in panels[:-1] if axes.axison]
-        for axes in shown[1:]:
-            axes.tick_params(labelleft=False)
-        shown[0].set_ylabel("share read back")
-        shown[len(shown) // 2].set_xlabel("noise (units of root mean square entry)")
-        _angles(panels[-1], measured, style)
-        for stage, look in STAGES.items():
-            panels[0].plot([], [], color=common.GREY, ls=look, label=f"{stage} layer norm")
-        panels[0].plot([], [], color=common.GREY, ls=":", lw=0.9, label="one table alone")
-        common.legend_above(made, panels, columns=4 if columns > 3 else 5)
-        return made
+    found = [one for one in measurements if one["measurement"] == "readback"]
+    measured = [one for one in found if one["status"] == "measured"]
+    if not measured:
+        common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
+        return
+    columns = len(found) + 1
+    panels = [made.add_subplot(1, columns, place + 1) for place in range(columns)]
+    for axes, one in zip(panels, found, strict=False):
+        axes.set_title(common.display(one["run"]["model"]))
+        if one["status"] != "measured":
+            common.not_run(axes, [one["reason"]], 18)
+            continue
+        _accuracy(axes, one, style)
+    shown = [axes for axes in panels[:-1] if axes.axison]
+    for axes in shown[1:]:
+        axes.tick_params(labelleft=False)
+    shown[0].set_ylabel("share read back")
+    shown[len(shown) // 2].set_xlabel("noise (units of root mean square entry)")
+    _angles(panels[-1], measured, style)
+    for stage, look in STAGES.items():
+        panels[0].plot([], [], color=common.GREY, ls=look, label=f"{stage} layer norm")
+    panels[0].plot([], [], color=common.GREY, ls=":", lw=0.9, label="one table alone")
+    common.legend_above(made, panels, columns=4 if columns > 3 else 5)
 
 
 def _accuracy(axes: Axes, one: dict, style: Style) -> None:

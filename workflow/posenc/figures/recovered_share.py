@@ -13,7 +13,8 @@ LOWEST, HIGHEST = -0.6, 1.12
 LEVELS = (0.0, 0.9, 1.0)
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the recovered share of the lost log-perplexity by mask, with a panel for each data set.
 
     Parameters
@@ -26,39 +27,36 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A mark with its interval for each decoder; a number beside an arrow where the share lies
     beyond the axis. A data set on which nothing is lost has no shares, and says so.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured, reasons = evaluated.decoders(measurements)
-        names = evaluated.rows(measured, *MASKED)
-        if not names:
-            common.not_run(made.add_subplot(), reasons or ["the study has no mask"], 60)
-            return made
-        panels = evaluated.by_dataset(measured)
-        shares = [any(map(evaluated.has_shares, runs)) for runs in panels.values()]
-        layout = made.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
-        first = None
-        for place, runs in enumerate(panels.values()):
-            axes = made.add_subplot(layout[place], sharey=first)
-            axes.set_title(evaluated.panel_title(runs[0]) if len(runs) == 1 else
-                           common.display(runs[0]["run"]["dataset"]))  # fmt: skip
-            if shares[place]:
-                _draw_panel(axes, runs, names, style)
-            else:
-                evaluated.nothing_is_lost(axes)
-                axes.set_xticks([])
-                axes.spines["bottom"].set_visible(False)
-            if first is None:
-                evaluated.label_rows(axes, names)
-            else:
-                axes.tick_params(axis="y", labelleft=False, length=0)
-            axes.spines["left"].set_visible(False)
-            first = first or axes
-        if any(shares):
-            label = "share of the lost log-perplexity recovered"
-            made.supxlabel(label, fontsize=style.font_size)
-        if len(common.unique(one["run"]["model"] for one in measured)) > 1:
-            common.legend_above(made, made.axes, columns=4)
-        return made
+    measured, reasons = evaluated.decoders(measurements)
+    names = evaluated.rows(measured, *MASKED)
+    if not names:
+        common.not_run(made.add_subplot(), reasons or ["the study has no mask"], 60)
+        return
+    panels = evaluated.by_dataset(measured)
+    shares = [any(map(evaluated.has_shares, runs)) for runs in panels.values()]
+    layout = made.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
+    first = None
+    for place, runs in enumerate(panels.values()):
+        axes = made.add_subplot(layout[place], sharey=first)
+        axes.set_title(evaluated.panel_title(runs[0]) if len(runs) == 1 else
+                       common.display(runs[0]["run"]["dataset"]))  # fmt: skip
+        if shares[place]:
+            _draw_panel(axes, runs, names, style)
+        else:
+            evaluated.nothing_is_lost(axes)
+            axes.set_xticks([])
+            axes.spines["bottom"].set_visible(False)
+        if first is None:
+            evaluated.label_rows(axes, names)
+        else:
+            axes.tick_params(axis="y", labelleft=False, length=0)
+        axes.spines["left"].set_visible(False)
+        first = first or axes
+    if any(shares):
+        label = "share of the lost log-perplexity recovered"
+        made.supxlabel(label, fontsize=style.font_size)
+    if len(common.unique(one["run"]["model"] for one in measured)) > 1:
+        common.legend_above(made, made.axes, columns=4)
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:

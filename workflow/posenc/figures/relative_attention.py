@@ -18,7 +18,8 @@ LARGEST_PREFERENCE = 3.0
 """Where the colours end: 20 times as much, or as little, as a uniform pattern."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw, for each model, what each head prefers by offset, and the lags of its pairs.
 
     Parameters
@@ -32,32 +33,29 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     would give to an offset, over that of a uniform pattern; a dot marks the highest score.
     Below, a circle for each pair of signals, as large as its contribution.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        models = evaluated.of_kind(measurements, "relative_attention")
-        measured = [one for one in models if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in models] or ["no model was measured"]
-            common.not_run(made.add_subplot(), reasons, 60)
-            return made
-        grid = made.add_gridspec(2, len(measured), height_ratios=(3, 2))
-        rows = max(one["rows"] for one in measured)
-        panels, image = [], None
-        for column, one in enumerate(measured):
-            above, below = (made.add_subplot(grid[row, column]) for row in (0, 1))
-            panels.append(above)
-            image = _preferences(above, one)
-            _pairs(below, one, rows, style)
-            below.tick_params(labelleft=column == 0)
-            if column == 0:
-                above.set_ylabel("layer")
-                below.set_ylabel("lag (tokens)")
-        bar = made.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
-        bar.set_label("log preference (nats)")
-        bar.outline.set_linewidth(0.4)
-        made.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
-        common.legend_above(made, made.axes, columns=2)
-        return made
+    models = evaluated.of_kind(measurements, "relative_attention")
+    measured = [one for one in models if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in models] or ["no model was measured"]
+        common.not_run(made.add_subplot(), reasons, 60)
+        return
+    grid = made.add_gridspec(2, len(measured), height_ratios=(3, 2))
+    rows = max(one["rows"] for one in measured)
+    panels, image = [], None
+    for column, one in enumerate(measured):
+        above, below = (made.add_subplot(grid[row, column]) for row in (0, 1))
+        panels.append(above)
+        image = _preferences(above, one)
+        _pairs(below, one, rows, style)
+        below.tick_params(labelleft=column == 0)
+        if column == 0:
+            above.set_ylabel("layer")
+            below.set_ylabel("lag (tokens)")
+    bar = made.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
+    bar.set_label("log preference (nats)")
+    bar.outline.set_linewidth(0.4)
+    made.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
+    common.legend_above(made, made.axes, columns=2)
 
 
 def label_layers(axes: Axes, n_layers: int, n_heads: int, colour: str = "white") -> None:

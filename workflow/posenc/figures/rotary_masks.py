@@ -22,7 +22,8 @@ HEADINGS = {
 """By what is done, in order of presentation."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the recovered share by mask for the first rotary decoder, a panel for each data set.
 
     Parameters
@@ -35,27 +36,24 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A point with its interval for each condition, and the loss in nats beside it; an arrow where
     the share lies beyond the axis.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured, reasons = evaluated.decoders(measurements, ROTATION)
-        if not measured:
-            common.not_run(made.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
-            return made
-        panels = {name: runs[0] for name, runs in evaluated.by_dataset(measured).items()}
-        names = _rows(list(panels.values()))
-        first = None
-        for place, run in enumerate(panels.values()):
-            axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
-            axes.set_title(evaluated.panel_title(run))
-            _draw_panel(axes, run, names, style)
-            if first is None:
-                evaluated.label_rows(axes, names)
-            else:
-                axes.tick_params(axis="y", labelleft=False, length=0)
-            axes.spines["left"].set_visible(False)
-            first = first or axes
-        made.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
-        return made
+    measured, reasons = evaluated.decoders(measurements, ROTATION)
+    if not measured:
+        common.not_run(made.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
+        return
+    panels = {name: runs[0] for name, runs in evaluated.by_dataset(measured).items()}
+    names = _rows(list(panels.values()))
+    first = None
+    for place, run in enumerate(panels.values()):
+        axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+        axes.set_title(evaluated.panel_title(run))
+        _draw_panel(axes, run, names, style)
+        if first is None:
+            evaluated.label_rows(axes, names)
+        else:
+            axes.tick_params(axis="y", labelleft=False, length=0)
+        axes.spines["left"].set_visible(False)
+        first = first or axes
+    made.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
 
 
 def _heading(entry: dict, masks: dict[str, dict]) -> str | None:

@@ -22,7 +22,8 @@ PANELS = {
 MOST_TICKS = 6
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the scores' variance, the largest probability and the Jacobian's norm over d_k.
 
     Parameters
@@ -35,31 +36,26 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
     the laws d_k and 1 of the variance, and what a uniform pattern has.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured = [one for one in measurements if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
-            return made
-        one = measured[0]
-        axes = {
-            name: made.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)
-        }
-        for name, panel in axes.items():
-            panel.set_title(PANELS[name])
-            _curves(panel, one, name, style)
-            _dimensions(panel, [entry["d_k"] for entry in one["dimensions"]])
-        _laws(axes["variance"], [entry["d_k"] for entry in one["dimensions"]])
-        axes["largest"].set_ylim(0, 1.03)
-        for name in ("variance", "frobenius"):
-            _logarithmic(axes[name])
-        # Empty lines, for the legend alone.
-        axes["variance"].plot([], [], color=common.GREY, ls="--", lw=0.9, label="median")
-        axes["variance"].plot([], [], color="k", ls=":", lw=0.9, label="law, or uniform pattern")
-        made.supxlabel("entries d$_k$ of a query and of a key", fontsize=style.font_size)
-        common.legend_above(made, axes.values(), columns=4)
-        return made
+    measured = [one for one in measurements if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+        return
+    one = measured[0]
+    axes = {name: made.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)}
+    for name, panel in axes.items():
+        panel.set_title(PANELS[name])
+        _curves(panel, one, name, style)
+        _dimensions(panel, [entry["d_k"] for entry in one["dimensions"]])
+    _laws(axes["variance"], [entry["d_k"] for entry in one["dimensions"]])
+    axes["largest"].set_ylim(0, 1.03)
+    for name in ("variance", "frobenius"):
+        _logarithmic(axes[name])
+    # Empty lines, for the legend alone.
+    axes["variance"].plot([], [], color=common.GREY, ls="--", lw=0.9, label="median")
+    axes["variance"].plot([], [], color="k", ls=":", lw=0.9, label="law, or uniform pattern")
+    made.supxlabel("entries d$_k$ of a query and of a key", fontsize=style.font_size)
+    common.legend_above(made, axes.values(), columns=4)
 
 
 def _curves(axes: Axes, one: dict, name: str, style: Style) -> None:

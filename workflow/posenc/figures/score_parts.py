@@ -16,7 +16,8 @@ SERIES = {"content": "content", "mask": "mask in closed form", "interaction": "i
 COVARIANCES = "covariances of two"
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the share of each part by layer, a panel per model, on the headline data set.
 
     Parameters
@@ -28,22 +29,19 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     Means over the heads of a layer, over all pairs that see each other, with their intervals.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        found = of_kind(measurements, "score_parts")
-        rows = by_dataset([one for one in found if one["status"] == "measured"])
-        if not rows:
-            reasons = [one["reason"] for one in found]
-            common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
-            return made
-        dataset, shown = next(iter(rows.items()))
-        panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        for axes, one in zip(panels, shown, strict=True):
-            _shares(axes, one, style)
-        panels[0].set_ylabel("share of the scores' variance")
-        made.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
-        common.legend_above(made, panels, columns=len(SERIES) + 1)
-        return made
+    found = of_kind(measurements, "score_parts")
+    rows = by_dataset([one for one in found if one["status"] == "measured"])
+    if not rows:
+        reasons = [one["reason"] for one in found]
+        common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
+        return
+    dataset, shown = next(iter(rows.items()))
+    panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, one in zip(panels, shown, strict=True):
+        _shares(axes, one, style)
+    panels[0].set_ylabel("share of the scores' variance")
+    made.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
+    common.legend_above(made, panels, columns=len(SERIES) + 1)
 
 
 def of_layers(one: dict) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
 """Dashes of the reference levels that are drawn."""
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw perplexity against each swept parameter of a mask, a row for each data set.
 
     Parameters
@@ -25,45 +26,40 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     A line for each condition of the first decoder, thin ones for the others; the intact model,
     the one without positions and the n-gram models as levels.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured, reasons = evaluated.decoders(measurements)
-        sweeps = _sweeps(measured)
-        if not sweeps:
-            reasons = reasons if not measured else ["the study has no sweep of a mask's parameter"]
-            common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
-            return made
-        looks = evaluated.series(
-            common.unique(
-                row["condition"] for one in measured for name in sweeps
-                for row in one["sweeps"][name]["rows"]
-            ),
-            style,
-        )  # fmt: skip
-        panels = evaluated.by_dataset(measured)
-        references = evaluated.of_kind(measurements, "reference")
-        for line, (dataset, runs) in enumerate(panels.items()):
-            levels = _levels(runs[0], references)
-            values = list(levels.values())
-            for one in runs:
-                values += [row["perplexity"]["value"] for name in sweeps
-                           for row in one["sweeps"][name]["rows"]]  # fmt: skip
-            for column, name in enumerate(sweeps):
-                place = line * len(sweeps) + column + 1
-                axes = made.add_subplot(len(panels), len(sweeps), place)
-                _draw_panel(axes, runs, name, looks)
-                _draw_levels(axes, levels)
-                evaluated.logarithmic_perplexity(axes, values)
-                if column == 0:
-                    axes.set_ylabel(f"{common.display(dataset)}\nperplexity")
-                else:
-                    axes.tick_params(labelleft=False)
-                if line == len(panels) - 1:
-                    axes.set_xlabel(
-                        common.display(measured[0]["sweeps"][name]["key"].split(".")[-1])
-                    )
-        common.legend_above(made, made.axes, columns=5)
-        return made
+    measured, reasons = evaluated.decoders(measurements)
+    sweeps = _sweeps(measured)
+    if not sweeps:
+        reasons = reasons if not measured else ["the study has no sweep of a mask's parameter"]
+        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        return
+    looks = evaluated.series(
+        common.unique(
+            row["condition"] for one in measured for name in sweeps
+            for row in one["sweeps"][name]["rows"]
+        ),
+        style,
+    )  # fmt: skip
+    panels = evaluated.by_dataset(measured)
+    references = evaluated.of_kind(measurements, "reference")
+    for line, (dataset, runs) in enumerate(panels.items()):
+        levels = _levels(runs[0], references)
+        values = list(levels.values())
+        for one in runs:
+            values += [row["perplexity"]["value"] for name in sweeps
+                       for row in one["sweeps"][name]["rows"]]  # fmt: skip
+        for column, name in enumerate(sweeps):
+            place = line * len(sweeps) + column + 1
+            axes = made.add_subplot(len(panels), len(sweeps), place)
+            _draw_panel(axes, runs, name, looks)
+            _draw_levels(axes, levels)
+            evaluated.logarithmic_perplexity(axes, values)
+            if column == 0:
+                axes.set_ylabel(f"{common.display(dataset)}\nperplexity")
+            else:
+                axes.tick_params(labelleft=False)
+            if line == len(panels) - 1:
+                axes.set_xlabel(common.display(measured[0]["sweeps"][name]["key"].split(".")[-1]))
+    common.legend_above(made, made.axes, columns=5)
 
 
 def _sweeps(measured: list[dict]) -> list[str]:

@@ -23,7 +23,8 @@ PERIODS = (64, 16, 4)
 CONDITIONS = 2
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw heat maps, layer by frequency, for each model and condition of the first data set.
 
     Parameters
@@ -39,61 +40,56 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     the strip on the left: its power in units of the power that varies. A second axis shows
     the period in tokens.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        runs = shown(measurements)
-        if not any(run["status"] == "measured" for run in runs):
-            reasons = [run["reason"] for run in runs] or ["the study has no spectra"]
-            common.not_run(made.add_subplot(), reasons, 60)
-            return made
-        norms = _norms(runs)
-        grid = made.add_gridspec(len(runs), len(COLUMNS))
-        images: dict[str, object] = {}
-        panels: dict[str, list[Axes]] = {"relative_power": [], "locked": []}
-        measured = [row for row, run in enumerate(runs) if run["status"] == "measured"]
-        first, last = measured[0], measured[-1]
-        for row, run in enumerate(runs):
-            if run["status"] != "measured":
-                axes = made.add_subplot(grid[row, :])
-                common.not_run(axes, [f"{_name(run)}: {run['reason']}"], 90)
-                continue
-            for column, (quantity, key) in enumerate(COLUMNS):
-                axes = made.add_subplot(grid[row, column])
-                images[key] = _draw_map(axes, run, quantity, key, norms[key])
-                panels[key].append(axes)
-                if row == first:
-                    axes.set_title(COLUMNS[quantity, key], pad=3)
-                    _add_periods(axes, run)
-                axes.tick_params(labelbottom=row == last)
-                # Hidden states have a layer more than queries and keys, which share their axis.
-                axes.tick_params(left=column < 2, labelleft=column < 2)
-                if row == last:
-                    axes.set_xlabel("cycles per token", labelpad=1)
-                if column == 0:
-                    # Low rows have no room for names along them.
-                    upright = (
-                        {} if len(runs) <= 4 else {"rotation": 0, "ha": "right", "va": "center"}
-                    )
-                    axes.set_ylabel(_name(run).replace(", ", "\n"), **upright)
-        made.supylabel("layer", fontsize=style.font_size)
-        labels = {
-            "relative_power": "share of varying power",
-            "locked": "locked share",
-        }
-        for key, label in labels.items():
-            bar = made.colorbar(
-                images[key], ax=panels[key], location="bottom", fraction=0.05, pad=0.02,
-                aspect=30 if key == "relative_power" else 9,
-                extend="both" if key == "relative_power" else "neither",
-            )  # fmt: skip
-            bar.set_label(label)
-            bar.outline.set_linewidth(0.4)
-            bar.ax.minorticks_off()
-            ticks = [0, 0.5, 1]
-            if key == "relative_power":
-                ticks = common.logarithmic_ticks(norms[key].vmin, norms[key].vmax, 6)
-            bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-        return made
+    runs = shown(measurements)
+    if not any(run["status"] == "measured" for run in runs):
+        reasons = [run["reason"] for run in runs] or ["the study has no spectra"]
+        common.not_run(made.add_subplot(), reasons, 60)
+        return
+    norms = _norms(runs)
+    grid = made.add_gridspec(len(runs), len(COLUMNS))
+    images: dict[str, object] = {}
+    panels: dict[str, list[Axes]] = {"relative_power": [], "locked": []}
+    measured = [row for row, run in enumerate(runs) if run["status"] == "measured"]
+    first, last = measured[0], measured[-1]
+    for row, run in enumerate(runs):
+        if run["status"] != "measured":
+            axes = made.add_subplot(grid[row, :])
+            common.not_run(axes, [f"{_name(run)}: {run['reason']}"], 90)
+            continue
+        for column, (quantity, key) in enumerate(COLUMNS):
+            axes = made.add_subplot(grid[row, column])
+            images[key] = _draw_map(axes, run, quantity, key, norms[key])
+            panels[key].append(axes)
+            if row == first:
+                axes.set_title(COLUMNS[quantity, key], pad=3)
+                _add_periods(axes, run)
+            axes.tick_params(labelbottom=row == last)
+            # Hidden states have a layer more than queries and keys, which share their axis.
+            axes.tick_params(left=column < 2, labelleft=column < 2)
+            if row == last:
+                axes.set_xlabel("cycles per token", labelpad=1)
+            if column == 0:
+                # Low rows have no room for names along them.
+                upright = {} if len(runs) <= 4 else {"rotation": 0, "ha": "right", "va": "center"}
+                axes.set_ylabel(_name(run).replace(", ", "\n"), **upright)
+    made.supylabel("layer", fontsize=style.font_size)
+    labels = {
+        "relative_power": "share of varying power",
+        "locked": "locked share",
+    }
+    for key, label in labels.items():
+        bar = made.colorbar(
+            images[key], ax=panels[key], location="bottom", fraction=0.05, pad=0.02,
+            aspect=30 if key == "relative_power" else 9,
+            extend="both" if key == "relative_power" else "neither",
+        )  # fmt: skip
+        bar.set_label(label)
+        bar.outline.set_linewidth(0.4)
+        bar.ax.minorticks_off()
+        ticks = [0, 0.5, 1]
+        if key == "relative_power":
+            ticks = common.logarithmic_ticks(norms[key].vmin, norms[key].vmax, 6)
+        bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
 
 
 def shown(measurements: list[dict]) -> list[dict]:

@@ -21,7 +21,8 @@ WITHOUT = "ReLUs taken out"
 MOST_TICKS = 6
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw recall of both against the mixing weight, the gap by stage, and recall by dimensions.
 
     Parameters
@@ -36,26 +37,23 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     the most even weight. Right: share of pairs of token embeddings that have the two highest
     cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        left, middle, right = (made.add_subplot(1, 3, place) for place in (1, 2, 3))
-        images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
-        colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
-        if images and images[0]["status"] == "measured":
-            _images(left, images[0], colours)
-            _additive(middle, images[0], colours)
-        else:
-            reasons = [one["reason"] for one in images] or ["no measurement"]
-            for axes in (left, middle):
-                common.not_run(axes, reasons, 22)
-        measured = [one for one in sums if one["status"] == "measured"]
-        if measured:
-            _embeddings(right, measured, style)
-        else:
-            reasons = [one["reason"] for one in sums] or ["no measurement"]
-            common.not_run(right, reasons, 22)
-        common.legend_above(made, made.axes, columns=4)
-        return made
+    left, middle, right = (made.add_subplot(1, 3, place) for place in (1, 2, 3))
+    images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
+    colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
+    if images and images[0]["status"] == "measured":
+        _images(left, images[0], colours)
+        _additive(middle, images[0], colours)
+    else:
+        reasons = [one["reason"] for one in images] or ["no measurement"]
+        for axes in (left, middle):
+            common.not_run(axes, reasons, 22)
+    measured = [one for one in sums if one["status"] == "measured"]
+    if measured:
+        _embeddings(right, measured, style)
+    else:
+        reasons = [one["reason"] for one in sums] or ["no measurement"]
+        common.not_run(right, reasons, 22)
+    common.legend_above(made, made.axes, columns=4)
 
 
 def _most_even(entries: list[dict]) -> dict:

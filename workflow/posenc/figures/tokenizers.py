@@ -17,7 +17,8 @@ KINDS = {
 }
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw a row per kind of tokenizer, a colour per data set, open marks after NFKC.
 
     Parameters
@@ -31,31 +32,28 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     what they are without the spelling of unknown pieces; tokens per character; entries of the
     vocabulary.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        measured = [one for one in measurements if one["status"] == "measured"]
-        if not measured:
-            reasons = [one["reason"] for one in measurements]
-            common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
-            return made
-        entries = measured[0]["tokenizers"]
-        kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in entries)]
-        groups = common.unique((one["dataset"], one["normalization"]) for one in entries)
-        colours = dict(zip(common.unique(name for name, _ in groups), style.palette, strict=False))
-        panels = made.subplots(1, 3, sharey=True, width_ratios=[2, 1.4, 1.1])
-        for one in entries:
-            place = kinds.index(one["kind"]) + _offset(
-                groups.index((one["dataset"], one["normalization"])), len(groups)
-            )
-            _point(panels, one, place, colours[one["dataset"]])
-        _finish(panels, [KINDS[kind] for kind in kinds])
-        for name, colour in colours.items():
-            panels[0].plot([], [], "o", color=colour, ms=4, label=common.display(name))
-        if any(normalization == "NFKC" for _, normalization in groups):
-            panels[0].plot([], [], "o", color=common.GREY, mfc="white", ms=4, label="after NFKC")
-        panels[0].plot([], [], "|", color=common.GREY, ms=6, label="unknown pieces not counted")
-        common.legend_above(made, panels, columns=5)
-        return made
+    measured = [one for one in measurements if one["status"] == "measured"]
+    if not measured:
+        reasons = [one["reason"] for one in measurements]
+        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+        return
+    entries = measured[0]["tokenizers"]
+    kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in entries)]
+    groups = common.unique((one["dataset"], one["normalization"]) for one in entries)
+    colours = dict(zip(common.unique(name for name, _ in groups), style.palette, strict=False))
+    panels = made.subplots(1, 3, sharey=True, width_ratios=[2, 1.4, 1.1])
+    for one in entries:
+        place = kinds.index(one["kind"]) + _offset(
+            groups.index((one["dataset"], one["normalization"])), len(groups)
+        )
+        _point(panels, one, place, colours[one["dataset"]])
+    _finish(panels, [KINDS[kind] for kind in kinds])
+    for name, colour in colours.items():
+        panels[0].plot([], [], "o", color=colour, ms=4, label=common.display(name))
+    if any(normalization == "NFKC" for _, normalization in groups):
+        panels[0].plot([], [], "o", color=common.GREY, mfc="white", ms=4, label="after NFKC")
+    panels[0].plot([], [], "|", color=common.GREY, ms=6, label="unknown pieces not counted")
+    common.legend_above(made, panels, columns=5)
 
 
 def _offset(index: int, count: int) -> float:

@@ -21,7 +21,8 @@ from posenc.figures.section import Figure, Style
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
 
 
-def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw loss against tokens seen, a colour for each model.
 
     Parameters
@@ -33,31 +34,28 @@ def draw(measurements: list[dict], figure: Figure, style: Style) -> Canvas:
     -------
     A thin line for the training loss and joined points for the validation loss.
     """
-    with common.styled(style):
-        made = common.canvas(figure)
-        axes = made.add_subplot()
-        if not measurements:
-            common.not_run(axes, ["the study trains no model"], 40)
-            return made
-        for index, training in enumerate(measurements):
-            colour = style.palette[index % len(style.palette)]
-            name = common.display(training["summary"]["model"])
-            rows = training["loss"]
-            axes.plot(
-                [row["tokens"] for row in rows], [row["training_loss"] for row in rows],
-                color=colour, lw=0.7, alpha=0.6, label=f"{name}, training",
-            )  # fmt: skip
-            validated = [row for row in rows if row["validation_loss"] is not None]
-            axes.plot(
-                [row["tokens"] for row in validated], [row["validation_loss"] for row in validated],
-                color=colour, marker="o", ms=3, label=f"{name}, validation",
-            )  # fmt: skip
-        axes.set_xlabel("tokens seen")
-        axes.set_ylabel("loss (nats per token)")
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: common.plain_number(value)))
-        common.legend_above(made, [axes], columns=2)
-        return made
+    axes = made.add_subplot()
+    if not measurements:
+        common.not_run(axes, ["the study trains no model"], 40)
+        return
+    for index, training in enumerate(measurements):
+        colour = style.palette[index % len(style.palette)]
+        name = common.display(training["summary"]["model"])
+        rows = training["loss"]
+        axes.plot(
+            [row["tokens"] for row in rows], [row["training_loss"] for row in rows],
+            color=colour, lw=0.7, alpha=0.6, label=f"{name}, training",
+        )  # fmt: skip
+        validated = [row for row in rows if row["validation_loss"] is not None]
+        axes.plot(
+            [row["tokens"] for row in validated], [row["validation_loss"] for row in validated],
+            color=colour, marker="o", ms=3, label=f"{name}, validation",
+        )  # fmt: skip
+    axes.set_xlabel("tokens seen")
+    axes.set_ylabel("loss (nats per token)")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: common.plain_number(value)))
+    common.legend_above(made, [axes], columns=2)
 
 
 def read_training(paths: Sequence[Path]) -> list[dict]:

@@ -383,6 +383,17 @@ def test_segments_are_documents_of_their_own(folder, family, documents):
         torch.testing.assert_close(state, torch.cat(parts), **TOLERANCE)
 
 
+def test_a_window_slides_over_a_document(folder, family, documents):
+    """Each token against a run of the window that ends it: seven tokens, or what there is."""
+    model = load(folder, family)
+    found = states_under(model, documents, [Condition(segments=7, stride=1)], {})[0][-1]
+    for ids, state in zip(documents, found.split([len(d) for d in documents]), strict=True):
+        (begin,) = last(model, [ids[:7]], Condition())
+        windows = [ids[end - 7 : end] for end in range(8, len(ids) + 1)]
+        after = [last(model, [window], Condition())[0][-1:] for window in windows]
+        torch.testing.assert_close(state, torch.cat([begin, *after]), **TOLERANCE)
+
+
 def test_a_learned_bias_is_added_to_the_scores(decoder, documents):
     """Against the library's eager attention with the bias as its 4-D float mask."""
     rng = np.random.default_rng(1)

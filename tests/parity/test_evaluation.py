@@ -171,7 +171,8 @@ def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
     model = SimpleNamespace(config=SimpleNamespace(hidden_size=4, num_hidden_layers=2))
     lengths = [9, 2, 15, 1, 9, 30, 3, 2, 31, 6, 60]
     documents = [[number] * length for number, length in enumerate(lengths)]
-    packs = list(evaluation._packs(model, documents, groups, batch_tokens))
+    conditions = {name: Condition() for names in groups for name in names}
+    packs = list(evaluation._packs(model, documents, conditions, groups, batch_tokens))
     order = [index for pack, _ in packs for index in pack.documents]
     assert order == [3, 1, 7, 6, 9, 0, 4, 2, 5, 8, 10], "the shortest first, else as they are"
     tokens = [sum(map(len, ids)) for _, ids in packs]
@@ -181,6 +182,14 @@ def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
     # The next document would have been too much.
     for before, (_, ids) in zip(tokens, packs[1:], strict=False):
         assert before + len(ids[0]) > most
+
+
+def test_a_pass_of_overlapping_windows_has_fewer_documents():
+    model = SimpleNamespace(config=SimpleNamespace(hidden_size=4, num_hidden_layers=2))
+    sliding = Condition(segments=8, stride=3)  # a token lies in three windows at most
+    for condition, tokens in ((Condition(segments=8), 12), (sliding, 4)):
+        given = (model, [[0]] * 24, {"it": condition}, [["it"]], 12)
+        assert {pack.tokens for pack, _ in evaluation._packs(*given)} == {tokens}
 
 
 @pytest.fixture

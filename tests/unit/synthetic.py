@@ -254,8 +254,10 @@ def extrapolation(study: dict, model: str) -> dict:
             }
             for start in range(0, length, width)
         ]
-        rows.append({"condition": name, "buckets": buckets})
-    return {**made, "trained_tokens": trained, "conditions": rows}
+        difference = estimate(0.13 * index - 0.39, 0.02)
+        rows.append({"condition": name, "buckets": buckets, "difference": difference})
+    against = section["conditions"][3]
+    return {**made, "trained_tokens": trained, "against": against, "conditions": rows}
 
 
 def norms(model: str, dataset: str) -> dict:

@@ -70,6 +70,7 @@ def job(tmp_path, **changes):
             "documents": 4,
             "bucket": 3,
             "conditions": ["zero", "intact"],
+            "against": "zero",
         },
         "datasets": ["reviews"],
         "conditions": {n: Condition.model_validate(c).model_dump() for n, c in NAMES.items()},
@@ -172,6 +173,17 @@ def test_long_documents_by_position(tmp_path):
             own = [losses[entry["condition"], k][bucket["from"] - 1 : bucket["to"] - 1]
                    for k in range(3)]  # fmt: skip
             assert bucket["nll_per_token"]["value"] == pytest.approx(np.mean(own), rel=1e-6)
+        end, both = entry["buckets"][-1], {}
+        for name in (entry["condition"], "zero"):
+            both[name] = np.array([losses[name, k][end["from"] - 1 : end["to"] - 1].astype(float)
+                                   for k in range(3)])  # fmt: skip
+        difference = (both[entry["condition"]] - both["zero"]).mean(axis=1)  # [documents]
+        assert entry["difference"]["value"] == pytest.approx(difference.mean(), abs=1e-12)
+        # A mean of resampled documents lies between the least and the largest.
+        low, high = entry["difference"]["low"], entry["difference"]["high"]
+        assert difference.min() - 1e-12 <= low <= high <= difference.max() + 1e-12
+    assert result["against"] == "zero"
+    assert result["conditions"][0]["difference"] == {"value": 0.0, "low": 0.0, "high": 0.0}
 
 
 def test_without_long_documents_it_is_not_run(tmp_path):

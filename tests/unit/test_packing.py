@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.tokens.packing import packs_of, positions_of
+from posenc.tokens.packing import packs_of, positions_of, windows_of
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 60))
@@ -20,6 +20,19 @@ def test_every_document_has_one_place_and_no_row_is_too_long(lengths, budget):
     # No two neighbours would have fitted one row.
     for ours, theirs in itertools.pairwise(packs):
         assert ours.tokens + theirs.lengths[0] > budget
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.data())
+def test_a_token_is_read_in_the_first_window_that_reaches_it(tokens, size, data):
+    """By brute force: of all windows, in order, the first that the token lies in."""
+    stride = data.draw(st.integers(1, size))
+    windows = windows_of(tokens, size, stride)
+    read = {place: begin for begin, first, end in windows for place in range(first, end)}
+    assert sum(end - first for _, first, end in windows) == tokens
+    for place in range(tokens):
+        begins = range(0, place + 1, stride)
+        assert read[place] == next(begin for begin in begins if place < begin + size)
+    assert all(end - begin <= size and end > first for begin, first, end in windows)
 
 
 def test_positions_begin_anew_with_each_document():

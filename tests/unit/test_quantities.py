@@ -170,15 +170,19 @@ def test_the_ends_of_long_documents():
     one = {
         "trained_tokens": 20, "documents": 7,
         "conditions": [{"condition": "other", "buckets": []},
-                       {"condition": "it", "buckets": buckets}],
+                       {"condition": "it", "buckets": buckets, "difference": None},
+                       {"condition": "compared", "buckets": buckets,
+                        "difference": {"value": -0.5, "low": -0.75, "high": -0.25}}],
     }  # fmt: skip
     found = keys.long_facts(one, "it")
     # The token that is predicted from the last trained position is the one after it.
     assert (found["within"].value, found["beyond"].value) == (21.0, 40.0)
+    assert found["difference"] == NotRun("the study compares long documents with no condition")
+    assert keys.long_facts(one, "compared")["difference"] == Number(-0.5, -0.75, -0.25)
     short = {**one, "trained_tokens": 5}
     assert keys.long_facts(short, "it")["within"].value == 10.0
     lacking = NotRun("no condition x on long documents in this study")
-    assert keys.long_facts(one, "x") == dict.fromkeys(("within", "beyond"), lacking)
+    assert keys.long_facts(one, "x") == dict.fromkeys(("within", "beyond", "difference"), lacking)
     assert keys.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
 
 

@@ -25,7 +25,7 @@ from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.tokens.packing import Pack, packs_of
+from posenc.tokens.packing import Pack, packs_of, windows_of
 
 INTACT = Condition()
 STATES_BYTES = 2**29
@@ -158,17 +158,19 @@ def states_under(
 
     Equal segments are run once: with segments of one token, one row per distinct token.
     """
-    size = conditions[0].segments
+    size, stride = conditions[0].segments, conditions[0].stride
     if size is None:
         return stacked_states(model, documents, conditions, masks, keep)
-    cuts = [[tuple(ids[i : i + size]) for i in range(0, len(ids), size)] for ids in documents]
-    distinct = sorted({cut for document in cuts for cut in document}, key=len)
+    cuts = [
+        (tuple(ids[begin:end]), first - begin)
+        for ids in documents
+        for begin, first, end in windows_of(len(ids), size, stride or size)
+    ]
+    distinct = sorted({cut for cut, _ in cuts}, key=len)
     place = {cut: row for row, cut in enumerate(distinct)}
     starts = np.cumsum([0, *map(len, distinct)])  # of the distinct segments
     rows = torch.from_numpy(
-        np.concatenate(
-            [starts[place[cut]] + np.arange(len(cut)) for document in cuts for cut in document]
-        )
+        np.concatenate([starts[place[cut]] + np.arange(skip, len(cut)) for cut, skip in cuts])
     )  # [tokens]
     return stacked_states(
         model, [list(cut) for cut in distinct], conditions, masks,
@@ -198,12 +200,17 @@ def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
 
 
 def _packs(
-    model: nn.Module, documents: list[list[int]], groups: list[list[str]], batch_tokens: int
+    model: nn.Module,
+    documents: list[list[int]],
+    conditions: Mapping[str, Condition],
+    groups: list[list[str]],
+    batch_tokens: int,
 ) -> Iterator[tuple[Pack, list[list[int]]]]:
     """Documents of each forward pass, and their token ids."""
     config = model.config
     room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
-    budget = max(1, min(batch_tokens, room) // max(map(len, groups), default=1))
+    most = max((len(names) * conditions[names[0]].runs_per_token for names in groups), default=1)
+    budget = max(1, min(batch_tokens, room) // most)
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls, and a mask is made once for each length.
     order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))
@@ -236,7 +243,7 @@ def last_states_under(
     """
     n_layers = model.config.num_hidden_layers
     groups = groups_of(conditions)
-    for pack, ids in _packs(model, documents, groups, batch_tokens):
+    for pack, ids in _packs(model, documents, conditions, groups, batch_tokens):
 
         def last(layer: int, state: Tensor, pack: Pack = pack) -> Sequence[Any] | None:
             return keep(state, pack) if layer == n_layers else None
@@ -307,7 +314,7 @@ def evaluate(
     """
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
     n_layers = model.config.num_hidden_layers
-    for pack, ids in _packs(model, documents, groups, batch_tokens):
+    for pack, ids in _packs(model, documents, conditions, groups, batch_tokens):
         flags = [flag for index in pack.documents for flag in counted[index]]
         count = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]
         intact = states_under(model, ids, [INTACT], {})[0]

@@ -104,10 +104,27 @@ class Condition(Section):
     """What is done to attention."""
     segments: Length | None = None
     """Documents are cut into so many tokens, each cut run on its own; 1: every token alone."""
+    stride: Length | None = None
+    """A segment begins every so many tokens, and a token is read in the first that reaches it,
+    which has most of what comes before it: a window that slides. Null: they do not overlap."""
     beyond: Literal["clamp", "wrap"] = "clamp"
     """What positions after the last trained one get, where a document is longer."""
     only: Literal["decoder", "encoder"] | None = None
     """The kind of model that it is for; null for both."""
+
+    @model_validator(mode="after")
+    def _check_stride(self) -> Condition:
+        if self.stride is not None and (self.segments is None or self.stride > self.segments):
+            raise ValueError(
+                f"stride {self.stride} needs segments of so many tokens at least, not "
+                f"{self.segments}"
+            )
+        return self
+
+    @property
+    def runs_per_token(self) -> int:
+        """How often a token is run, at most: segments may overlap."""
+        return 1 if self.segments is None else -(-self.segments // (self.stride or self.segments))
 
     def masks(self) -> list[str]:
         """Names of the learned masks that it needs."""

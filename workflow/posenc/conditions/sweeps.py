@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from posenc.conditions.section import Condition
 from posenc.config.base import Documents, Length, Line, Name, Section
@@ -62,3 +62,13 @@ class Extrapolation(Section):
     bucket: Length
     """Losses are averaged over so many positions."""
     conditions: Annotated[list[Name], Field(min_length=1)]
+    against: Name | None = None
+    """The one of them that the others are compared with, token by token, in the last positions."""
+
+    @model_validator(mode="after")
+    def _check_against(self) -> Extrapolation:
+        if self.against is not None and self.against not in self.conditions:
+            raise ValueError(
+                f"against {self.against!r} is none of the conditions: {', '.join(self.conditions)}"
+            )
+        return self

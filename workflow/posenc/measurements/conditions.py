@@ -294,16 +294,20 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
     losses = {
         unit: np.array(found.units[unit]["nll"].to_pylist(), np.float64) for unit in units
     }  # [documents, tokens - 1] each
+    options = bootstrap(job.parameters)
+    against = losses.get(beyond.against or "")
     rows = [
         {
             "condition": unit,
             "precision": found.metadata["precision"][unit],
             "buckets": [
                 {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
-                for begin, end, estimate in by_bucket(
-                    own, beyond.bucket, **bootstrap(job.parameters)
-                )
+                for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
             ],
+            # Of the same tokens: an interval of the difference, not two of which each is wide.
+            "difference": None
+            if against is None
+            else by_bucket(own - against, beyond.bucket, **options)[-1][-1].as_json(),
         }
         for unit, own in losses.items()
     ]
@@ -312,6 +316,7 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
         "reason": None,
         "documents": documents,
         "tokens": documents * losses[units[0]].shape[1],
+        "against": beyond.against if against is not None else None,
         "trained_tokens": found.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
         "conditions": rows,
     }

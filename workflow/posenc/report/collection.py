@@ -5,7 +5,8 @@ first data set of each format have a role's name too (``encoder``, ``decoder``; 
 ``questions``), so that the text of a document fits every study. A role's name takes precedence
 over a model or data set that happens to be called the same. What does not belong to a condition
 leaves it out (``MODEL.DATASET.reference.bigram.perplexity``), or the data set too
-(``MODEL.masks.MASK.loss``, ``MODEL.long.CONDITION.beyond``); ``decoders`` are all of a study.
+(``MODEL.masks.MASK.loss``, ``MODEL.long.CONDITION.beyond``); ``decoders`` are the seeds
+of a training.
 """
 
 from __future__ import annotations
@@ -191,8 +192,8 @@ class _Collection:
                 self.numbers.put(replace(place, files=(one["file"],)), entries)
 
     def decoders(self) -> None:
-        """What the decoders of a study, which may be seeds of one training, have in common."""
-        numbers, names = self.numbers, keys.decoders(self.study)
+        """What decoders that differ in the seed of their training have in common."""
+        numbers, names = self.numbers, keys.seeds(self.study)
         files = tuple(
             one["file"]
             for (kind, model, *_), one in self.found.items()

@@ -94,7 +94,7 @@ NORMS = tuple(
 LEVELS = ("uniform", "unigram", "bigram", "trigram")
 REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
 LONG_COUNTS = ("trained", "documents")
-ENDS = ("within", "beyond")
+ENDS = ("within", "beyond", "difference")
 MASK = ("loss", "start", "intact", "slope", "parameters")
 OVER_DECODERS = ("mean", "sd", "least")
 """What a run has by measurement, whether it was run or not; measured runs have all layers."""
@@ -228,6 +228,9 @@ def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entr
             return {
                 "within": Number(**within[-1]["nll_per_token"]),
                 "beyond": Number(**buckets[-1]["nll_per_token"]),
+                "difference": Number(**entry["difference"])
+                if entry["difference"]
+                else NotRun("the study compares long documents with no condition"),
             }
     return dict.fromkeys(ENDS, NotRun(f"no condition {condition} on long documents in this study"))
 
@@ -289,7 +292,7 @@ def model_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def decoders(study: Mapping[str, Any]) -> list[str]:
-    """Decoders with a table of positions, which may be seeds of one training.
+    """Decoders with a table of positions.
 
     What masks recover of a rotation is another question, and has a figure of its own.
     """
@@ -299,6 +302,13 @@ def decoders(study: Mapping[str, Any]) -> list[str]:
         for name in study["study"]["models"]
         if models[name]["is_decoder"] and models[name]["positions"] == TABLE
     ]
+
+
+def seeds(study: Mapping[str, Any]) -> list[str]:
+    """The first of the :func:`decoders`, and those that differ from it in their seed alone."""
+    found = decoders(study)
+    sources = [{**study["models"][name]["source"], "seed": None} for name in found]
+    return [name for name, one in zip(found, sources, strict=True) if one == sources[0]]
 
 
 def dataset_roles(study: Mapping[str, Any]) -> dict[str, str | None]:

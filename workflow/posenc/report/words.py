@@ -83,6 +83,7 @@ WORDS: dict[str, dict[str, str]] = {
     "extrapolation": {
         "within": "loss at the end of the trained length (nats per token)",
         "beyond": "loss at the end of long documents (nats per token)",
+        "difference": "the same, more than in a window that slides (nats per token)",
         "trained": "trained length (tokens)",
         "positions": "positions",
     },

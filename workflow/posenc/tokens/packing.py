@@ -63,6 +63,28 @@ def packs_of(lengths: NDArray[np.int64], documents: Iterable[int], budget: int) 
         yield Pack(some, [int(lengths[d]) for d in some])
 
 
+def windows_of(tokens: int, size: int, stride: int) -> list[tuple[int, int, int]]:
+    """Windows of a document that together read each token once.
+
+    Parameters
+    ----------
+    tokens
+        Of the document.
+    size, stride
+        Tokens of a window, and from the beginning of one to that of the next, no more than those.
+
+    Returns
+    -------
+    Of each window its first token, the first that it is read for, which no window before it
+    reaches, and the one after its last.
+    """
+    windows = [(0, 0, min(size, tokens))]
+    while (end := windows[-1][2]) < tokens:
+        begin = len(windows) * stride
+        windows.append((begin, end, min(begin + size, tokens)))
+    return windows
+
+
 def positions_of(lengths: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Position of each token in its own document, int64 [tokens]."""
     return np.concatenate([np.arange(length) for length in lengths])

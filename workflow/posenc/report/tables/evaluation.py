@@ -141,8 +141,10 @@ def recovery_table(results: Results) -> dict[str, Any]:
         cells, form = _columns([shares[place] for _, shares in whole], 3)
         columns += cells
         formats.append(form)
-    if len(decoders) > 1:
-        spreads = [keys.spread([s for s in shares if s is not None]) for _, shares in whole]
+    seeds = [place for place, name in enumerate(decoders) if name in keys.seeds(results.study)]
+    if len(seeds) > 1:
+        of_seeds = [[shares[place] for place in seeds] for _, shares in whole]
+        spreads = [keys.spread([s for s in shares if s is not None]) for shares in of_seeds]
         for key in ("mean", "sd"):
             cells, form = _columns([spread[key] for spread in spreads], 3, with_interval=False)
             columns += cells

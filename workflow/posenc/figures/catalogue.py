@@ -7,48 +7,8 @@ a new one, or another caption, leaves the code of all figures as it is.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-
+from posenc.figures.entry import BOTH, Entry, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
-from posenc.figures.section import Figure
-
-PAPER, SLIDES = "paper", "slides"
-BOTH = (PAPER, SLIDES)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A figure.
-
-    Attributes
-    ----------
-    question
-        As the report groups figures.
-    measurements
-        Those that are drawn.
-    documents
-        Those that show it.
-    section
-        Its parameters in ``params.yaml``.
-    caption
-        What it shows: in the paper, on the page and in Snakemake's report. Plain text, in which
-        ``*words*`` are emphasised.
-    alt
-        What it looks like, for those who do not see it; the table beside it has the numbers.
-    quantities
-        Patterns of ``MEASUREMENT.QUANTITY`` that this table shows, for figures that share their
-        measurements with others.
-    """
-
-    question: str
-    measurements: tuple[str, ...]
-    documents: tuple[str, ...] = (PAPER,)
-    section: type[Figure] = Figure
-    _: KW_ONLY
-    caption: str
-    alt: str
-    quantities: tuple[str, ...] = ("*",)
-
 
 FIGURES = {
     "layer_similarity": Entry(
@@ -366,18 +326,6 @@ FIGURES = {
     ),
 }  # fmt: skip
 """By name, which is the module's, in order of presentation."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: the measurements that it is made of, and the documents that show it.
-
-    In a table of published values every number of ours leads to its own file.
-    """
-
-    measurements: tuple[str, ...]
-    documents: tuple[str, ...] = (PAPER,)
-
 
 TABLES = {
     "models": Table(("similarity",)),

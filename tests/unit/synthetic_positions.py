@@ -359,6 +359,10 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
     }  # fmt: skip
 
 
+UNDER = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
+"""Conditions of the study whose states are probed."""
+
+
 def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
     """Errors that fall where tokens can be counted, and only inside the receptive field."""
     n_states = SIZES[is_decoder][0] + 1
@@ -366,6 +370,7 @@ def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
     if is_decoder:
         ends |= {"non_causal": (30.0, 29.0), "no_first_key": (30.0, 18.5)}
         ends |= {f"window_{width}": (30.0, 29.0 - width / 8) for width in (4, 16, 64)}
+        ends |= {name: (30.0, 17.5 - place) for place, name in enumerate(UNDER)}
     variants = []
     for name, (start, end) in ends.items():
         width = int(name.split("_")[1]) if name.startswith("window") else None
@@ -396,7 +401,8 @@ def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
                     "field": layer * (width - 1) + 1 if beyond else None,
                 }
             )
-        variants.append({"variant": name, "window": width, "layers": layers})
+        spec = {"position": "zero"} if name in UNDER else None
+        variants.append({"variant": name, "window": width, "spec": spec, "layers": layers})
     return {
         **shared("causal_probes", model=model, dataset=dataset), "documents": 40, "tokens": 2000,
         "positions": 128, "d_model": 128, "confidence": 0.95, "chance": estimate(31.5, 0.6),

@@ -12,9 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.files import ArtifactError, sha256_file, write_sealed
 from posenc.artifacts.tables import write_table
 from posenc.capture.interventions import applied
+from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.figures import causal_probes as figure
 from posenc.figures import common
@@ -30,16 +31,17 @@ from .small_models import random_model, saved
 from .test_figures import SECTIONS, STYLE, check_texts
 
 PARAMETERS = {
-    "documents": 12, "tokens": 240, "windows": [4], "folds": 3, "bootstrap_samples": 100,
-    "confidence": 0.9, "seed": 3,
+    "documents": 12, "tokens": 240, "windows": [4], "conditions": [], "folds": 3,
+    "bootstrap_samples": 100, "confidence": 0.9, "seed": 3,
 }  # fmt: skip
 ZERO = Condition(position="zero")
+ALIBI = {"semantics": "additive", "profile": {"kind": "alibi", "slope": 0.5}}
 
 
-def job(family: str = "gpt2", **changed) -> step.Job:
+def job(family: str = "gpt2", conditions=(), **changed) -> step.Job:
     return step.Job.model_validate(
         {"parameters": {**PARAMETERS, **changed}, "datasets": ["text"],
-         "reading": {"family": family, "max_tokens": 48}}
+         "reading": {"family": family, "max_tokens": 48}, "conditions": dict(conditions)}
     )  # fmt: skip
 
 
@@ -172,6 +174,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
         {name: np.stack([noise, noise, noise, values]) for name, values in (
             ("zero", counted), ("window_4", windowed),
         )},
+        {},
     )  # fmt: skip
     zero, window = (entry["layers"][3] for entry in made["variants"])
     assert zero["error"]["value"] < 0.1 and zero["difference"]["value"] == 0
@@ -188,7 +191,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
 
 
 def test_errors_are_means_over_tokens_with_resampled_documents(text):
-    made = step.measure(job(), random_model("gpt2"), text)
+    made = step.measure(job(), random_model("gpt2"), text, {})
     parameters, sample = job().parameters, step.drawn(job().parameters, text)
     assert made["documents"] == 12 and made["tokens"] == 240
     assert sample.position.min() == 1  # the start-of-text token is left out
@@ -205,20 +208,80 @@ def test_errors_are_means_over_tokens_with_resampled_documents(text):
 
 
 def test_an_encoder_has_no_mask_to_exchange_and_rotation_no_table(text):
-    made = step.measure(job("bert"), random_model("bert"), text)
+    made = step.measure(job("bert"), random_model("bert"), text, {})
     assert [one["variant"] for one in made["variants"]] == ["intact", "zero", "random"]
-    made = step.measure(job("llama"), None, text)
+    made = step.measure(job("llama"), None, text, {})
     assert made["status"] == "not run" and "rotation" in made["reason"]
 
 
 @pytest.mark.parametrize("changed", [{"documents": 2}, {"documents": 3}])
 def test_too_little_text_is_said(text, changed):
     with pytest.raises(ArtifactError, match="too few for 3 folds: raise evaluation"):
-        step.measure(job(**changed), random_model("gpt2"), text)
+        step.measure(job(**changed), random_model("gpt2"), text, {})
+
+
+def curves(turned: float) -> LearnedMask:
+    """A learned bias of two layers and heads: a line by distance, for all heads alike."""
+    line = -turned * np.arange(48, dtype=np.float32)  # [distances]
+    return LearnedMask(relative=np.broadcast_to(line, (2, 2, 1, 48)).copy())
+
+
+def test_states_under_a_condition_are_those_of_its_mask(tmp_path):
+    """A learned line by distance is ALiBi, and both are the library's mask with that bias."""
+    model = load(saved("gpt2", tmp_path / "model"), "gpt2")
+    documents = [[2, 5, 7, 9, 11, 3, 8], [2, 4, 6]]
+    alibi = Condition.model_validate({"position": "zero", "mask": ALIBI})
+    learned = Condition.model_validate(
+        {"position": "zero",
+         "mask": {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}}}
+    )  # fmt: skip
+    masks, found = {"line": curves(0.5)}, []
+    for condition in (alibi, learned):
+        variant = step.Variant("any", condition)
+        found.append(step.hidden_states(model, documents, everything(documents), variant, masks))
+    by_hand = []
+    with applied(model, ZERO), torch.inference_mode():
+        for ids in documents:
+            place = torch.arange(len(ids))  # [tokens]
+            bias = -0.5 * (place[:, None] - place).float()  # [tokens, tokens]
+            bias = bias.masked_fill(place > place[:, None], -torch.inf)
+            out = model(
+                torch.tensor([ids]), attention_mask=bias[None, None], output_hidden_states=True
+            )
+            by_hand.append(torch.stack(out.hidden_states)[:, 0])
+    for states_under in found:
+        np.testing.assert_allclose(states_under, torch.cat(by_hand, dim=1), atol=1e-5)
+
+
+def test_conditions_of_the_study_are_variants_of_a_decoder(text):
+    conditions = {"far": {"position": "zero", "mask": ALIBI}, "moved": {"position": "mean"}}
+    made = step.measure(job(conditions=conditions), random_model("gpt2"), text, {})
+    names = [one["variant"] for one in made["variants"]]
+    assert names == [*step.VARIANTS, "window_4", "far", "moved"]
+    specs = {one["variant"]: one["spec"] for one in made["variants"]}
+    assert specs["moved"] == {"position": "mean"} and specs["zero"] is None
+    encoder = step.measure(job("bert", conditions), random_model("bert"), text, {})
+    assert len(encoder["variants"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "reason"),
+    [("alone", {"segments": 1}, "segments of 1 tokens"),
+     ("zero", {"position": "zero"}, "called so"), ("window_9", {}, "called so")],
+)  # fmt: skip
+def test_a_condition_that_cannot_be_probed_is_refused(text, name, spec, reason):
+    with pytest.raises(ArtifactError, match=f"causal_probes.conditions names '{name}'.*{reason}"):
+        step.measure(job(conditions={name: spec}), random_model("gpt2"), text, {})
 
 
 def test_the_file_says_what_it_is_made_of(tmp_path: Path, text):
-    made_of_weights(step, tmp_path, text, job())
+    masks = tmp_path / "masks"
+    write(masks / "line.safetensors", curves(0.5), {})
+    digest = sha256_file(masks / "line.json")
+    write_sealed(masks / "masks.json", {"model": "small", "masks": {"line": digest, "other": "-"}})
+    learned = {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}}
+    made = made_of_weights(step, tmp_path, text, job(conditions={"it": {"mask": learned}}), masks)
+    assert made["provenance"]["inputs"]["masks"] == {"line": digest}
 
 
 @pytest.fixture(scope="module")
@@ -229,13 +292,26 @@ def measured(tmp_path_factory) -> list[dict]:
 
 def test_lines_are_the_errors_of_the_first_decoder(measured):
     drawn = figure.draw(measured, SECTIONS.causal_probes, STYLE)
-    (axes,) = drawn.axes
     one = next(one for one in measured if one["run"]["model"] == "decoder")
-    assert axes.get_title() == "decoder, sample reviews"
-    *lines, chance = axes.lines
-    for line, entry in zip(lines, one["variants"], strict=True):
-        assert list(line.get_ydata()) == [layer["error"]["value"] for layer in entry["layers"]]
-    assert chance.get_ydata()[0] == one["chance"]["value"]
+    assert drawn.get_suptitle() == "decoder, sample reviews"
+    entries = {entry["variant"]: entry for entry in one["variants"]}
+    counted = [name for name, entry in entries.items() if entry["spec"] is None]
+    masked = [name for name, entry in entries.items() if entry["spec"] is not None]
+    assert len(counted) == 8 and len(masked) == 5
+    for axes, names in zip(drawn.axes, (counted, ["intact", "zero", *masked]), strict=True):
+        *lines, chance = axes.lines
+        for line, name in zip(lines, names, strict=True):
+            layers = entries[name]["layers"]
+            assert list(line.get_ydata()) == [layer["error"]["value"] for layer in layers]
+        assert chance.get_ydata()[0] == one["chance"]["value"]
+    check_texts(drawn)
+
+
+def test_without_conditions_there_is_one_panel(measured):
+    one = next(one for one in measured if one["run"]["model"] == "decoder")
+    one = {**one, "variants": [entry for entry in one["variants"] if entry["spec"] is None]}
+    drawn = figure.draw([one], SECTIONS.causal_probes, STYLE)
+    assert len(drawn.axes) == 1
     check_texts(drawn)
 
 

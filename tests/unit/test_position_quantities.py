@@ -42,7 +42,8 @@ def planted(kind: str) -> dict:
     if kind == "spectra":
         one["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
     if kind == "causal_probes":
-        for variant, layer in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1)):
+        for variant, layer in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1),
+                               ("zero_fitted", 3)):  # fmt: skip
             at(one, f"variants[variant={variant}].layers")[layer]["error"] = least(0.25)
     return one
 
@@ -179,7 +180,9 @@ EXPECTED = {
         # has the least.
         **{
             f"{name}.{key}": f"variants[variant={name}].layers.{place}.{part}"
-            for name, best in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1))
+            for name, best in (
+                ("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1), ("zero_fitted", 3),
+            )
             for key, place, part in (
                 ("embedding", 0, "error"), ("best", best, "error"), ("last", -1, "error"),
                 ("difference", 2, "difference"),

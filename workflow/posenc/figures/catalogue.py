@@ -160,12 +160,13 @@ FIGURES = {
     ),
     "causal_probes": Entry(
         "B4 probes", ("causal_probes",),
-        caption="Error of a ridge probe of position by layer, for the first decoder with a table: "
-        "as it is, and without its table, with its own weights and random ones, without a causal "
-        "mask, with the first key hidden, and with windows of so many tokens. All probes learn "
-        "from the same tokens; dotted, the best constant.",
-        alt="Line chart: error of the position in tokens against layer, a line for each variant of "
-        "a decoder, and the level of chance.",
+        caption="Error of a ridge probe of position by layer, for the first decoder with a table. "
+        "Left: as it is, and without its table, with its own weights and random ones, without a "
+        "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
+        "masks in the table's place. All probes learn from the same tokens; dotted, the best "
+        "constant.",
+        alt="Two line charts: error of the position in tokens against layer, a line for each "
+        "variant of a decoder and for each mask, and the level of chance.",
     ),
     "random_causal": Entry(
         "B4 probes", ("random_causal",),

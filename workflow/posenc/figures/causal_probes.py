@@ -1,4 +1,7 @@
-"""Errors of position probes by layer, of a decoder without its table under other masks."""
+"""Errors of position probes by layer, of a decoder without its table under other masks.
+
+Beside them, those under conditions of the study that put a mask in the table's place.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ LABELS = {
     "no_first_key": "first key hidden",
 }
 """All but the first are without the table."""
+WITHOUT = "zero"
 CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
 
 
@@ -32,36 +36,44 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    A line with its interval for each variant, windows dashed; dotted, chance.
+    A line with its interval for each variant, windows dashed; dotted, chance. On the right, the
+    model with its table and without, and under conditions of the study.
     """
-    axes = made.add_subplot()
     # An encoder has no causal mask to go without.
     found = [one for one in measurements if len(one.get("variants", [])) > 3]
     measured = [one for one in found if one["status"] == "measured"]
     if not measured:
         reasons = [one["reason"] for one in measurements if one["reason"]]
-        common.not_run(axes, reasons or ["no decoder with a table"], 40)
+        common.not_run(made.add_subplot(), reasons or ["no decoder with a table"], 40)
         return
-    _draw_panel(axes, measured[0], style)
-    run = measured[0]["run"]
-    axes.set_title(", ".join(common.display(run[key]) for key in ("model", "dataset")))
-    common.legend_above(made, [axes], columns=3)
+    one = measured[0]
+    counted = [entry for entry in one["variants"] if entry["spec"] is None]
+    masked = [entry for entry in one["variants"] if entry["spec"] is not None]
+    panels = made.subplots(1, 2 if masked else 1, sharey=True, squeeze=False)[0]
+    _draw_panel(panels[0], one, counted, style)
+    if masked:
+        ends = [entry for entry in counted if entry["variant"] in (common.INTACT, WITHOUT)]
+        _draw_panel(panels[1], one, [*ends, *masked], style)
+    panels[0].set_ylabel("error (tokens)")
+    title = ", ".join(common.display(one["run"][key]) for key in ("model", "dataset"))
+    made.suptitle(title, fontsize=style.font_size)
+    for axes in panels:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, columnspacing=1.2)
 
 
-def _draw_panel(axes: Axes, one: dict, style: Style) -> None:
-    for place, entry in enumerate(one["variants"]):
-        layers, width = entry["layers"], entry["window"]
+def _draw_panel(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:
+    for place, entry in enumerate(entries):
+        layers, width, name = entry["layers"], entry["window"], entry["variant"]
         colour = style.palette[(place - 1) % len(style.palette)]
         curve(
             axes, [layer["layer"] for layer in layers], [layer["error"] for layer in layers],
-            color=common.GREY if entry["variant"] == common.INTACT else colour, lw=1.1, ms=2.5,
+            color=common.GREY if name == common.INTACT else colour, lw=1.1, ms=2.5,
             marker=common.MARKERS[place % len(common.MARKERS)], ls="--" if width else "-",
-            label=f"window of {width}" if width else LABELS[entry["variant"]],
+            label=f"window of {width}" if width else LABELS.get(name, common.display(name)),
         )  # fmt: skip
     axes.axhline(one["chance"]["value"], zorder=0, label="chance", **CHANCE)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("layer (0: embedding)")
-    axes.set_ylabel("error (tokens)")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 

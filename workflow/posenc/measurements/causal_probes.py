@@ -19,11 +19,17 @@ If it is read off the words, windows and the missing mask change little. Inside 
 are fitted to those tokens alone: one for all would call every token beyond the field far away. A
 model never saw a window, or the future, when it learned, so an error there has a part that is
 strangeness; that inside the field shows how large this is.
+
+The same probe also reads the states of the model under conditions of the study that put a mask in
+the table's place. A mask can bring the loss back and not the position: it tells a head how far away
+a key is, and never where a token stands. The prediction, again from before any run: where position
+comes back with the loss, the error falls below that without the table and towards that with it; a
+placebo, whose heads have the curves of others, shows what any mask does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -33,12 +39,24 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
+from posenc.conditions.learned import LearnedMask
 from posenc.conditions.positions import TABLE
-from posenc.conditions.section import Condition
-from posenc.config.base import Confidence, Documents, Draws, Folds, Length, Samples, Section, Seed
-from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.conditions.section import Condition, dumped
+from posenc.config.base import (
+    Confidence,
+    Documents,
+    Draws,
+    Folds,
+    Length,
+    Name,
+    Samples,
+    Section,
+    Seed,
+)
+from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
+from posenc.measurements.of_models import MasksFolder, Model, TokensFolder, WeightsFolder, cells
+from posenc.measurements.under_conditions import ConditionsJob, learned_masks
 from posenc.metrics.causal_windows import receptive_field, visible
 from posenc.metrics.probes import position_errors
 from posenc.metrics.recovery import PairedMeans
@@ -54,6 +72,8 @@ Floats = NDArray[np.floating]
 FEWEST = 100
 """Tokens that a probe is fitted to and tried on, at least."""
 WITHOUT = "zero"
+VARIANTS = ("intact", WITHOUT, "random", "non_causal", "no_first_key")
+"""Beside windows: what is run in any case."""
 
 
 class CausalProbes(Section):
@@ -65,6 +85,8 @@ class CausalProbes(Section):
     """Random tokens of them: the same in all variants and layers."""
     windows: Annotated[list[Length], Field(max_length=8)]
     """Widths in tokens, the token itself included."""
+    conditions: list[Name]
+    """Of those that a decoder is evaluated under, the ones whose states are probed too."""
     folds: Folds
     """Of the cross-validation; all tokens of a document are in one fold."""
     bootstrap_samples: Samples
@@ -73,13 +95,12 @@ class CausalProbes(Section):
 
 
 MEASUREMENT = Measurement(
-    "causal_probes", CausalProbes, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("B4",),
+    "causal_probes", CausalProbes, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("B4", "A5"),
     uses=("scikit-learn", "torch", "transformers"), subjects="models",
 )  # fmt: skip
 
 
-class Job(CellsJob[CausalProbes]):
-    """What the measurement of one model depends on, besides its files."""
+Job = ConditionsJob[CausalProbes]
 
 
 class Variant(NamedTuple):
@@ -90,17 +111,20 @@ class Variant(NamedTuple):
     name
         As in the file.
     condition
-        What becomes of the table.
+        What becomes of the table, and of attention.
     is_random
         Whether its weights are random.
     sees
         Arguments of :func:`posenc.metrics.causal_windows.visible`; None for the model's own mask.
+    is_of_study
+        Whether it is a condition of the study.
     """
 
     name: str
     condition: Condition
     is_random: bool = False
     sees: dict[str, Any] | None = None
+    is_of_study: bool = False
 
 
 class Sample(NamedTuple):
@@ -115,21 +139,29 @@ class Sample(NamedTuple):
 
 
 def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    masks: MasksFolder,
+    output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set."""
     # Sums by several threads would be in another order.
     use_threads(1)
     job = read_section(config, Job)
-    inputs = model_digests(weights)
+    learned, digests = learned_masks(job, masks)
+    inputs = {**model_digests(weights), "masks": digests}
     has_table = job.reading.positions == TABLE
     network = load(weights, job.reading.family) if has_table else None
     for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job, network, text)
+        measured = measure(job, network, text, learned)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
 
-def measure(job: Job, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(
+    job: Job, network: Any, text: Tokens, learned: Mapping[str, LearnedMask]
+) -> dict[str, Any]:
     """Run all variants on some documents of a text, and probe them."""
     parameters = job.parameters
     if job.reading.positions != TABLE:
@@ -138,19 +170,31 @@ def measure(job: Job, network: Any, text: Tokens) -> dict[str, Any]:
     try:
         sample = drawn(parameters, text)
         other = with_random_weights(network, parameters.seed)
+        probed = list(variants(job.reading.is_decoder, parameters, job.conditions))
         states = {
-            one.name: hidden_states(other if one.is_random else network, documents, sample, one)
-            for one in tqdm(
-                variants(job.reading.is_decoder, parameters), unit="variant", desc="causal_probes"
+            one.name: hidden_states(
+                other if one.is_random else network, documents, sample, one, learned
             )
+            for one in tqdm(probed, unit="variant", desc="causal_probes")
         }  # [n_states, sampled, d_model] each
-        return results(parameters, sample, states)
+        specs = {one.name: dumped(one.condition) for one in probed if one.is_of_study}
+        return results(parameters, sample, states, specs)
     except ValueError as error:
         raise ArtifactError(f"{text.path}: {error}") from error
 
 
-def variants(is_decoder: bool, parameters: CausalProbes) -> Iterator[Variant]:
-    """The model, the same without its table, and, of a decoder, with other masks."""
+def variants(
+    is_decoder: bool, parameters: CausalProbes, conditions: Mapping[str, Condition]
+) -> Iterator[Variant]:
+    """The model, the same without its table, and, of a decoder, with other masks.
+
+    Raises
+    ------
+    ValueError
+        If a condition of the study has no states of its own, or the name of a variant.
+    """
+    from posenc.capture.patterns import problem
+
     zero = Condition(position="zero")
     yield Variant("intact", Condition())
     yield Variant(WITHOUT, zero)
@@ -160,6 +204,13 @@ def variants(is_decoder: bool, parameters: CausalProbes) -> Iterator[Variant]:
         yield Variant("no_first_key", zero, sees={"has_first": False})
         for width in parameters.windows:
             yield Variant(f"window_{width}", zero, sees={"window": width})
+        for name, condition in conditions.items():
+            reason = problem(condition)
+            if name in VARIANTS or name.startswith("window_"):
+                reason = "a variant is called so, which is probed in any case"
+            if reason is not None:
+                raise ValueError(f"measurements.causal_probes.conditions names {name!r}: {reason}")
+            yield Variant(name, condition, is_of_study=True)
 
 
 def drawn(parameters: CausalProbes, text: Tokens) -> Sample:
@@ -203,7 +254,11 @@ def with_random_weights(network: Any, seed: int) -> Any:
 
 
 def hidden_states(
-    network: Any, documents: list[list[int]], sample: Sample, variant: Variant
+    network: Any,
+    documents: list[list[int]],
+    sample: Sample,
+    variant: Variant,
+    learned: Mapping[str, LearnedMask] | None = None,
 ) -> NDArray[np.float32]:
     """Hidden states of the sampled tokens, [n_states, sampled, d_model]; the last are normalised.
 
@@ -217,6 +272,8 @@ def hidden_states(
         In the order of documents.
     variant
         Its condition and its mask; its weights are those of ``network``.
+    learned
+        The learned masks that its condition names.
     """
     import torch
 
@@ -224,7 +281,7 @@ def hidden_states(
     from posenc.capture.parts import body
 
     found = []
-    with applied(network, variant.condition), torch.inference_mode():
+    with applied(network, variant.condition, learned), torch.inference_mode():
         for number in np.unique(sample.document):
             ids = torch.tensor([documents[number]])  # [1, tokens]
             options: dict[str, Any] = {}
@@ -242,8 +299,12 @@ def results(
     parameters: CausalProbes,
     sample: Sample,
     states: dict[str, NDArray[np.float32]],  # [n_states, sampled, d_model] each
+    specs: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """Errors of each variant by layer; of windows, inside and beyond the receptive field, too."""
+    """Errors of each variant by layer; of windows, inside and beyond the receptive field, too.
+
+    ``specs`` are those of the variants that are conditions of the study.
+    """
     without = states[WITHOUT]
     n_states = len(without)
     errors = {
@@ -272,7 +333,9 @@ def results(
                 entry["inside"] = part(parameters, sample, inside, *of_both)
                 entry["beyond"] = part(parameters, sample, ~inside, *of_both)
             layers.append(entry)
-        entries.append({"variant": name, "window": width, "layers": layers})
+        entries.append(
+            {"variant": name, "window": width, "spec": specs.get(name), "layers": layers}
+        )
     return {
         "documents": len(np.unique(sample.document)),
         "tokens": len(sample.document),

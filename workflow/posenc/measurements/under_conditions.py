@@ -42,21 +42,26 @@ class Decoder(NamedTuple):
     inputs: dict[str, Any]
 
 
+def learned_masks(
+    job: ConditionsJob, folder: Path
+) -> tuple[dict[str, LearnedMask], dict[str, str]]:
+    """The masks that the conditions name, and their checksums."""
+    named = sorted({mask for one in job.conditions.values() for mask in one.masks()})
+    digests = read_sealed(folder / "masks.json")["masks"]
+    learned = {mask: read(folder / f"{mask}.safetensors")[0] for mask in named}
+    return learned, {mask: digests[mask] for mask in named}
+
+
 def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Decoder:
     """Load a model, if it is a decoder, and what its conditions need."""
-    named = sorted({mask for one in job.conditions.values() for mask in one.masks()})
-    digests = read_sealed(masks / "masks.json")["masks"]
+    learned, digests = learned_masks(job, masks)
     network = None
     if job.reading.is_decoder:
         from posenc.models.affine import load_ready
 
         # Sums by several threads would be in another order.
         network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    return Decoder(
-        network,
-        {mask: read(masks / f"{mask}.safetensors")[0] for mask in named},
-        {**model_digests(weights), "masks": {mask: digests[mask] for mask in named}},
-    )
+    return Decoder(network, learned, {**model_digests(weights), "masks": digests})
 
 
 def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:

@@ -15,7 +15,8 @@ from posenc.report.position_quantities import PLACES, estimate
 from posenc.report.records import Entry, Number
 
 WINDOWS = ("window_4", "window_16", "window_64")
-VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS)
+MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
+VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS, *MASKED)
 """Variants whose probes are spoken of."""
 BEYOND = ("error", "causal", "embedding", "chance", "difference", "gain")
 CAUSAL_PROBES = (

@@ -85,3 +85,9 @@ def test_pages_that_say_so_already_are_left_alone(tmp_path):
     assert findings.fill_pages(RECORDS, tmp_path) == [page]
     assert page.read_text() == "a <!--=model.share-->1.0<!--/--> b"
     assert findings.fill_pages(RECORDS, tmp_path) == []
+
+
+@pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)
+def test_no_line_of_a_page_begins_with_a_mark(page):
+    """There a comment begins a block of HTML, which ends the paragraph and shows no links."""
+    assert not re.findall("^<!--=.*$", page.read_text(), re.MULTILINE)

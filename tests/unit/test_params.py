@@ -56,6 +56,9 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("datasets.imdb.source.kind", "ftp", r"datasets\.imdb\.source: .*'hub'"),
         ("datasets.imdb.evaluation.split", "dev", r"datasets\.imdb: there is no split 'dev'.*"
          r"train, test, unsup"),
+        ("studies.default.extrapolation.against", "other",
+         r"extrapolation: against 'other' is none of the conditions: intact, "),
+        ("models.decoder.source.sequences_begin", "here", r"sequences_begin: is 'here'"),
         ("models.decoder.source.n_heads", 3, r"d_model 128 is not a multiple of n_heads 3"),
         ("models.decoder.max_tokens", 500, r"max_tokens 500 exceeds source\.n_positions 128"),
         ("models.decoder.source.split", "test", r"models\.decoder would be trained on the split"),

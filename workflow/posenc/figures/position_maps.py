@@ -70,7 +70,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
 
 def _title(subject: str, columns: int) -> str:
-    return textwrap.fill(common.display(subject), 30 if columns < 4 else 13)
+    return textwrap.fill(common.display(subject), 30 if columns < 4 else 13 if columns < 8 else 9)
 
 
 def _draw_table(axes: Axes, one: dict):

@@ -127,16 +127,6 @@ def condition_colours(measurements: Sequence[dict], style: Style) -> dict[str, s
     return {INTACT: GREY, **colours}
 
 
-def by_panel(measurements: Sequence[dict]) -> dict[tuple[str, str], list[dict]]:
-    """Group the runs that are not of the intact model by model and data set."""
-    panels: dict[tuple[str, str], list[dict]] = {}
-    for measurement in measurements:
-        model, dataset, condition = run_of(measurement)
-        if condition != INTACT:
-            panels.setdefault((model, dataset), []).append(measurement)
-    return panels
-
-
 def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Axes]:
     """Make the axes of small multiples: one row of up to four, else a column for each model.
 
@@ -171,6 +161,31 @@ def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, s
     return axes
 
 
+def small_multiples(
+    figure: Canvas, measurements: Sequence[dict]
+) -> Iterator[tuple[Axes, list[dict]]]:
+    """Make axes by model and data set for the runs that are not of the intact model.
+
+    Yields
+    ------
+    The axes, and the runs that were measured. Axes of which none was say why, and are left out; so
+    does the figure where there are no such runs.
+    """
+    panels: dict[tuple[str, str], list[dict]] = {}
+    for measurement in measurements:
+        model, dataset, condition = run_of(measurement)
+        if condition != INTACT:
+            panels.setdefault((model, dataset), []).append(measurement)
+    if not panels:
+        not_run(figure.add_subplot(), ["the study has no condition but intact"], 60)
+    for panel, axes in grid(figure, list(panels)).items():
+        shown = [run for run in panels[panel] if run["status"] == "measured"]
+        if shown:
+            yield axes, shown
+        else:
+            not_run(axes, [run["reason"] for run in panels[panel]], 22)
+
+
 def is_left(axes: Axes) -> bool:
     """Whether axes of a grid stand at its left edge."""
     return axes.get_subplotspec().is_first_col()
@@ -199,6 +214,29 @@ def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
         0.5, 0.5, textwrap.fill(text, characters), ha="center", va="center",
         transform=axes.transAxes,
     )  # fmt: skip
+
+
+def measured(
+    made: Canvas, found: Sequence[dict], otherwise: str, characters: int = 60
+) -> list[dict]:
+    """Those that were measured. If there are none, the whole figure says why.
+
+    Parameters
+    ----------
+    made : matplotlib.figure.Figure
+        The figure.
+    found : sequence of dict
+        Measurements.
+    otherwise : str
+        What is said where there is no measurement to give a reason.
+    characters : int
+        Of a line.
+    """
+    shown = [one for one in found if one["status"] == "measured"]
+    if not shown:
+        reasons = [one["reason"] for one in found]
+        not_run(made.add_subplot(), reasons or [otherwise], characters)
+    return shown
 
 
 def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:

@@ -38,11 +38,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
         _draw_panel(axes, runs, names, style)
         axes.set_title(evaluated.panel_title(runs[0]))
-        if first is None:
-            evaluated.label_rows(axes, names)
-        else:
-            axes.tick_params(axis="y", labelleft=False, length=0)
-        first = first or axes
+        first = evaluated.share_rows(axes, names, first)
     made.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
 
 

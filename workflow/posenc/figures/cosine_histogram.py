@@ -28,17 +28,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
     outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
     null's exact density as a line.
     """
-    panels = common.by_panel(measurements)
     colours = common.condition_colours(measurements, style)
-    grid = common.grid(made, list(panels))
-    if not panels:
-        common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
-    for panel, runs in panels.items():
-        axes = grid[panel]
-        measured = [run for run in runs if run["status"] == "measured"]
-        if not measured:
-            common.not_run(axes, [run["reason"] for run in runs], 22)
-            continue
+    for axes, measured in common.small_multiples(made, measurements):
         for run in measured:
             condition = run["run"]["condition"]
             histogram = run["histograms"]
@@ -52,7 +43,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
         where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
         made.supylabel("density", fontsize=style.font_size)
         made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
-    common.legend_above(made, grid.values(), columns=5)
+    common.legend_above(made, made.axes, columns=5)
 
 
 def _draw_nulls(axes, measurement: dict, layer: str) -> None:

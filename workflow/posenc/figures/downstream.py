@@ -32,10 +32,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.
     """
     found = [one for one in measurements if one["measurement"] == "downstream"]
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(made, found, "no measurement")
     if not measured:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
         return
     rows = common.unique(row_of(entry) for one in measured for entry in one["results"])
     layout = made.add_gridspec(

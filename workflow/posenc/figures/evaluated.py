@@ -75,6 +75,15 @@ def label_rows(axes: Axes, names: Sequence[tuple[str, bool]]) -> None:
             axes.axhline(row, color="0.93", lw=0.5, zorder=0)
 
 
+def share_rows(axes: Axes, names: Sequence[tuple[str, bool]], first: Axes | None) -> Axes:
+    """Name the rows of a panel, or let it share those of the first one; return the first."""
+    if first is None:
+        label_rows(axes, names)
+    else:
+        axes.tick_params(axis="y", labelleft=False, length=0)
+    return first or axes
+
+
 def series(names: Iterable[str], style: Style) -> dict[str, dict]:
     """The look of a line for each condition; the intact model is dark grey.
 

@@ -28,11 +28,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     -------
     Means over sentences with their intervals; filled with positions, hollow without.
     """
-    found = of_kind(measurements, "exchanged_roles")
-    shown = [one for one in found if one["status"] == "measured"]
+    shown = common.measured(
+        made, of_kind(measurements, "exchanged_roles"), "no sentences were compared"
+    )
     if not shown:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no sentences were compared"], 60)
         return
     panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, one in zip(panels, shown, strict=True):

@@ -24,10 +24,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A line with its interval for each condition; a dashed line at the trained length.
     """
     runs = evaluated.of_kind(measurements, "extrapolation")
-    measured = [one for one in runs if one["status"] == "measured"]
+    measured = common.measured(made, runs, "the study has no runs")
     if not measured:
-        reasons = [one["reason"] for one in runs]
-        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
         return
     looks = evaluated.series(
         common.unique(entry["condition"] for one in measured for entry in one["conditions"]),

@@ -30,11 +30,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A row for each condition, a mark with its interval for each data set whose tokens the random
     sequences are made of. A dashed line is a head that attends to all keys alike.
     """
-    found = of_kind(measurements, "induction")
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(made, of_kind(measurements, "induction"), "no tokens were repeated")
     if not measured:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no tokens were repeated"], 60)
         return
     best = max(measured, key=lambda one: entries(one)[common.INTACT]["gain"]["value"])
     model = best["run"]["model"]

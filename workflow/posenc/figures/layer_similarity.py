@@ -27,18 +27,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     line with its interval, pairs of the same token as a dotted one (where there are any), and
     the Gaussian null's mean +- 2 sd as a grey band.
     """
-    panels = common.by_panel(measurements)
     colours = common.condition_colours(measurements, style)
-    grid = common.grid(made, list(panels))
-    if not panels:
-        common.not_run(made.add_subplot(), ["the study has no condition but intact"], 60)
     limits = _limits(measurements)
-    for panel, runs in panels.items():
-        axes = grid[panel]
-        measured = [run for run in runs if run["status"] == "measured"]
-        if not measured:
-            common.not_run(axes, [run["reason"] for run in runs], 22)
-            continue
+    for axes, measured in common.small_multiples(made, measurements):
         _draw_nulls(axes, measured[0])
         for run in measured:
             _draw_condition(axes, run, colours[run["run"]["condition"]])
@@ -49,7 +40,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     if any(measurement["status"] == "measured" for measurement in measurements):
         made.supylabel("mean token cosine", fontsize=style.font_size)
         made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, grid.values(), columns=5)
+    common.legend_above(made, made.axes, columns=5)
 
 
 def _limits(measurements: list[dict]) -> tuple[float, float]:

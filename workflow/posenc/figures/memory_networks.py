@@ -44,11 +44,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     story, or of each sentence. Triangle: the published mean error, of other tasks. Intervals
     are cut at 0 and 100 %.
     """
-    found = [one for one in measurements if one["measurement"] == "memory_networks"]
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(
+        made,
+        [one for one in measurements if one["measurement"] == "memory_networks"],
+        "no measurement",
+    )
     if not measured:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
         return
     one = measured[0]
     rows = common.unique((cell["network"], cell["hops"]) for cell in one["cells"])

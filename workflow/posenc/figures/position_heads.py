@@ -41,11 +41,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     it is. Below, where the nearest heads of the first layer look, beside the
     mean of tables with shuffled rows.
     """
-    found = of_kind(measurements, "position_heads")
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(
+        made, of_kind(measurements, "position_heads"), "no heads were measured"
+    )
     if not measured:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
         return
     one = max(measured, key=lambda one: len(one["heads"]))
     near = nearest(one["heads"], MARKED)

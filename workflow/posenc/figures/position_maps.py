@@ -37,10 +37,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Three rows of heat maps. The frequency axis is shared; its other scale is the period.
     """
     found = [one for one in measurements if one["measurement"] == "position_embeddings"]
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(made, found, "the study has no position embeddings")
     if not measured:
-        reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
-        common.not_run(made.add_subplot(), reasons, 60)
         return
     lowest = min(one["maps"]["spectra"]["edges"][0] for one in measured)
     panels = made.subplots(len(ROWS), len(found), squeeze=False)  # [3, tables]

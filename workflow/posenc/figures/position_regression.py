@@ -26,11 +26,13 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     -------
     A row for each table: means over repeats, and their standard deviation as a bar.
     """
-    found = [one for one in measurements if one["measurement"] == "position_embeddings"]
-    measured = [one for one in found if one["status"] == "measured"]
+    measured = common.measured(
+        made,
+        [one for one in measurements if one["measurement"] == "position_embeddings"],
+        "the study has no position embeddings",
+        36,
+    )
     if not measured:
-        reasons = [one["reason"] for one in found] or ["the study has no position embeddings"]
-        common.not_run(made.add_subplot(), reasons, 36)
         return
     panels = dict(zip(KINDS, made.subplots(1, len(KINDS), sharey=True), strict=True))
     for kind, axes in panels.items():

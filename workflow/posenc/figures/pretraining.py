@@ -34,10 +34,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     own setting. Right, the accuracy by the number of blocks that are transferred to the
     Transformer; its dashed line and band are a new Transformer.
     """
-    measured = [one for one in measurements if one["status"] == "measured"]
+    measured = common.measured(made, measurements, "no measurement", 40)
     if not measured:
-        reasons = [one["reason"] for one in measurements]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
         return
     one = measured[0]
     grid = made.add_gridspec(1, 3, width_ratios=(1.15, 1.0, 0.95))

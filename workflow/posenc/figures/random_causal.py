@@ -28,10 +28,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     over models. The law of the first layer is the level 1; a variance that does not shrink, as
     without the causal mask, is the dashed line m.
     """
-    measured = [one for one in measurements if one["status"] == "measured"]
+    measured = common.measured(made, measurements, "no measurement", 40)
     if not measured:
-        reasons = [one["reason"] for one in measurements]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 40)
         return
     variants = {one["name"]: one for one in measured[0]["variants"]}
     first = None

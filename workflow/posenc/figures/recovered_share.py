@@ -46,12 +46,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             evaluated.nothing_is_lost(axes)
             axes.set_xticks([])
             axes.spines["bottom"].set_visible(False)
-        if first is None:
-            evaluated.label_rows(axes, names)
-        else:
-            axes.tick_params(axis="y", labelleft=False, length=0)
+        first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
-        first = first or axes
     if any(shares):
         label = "share of the lost log-perplexity recovered"
         made.supxlabel(label, fontsize=style.font_size)

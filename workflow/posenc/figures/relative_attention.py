@@ -33,11 +33,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     would give to an offset, over that of a uniform pattern; a dot marks the highest score.
     Below, a circle for each pair of signals, as large as its contribution.
     """
-    models = evaluated.of_kind(measurements, "relative_attention")
-    measured = [one for one in models if one["status"] == "measured"]
+    measured = common.measured(
+        made, evaluated.of_kind(measurements, "relative_attention"), "no model was measured"
+    )
     if not measured:
-        reasons = [one["reason"] for one in models] or ["no model was measured"]
-        common.not_run(made.add_subplot(), reasons, 60)
         return
     grid = made.add_gridspec(2, len(measured), height_ratios=(3, 2))
     rows = max(one["rows"] for one in measured)

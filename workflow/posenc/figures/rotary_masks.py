@@ -47,12 +47,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
         axes.set_title(evaluated.panel_title(run))
         _draw_panel(axes, run, names, style)
-        if first is None:
-            evaluated.label_rows(axes, names)
-        else:
-            axes.tick_params(axis="y", labelleft=False, length=0)
+        first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
-        first = first or axes
     made.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
 
 

@@ -36,10 +36,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
     the laws d_k and 1 of the variance, and what a uniform pattern has.
     """
-    measured = [one for one in measurements if one["status"] == "measured"]
+    measured = common.measured(made, measurements, "no measurement")
     if not measured:
-        reasons = [one["reason"] for one in measurements]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
         return
     one = measured[0]
     axes = {name: made.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)}

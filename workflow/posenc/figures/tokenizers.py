@@ -32,10 +32,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     what they are without the spelling of unknown pieces; tokens per character; entries of the
     vocabulary.
     """
-    measured = [one for one in measurements if one["status"] == "measured"]
+    measured = common.measured(made, measurements, "no measurement")
     if not measured:
-        reasons = [one["reason"] for one in measurements]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
         return
     entries = measured[0]["tokenizers"]
     kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in entries)]

@@ -141,7 +141,7 @@ def recovery_table(results: Results) -> dict[str, Any]:
         cells, form = _columns([shares[place] for _, shares in whole], 3)
         columns += cells
         formats.append(form)
-    seeds = [place for place, name in enumerate(decoders) if name in keys.seeds(results.study)]
+    seeds = [decoders.index(name) for name in keys.seeds(results.study)]
     if len(seeds) > 1:
         of_seeds = [[shares[place] for place in seeds] for _, shares in whole]
         spreads = [keys.spread([s for s in shares if s is not None]) for shares in of_seeds]

@@ -171,10 +171,10 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
     made = step.results(
         job(windows=[4]).parameters,
         sample,
+        [step.Variant("zero", ZERO), step.Variant("window_4", ZERO, sees={"window": 4})],
         {name: np.stack([noise, noise, noise, values]) for name, values in (
             ("zero", counted), ("window_4", windowed),
         )},
-        {},
     )  # fmt: skip
     zero, window = (entry["layers"][3] for entry in made["variants"])
     assert zero["error"]["value"] < 0.1 and zero["difference"]["value"] == 0

@@ -48,6 +48,23 @@ class _Averages:
         self.sums[layer, :, :n, :n] += (difference * weight).sum(0).double().cpu()
         self.weights[layer, :, :n, :n] += weight.sum(0).double().cpu()
 
+    def compare(
+        self,
+        layer: int,
+        intact: Tensor,  # [batch, n_heads, n, n]
+        without: Tensor,  # [batch, n_heads, n, n]
+        allowed: Tensor,  # bool [batch, 1, n, n]
+        weights: str,
+    ) -> None:
+        """Add the differences of a batch's scores, weighted as the source says."""
+        difference = intact - without  # [batch, n_heads, n, n]
+        weight = allowed.expand_as(difference).to(difference)
+        if weights == "attention":
+            pattern = intact.masked_fill(~allowed, -torch.inf).softmax(-1)
+            weight = pattern.nan_to_num(0.0)  # padded queries see nothing
+            difference = difference - (difference * weight).sum(-1, keepdim=True)
+        self.add(layer, difference, weight)
+
     def relative(self, layer: int, sides: int, without_first: bool) -> np.ndarray:
         """Averages by distance, [n_heads, sides, n]; 0 where there is no pair."""
         top, bottom = (
@@ -128,7 +145,7 @@ def _differences(
         without = scores_under(data, documents, condition, layers, None if is_first else so_far)
         allowed = _allowed(data, documents)  # [batch, 1, n, n]
         for layer in layers:
-            _add(averages, layer, intact[layer], without[layer], allowed, source.weights)
+            averages.compare(layer, intact[layer], without[layer], allowed, source.weights)
         progress(int(lengths[batch].sum()))
     return averages
 
@@ -146,26 +163,9 @@ def _differences_of_scores(source: DistilledMask, data: Calibration, layers, pro
         means.add(heads)
         allowed = _allowed(data, [ids])  # [1, 1, tokens, tokens]
         for layer in layers:
-            _add(
-                averages, layer, heads.scores(layer), heads.content(layer), allowed, source.weights
+            averages.compare(
+                layer, heads.scores(layer), heads.content(layer), allowed, source.weights
             )
         progress(len(ids))
     data.known[means_of(source.position)] = calibrated(means, data, list(map(len, documents)))
     return averages
-
-
-def _add(
-    averages: _Averages,
-    layer: int,
-    intact: Tensor,  # [batch, n_heads, n, n]
-    without: Tensor,  # [batch, n_heads, n, n]
-    allowed: Tensor,  # [batch, 1, n, n]
-    weights: str,
-) -> None:
-    difference = intact - without  # [batch, n_heads, n, n]
-    weight = allowed.expand_as(difference).to(difference)
-    if weights == "attention":
-        pattern = intact.masked_fill(~allowed, -torch.inf).softmax(-1)
-        weight = pattern.nan_to_num(0.0)  # padded queries see nothing
-        difference = difference - (difference * weight).sum(-1, keepdim=True)
-    averages.add(layer, difference, weight)

@@ -29,7 +29,7 @@ placebo, whose heads have the curves of others, shows what any mask does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -170,15 +170,14 @@ def measure(
     try:
         sample = drawn(parameters, text)
         other = with_random_weights(network, parameters.seed)
-        probed = list(variants(job.reading.is_decoder, parameters, job.conditions))
+        compared = list(variants(job.reading.is_decoder, parameters, job.conditions))
         states = {
             one.name: hidden_states(
                 other if one.is_random else network, documents, sample, one, learned
             )
-            for one in tqdm(probed, unit="variant", desc="causal_probes")
+            for one in tqdm(compared, unit="variant", desc="causal_probes")
         }  # [n_states, sampled, d_model] each
-        specs = {one.name: dumped(one.condition) for one in probed if one.is_of_study}
-        return results(parameters, sample, states, specs)
+        return results(parameters, sample, compared, states)
     except ValueError as error:
         raise ArtifactError(f"{text.path}: {error}") from error
 
@@ -298,13 +297,10 @@ def hidden_states(
 def results(
     parameters: CausalProbes,
     sample: Sample,
+    compared: Sequence[Variant],
     states: dict[str, NDArray[np.float32]],  # [n_states, sampled, d_model] each
-    specs: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """Errors of each variant by layer; of windows, inside and beyond the receptive field, too.
-
-    ``specs`` are those of the variants that are conditions of the study.
-    """
+    """Errors of each variant by layer; of windows, inside and beyond the receptive field, too."""
     without = states[WITHOUT]
     n_states = len(without)
     errors = {
@@ -312,8 +308,9 @@ def results(
     }  # [sampled] each, by variant and layer
     chance = errors[WITHOUT][0]["constant"]
     entries = []
-    for name, own in errors.items():
-        width = int(name.removeprefix("window_")) if name.startswith("window_") else None
+    for variant in compared:
+        name, own = variant.name, errors[variant.name]
+        width = (variant.sees or {}).get("window")
         layers = []
         for layer, of_layer in enumerate(own):
             means = paired(parameters, sample, of_layer["ridge"], errors[WITHOUT][layer]["ridge"])
@@ -334,7 +331,12 @@ def results(
                 entry["beyond"] = part(parameters, sample, ~inside, *of_both)
             layers.append(entry)
         entries.append(
-            {"variant": name, "window": width, "spec": specs.get(name), "layers": layers}
+            {
+                "variant": name,
+                "window": width,
+                "spec": dumped(variant.condition) if variant.is_of_study else None,
+                "layers": layers,
+            }
         )
     return {
         "documents": len(np.unique(sample.document)),

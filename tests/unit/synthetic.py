@@ -30,6 +30,8 @@ OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == 
 """Measurements with one file for a model and a data set, and with one for a model."""
 OF_MODELS = [name for name, declared in MEASUREMENTS.items() if declared.subjects == "models"]
 """Measurements of every model of a study, whether its activations are kept or not."""
+OF_EXAMINED = [n for n, declared in MEASUREMENTS.items() if declared.subjects == "examined"]
+"""Measurements of the models that are looked into layer by layer."""
 EVALUATING = [
     name
     for name, declared in MEASUREMENTS.items()
@@ -368,7 +370,7 @@ def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
-        for one in ("captured", "pretrained", "finetuned"):
+        for one in ("captured", "examined", "pretrained", "finetuned"):
             study["study"][one] = [m for m in study["study"][one] if m in models]
         study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
@@ -436,10 +438,13 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             add("score_parts", f"{model}/{dataset}.json", made)
             made = experiments.effective_keys(model, dataset, facts["is_decoder"])
             add("effective_keys", f"{model}/{dataset}.json", made)
-            made = positions.causal_probes(model, dataset, facts["is_decoder"])
-            if facts["positions"] != "table":
-                made = {**made, "status": "not run", "reason": "there is no table"}
-            add("causal_probes", f"{model}/{dataset}.json", made)
+            made = experiments.unrotated_heads(model, dataset)
+            if facts["positions"] == "table":
+                made = {**made, "status": "not run", "reason": "positions come in by a table"}
+            if model in study["study"]["examined"]:
+                add("unrotated_heads", f"{model}/{dataset}.json", made)
+                made = positions.causal_probes(model, dataset, facts["is_decoder"])
+                add("causal_probes", f"{model}/{dataset}.json", made)
             for kind in ("induction", "swaps", "choices"):
                 made = getattr(positions, kind)(model, dataset, evaluated(study, model))
                 if not facts["is_decoder"]:

@@ -252,6 +252,29 @@ def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def unrotated_heads(model: str, dataset: str) -> dict:
+    """One head costs much, its neighbours little; sets cost by how they are chosen."""
+    n_layers, n_heads = 30, 9
+    share = {"strongest": 0.9, "weakest": 0.02, "random": 0.2}
+    return {
+        **shared("unrotated_heads", model=model, dataset=dataset), "documents": 24,
+        "tokens": 3000, "n_layers": n_layers, "n_heads": n_heads, "confidence": 0.95,
+        "nll": estimate(4.0), "all": estimate(2.0),
+        "keys": [{"key": key, "delta_nll": estimate(1 / (1 + key))} for key in (0, 1, 4, 16)],
+        "layers": [{"layer": layer, "delta_nll": estimate(0.1)} for layer in range(n_layers)],
+        "heads": [
+            {"layer": layer, "head": head, "delta_nll": estimate(1 / (1 + 9 * layer + head))}
+            for layer in range(n_layers) for head in range(n_heads)
+        ],
+        "agreement_of_halves": 0.7, "tried": 12,
+        "sets": [
+            {"choice": how, "count": count, "draws": 3 if how == "random" else 1,
+             "delta_nll": estimate(2 * part * count / 90), "share": estimate(part * count / 90)}
+            for count in (9, 27, 81) for how, part in share.items()
+        ],
+    }  # fmt: skip
+
+
 def hard_attention(run: dict, is_decoder: bool) -> dict:
     """A baseline takes most of the variance away."""
     factor = {"none": 1.0, "mean": 0.06, "optimal": 0.05}

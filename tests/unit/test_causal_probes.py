@@ -29,6 +29,7 @@ from . import synthetic
 from .runs import made_of_weights
 from .small_models import random_model, saved
 from .test_figures import SECTIONS, STYLE, check_texts
+from .test_score_parts_measurement import llama
 
 PARAMETERS = {
     "documents": 12, "tokens": 240, "windows": [4], "conditions": [], "folds": 3,
@@ -207,11 +208,37 @@ def test_errors_are_means_over_tokens_with_resampled_documents(text):
     assert entry["inside"] is None and entry["beyond"]["tokens"] == (sample.position >= 4).sum()
 
 
-def test_an_encoder_has_no_mask_to_exchange_and_rotation_no_table(text):
+def test_an_encoder_has_no_mask_to_exchange(text):
     made = step.measure(job("bert"), random_model("bert"), text, {})
     assert [one["variant"] for one in made["variants"]] == ["intact", "zero", "random"]
-    made = step.measure(job("llama"), None, text, {})
-    assert made["status"] == "not run" and "rotation" in made["reason"]
+
+
+@pytest.mark.parametrize("sees", [None, {"window": 3}, {"is_causal": False}], ids=str)
+def test_a_rotary_model_without_rotation_has_all_tokens_at_one_place(sees):
+    model, documents = llama(), [[2, 5, 7, 9, 11], [2, 4, 6]]
+    by_hand = []
+    with torch.inference_mode():
+        for ids in documents:
+            allowed = torch.from_numpy(visible(len(ids), **(sees or {})))  # [tokens, tokens]
+            out = model.model(
+                torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=torch.long),
+                attention_mask=torch.where(allowed, 0.0, -torch.inf)[None, None],
+                output_hidden_states=True,
+            )  # fmt: skip
+            by_hand.append(torch.stack(out.hidden_states)[:, 0])
+    found = states(model, documents, sees)
+    np.testing.assert_allclose(found, torch.cat(by_hand, dim=1), atol=1e-5)
+    everything_at_once = step.Variant("intact", Condition())
+    sample = everything(documents)
+    intact = step.hidden_states(model, documents, sample, everything_at_once)
+    assert np.abs(intact - found).max() > 1e-4
+
+
+def test_a_rotary_model_is_probed_as_any_other(text):
+    conditions = {"far": {"position": "zero", "mask": ALIBI}}
+    made = step.measure(job("llama", conditions), llama(), text, {})
+    names = [one["variant"] for one in made["variants"]]
+    assert names == [*step.VARIANTS, "window_4", "far"]
 
 
 @pytest.mark.parametrize("changed", [{"documents": 2}, {"documents": 3}])
@@ -318,4 +345,4 @@ def test_without_conditions_there_is_one_panel(measured):
 def test_without_a_decoder_the_figure_says_so(measured):
     encoders = [one for one in measured if one["run"]["model"] == "minilm"]
     drawn = figure.draw(encoders, SECTIONS.causal_probes, STYLE)
-    assert "no decoder with a table" in drawn.axes[0].texts[0].get_text()
+    assert "no decoder was examined" in drawn.axes[0].texts[0].get_text()

@@ -113,9 +113,10 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
         "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "layer_norm",
-        "score_parts", "exchanged_roles", "effective_keys", "causal_probes", "induction", "swaps",
-        "choices", "random_causal", "lags", "scaling", "downstream", "tokenizers", "pretraining",
-        "memory_networks", "slides", "figure_mask_semantics", "corpora",
+        "score_parts", "exchanged_roles", "effective_keys", "unrotated_heads", "causal_probes",
+        "induction", "swaps", "choices", "random_causal", "lags", "scaling", "downstream",
+        "tokenizers", "pretraining", "memory_networks", "slides", "figure_mask_semantics",
+        "corpora",
     }  # fmt: skip
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
     assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]

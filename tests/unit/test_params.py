@@ -15,7 +15,7 @@ from posenc.study.params import ParamsError, load, validate
 from posenc.study.schema import json_schema
 from posenc.study.switch import StudyError, activate
 
-from .synthetic import BUNDLED, EVALUATING, OF_MODELS, OF_WEIGHTS
+from .synthetic import BUNDLED, EVALUATING, OF_EXAMINED, OF_MODELS, OF_WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,6 +90,9 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.captured", ["decoder", "minilm"], r"captured must have the order of "
          r"models: write captured: \[minilm, decoder\]$"),
         ("studies.default.captured", ["minilm", "minilm"], r"captured names 'minilm' twice"),
+        ("studies.default.examined", ["bert"], r"examined names 'bert', which is not in models"),
+        ("studies.rotary.measurements", ["causal_probes"], r"measurements names 'causal_probes', "
+         r"which is of the models in examined: name some there, or leave it out"),
         ("studies.default.finetuned", ["decoder"], r"finetuned names 'decoder', which is not in "
          r"pretrained: add it there too, or take it out of finetuned"),
         # What is for tables of position embeddings, and what for rotation.
@@ -154,7 +157,7 @@ def test_an_unknown_model_and_a_missing_key(raw):
         validate(changed(raw, "studies.real.models", ["bert", "gpt3"]))
     unknown = changed(raw, "studies.real.models", ["bert", "gpt3"])
     unknown["studies"]["real"]["pretrained"] = ["bert", "gpt3"]
-    unknown["studies"]["real"] |= {"captured": ["bert"], "finetuned": []}
+    unknown["studies"]["real"] |= {"captured": ["bert"], "examined": [], "finetuned": []}
     with pytest.raises(ParamsError, match=r"studies\.real\.models names 'gpt3', which is not def"):
         validate(unknown)
     del raw["datasets"]["imdb"]["text"]
@@ -334,7 +337,8 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
           for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "layer_norm",
-                      *OF_MODELS, *OF_WEIGHTS, "position_embeddings", "position_heads")
+                      *OF_EXAMINED, *OF_MODELS, *OF_WEIGHTS, "position_embeddings",
+                      "position_heads")
           if job != "conditions"}),
         ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
         ("datasets.sample_reviews.evaluation.documents", 7,

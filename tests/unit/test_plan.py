@@ -152,7 +152,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
 
 
 def test_a_model_that_is_not_captured_is_only_evaluated(raw):
-    whole, fewer = validate(raw), validate(edited(raw, captured=["decoder"]))
+    whole, fewer = validate(raw), validate(edited(raw, captured=["decoder"], examined=["decoder"]))
     for kind in KINDS:
         planned = set(plan.files(whole, kind))
         own = mentions("minilm", planned)
@@ -283,16 +283,22 @@ FEWER = {
         {
             "models": ["decoder", "smollm2"],
             "captured": ["decoder"],
+            "examined": ["decoder"],
             "pretrained": ["smollm2"],
             "finetuned": [],
         },
         "minilm",
     ),
     "trained model": (
-        {"models": ["minilm", "smollm2"], "captured": ["minilm"], "trained": {}},
+        {
+            "models": ["minilm", "smollm2"],
+            "captured": ["minilm"],
+            "examined": ["minilm"],
+            "trained": {},
+        },
         "decoder",
     ),
-    "captured model": ({"captured": ["decoder"]}, "minilm"),
+    "captured model": ({"captured": ["decoder"], "examined": ["decoder"]}, "minilm"),
     "fine-tuned model": ({"finetuned": []}, "minilm"),
     "scheme": ({"schemes": {"scheme_none": "sample_reviews"}}, "scheme_alibi"),
     "matrix": ({"matrices": ["sinusoid"]}, "gaussian"),
@@ -374,7 +380,8 @@ def test_other_studies_and_hidden_files_stay(raw):
 def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     """DVC's stages name the folder: it must be there, and empty."""
     whole = validate(raw)
-    fewer = validate(edited(raw, models=["minilm", "smollm2"], captured=["minilm"], trained={}))
+    models = {"models": ["minilm", "smollm2"], "captured": ["minilm"], "examined": ["minilm"]}
+    fewer = validate(edited(raw, **models, trained={}))
     fill(whole, "first")
     configs.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)

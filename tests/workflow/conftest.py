@@ -140,6 +140,7 @@ def short_document(figures: list[str], tables: list[str]) -> str:
 CORE = {
     "models": ["decoder"],
     "captured": ["decoder"],
+    "examined": ["decoder"],
     "pretrained": [],
     "finetuned": [],
     "schemes": {},
@@ -226,6 +227,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "score_parts": {"documents": 3, "tokens": 24, "bootstrap_samples": 100},
         "exchanged_roles": {"sentences": 4, "bootstrap_samples": 100},
         "effective_keys": {"documents": 3, "tokens": 24, "keys": [1], "bootstrap_samples": 100},
+        "unrotated_heads": {"documents": 4, "tokens": 12, "counts": [2], "bootstrap_samples": 100},
     }.items():
         for key, value in section.items():
             changes[f"measurements.{measurement}.{key}"] = value

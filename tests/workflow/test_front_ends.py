@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from posenc.report import latex
-from tests.unit.synthetic import BUNDLED, EVALUATING, OF_MODELS, OF_WEIGHTS
+from tests.unit.synthetic import BUNDLED, EVALUATING, OF_EXAMINED, OF_MODELS, OF_WEIGHTS
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
@@ -107,11 +107,11 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
          {"train": 1, "training": 1, "masks": 1, "norms": 1,
-          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS], 1), "figure": 31}),
+          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS, *OF_EXAMINED], 1), "figure": 32}),
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "scheme_probes": 1, "gpu_trials": 2,
-          "trials": 4, "experiment": 2, "experiment_of_model": 1, **dict.fromkeys(OF_MODELS, 2),
-          **ALL_RUNS, "figure": 26}),
+          "trials": 4, "experiment": 2, "experiment_of_model": 1, **dict.fromkeys([*OF_MODELS, *OF_EXAMINED], 2),
+          **ALL_RUNS, "figure": 27}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
          {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "causal_probes": 1,

@@ -310,6 +310,14 @@ FIGURES = {
         alt="Line charts, a column for each model: effective keys against layer, and the loss, "
         "or the distance of the last hidden states, against the number of keys that are read.",
     ),
+    "unrotated_heads": Entry(
+        "F5 where rotation acts", ("unrotated_heads",), (),
+        caption="Left: what the loss gains when one head alone has no rotation. Right: when the "
+        "heads that cost most, least, or any, lose rotation together, as a share of what all heads "
+        "cost; on documents that had no part in the choice of heads.",
+        alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
+        "share of the cost against the number of heads without rotation.",
+    ),
     "exchanged_roles": Entry(
         "A1 sentences that differ in order alone", ("exchanged_roles",),
         caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "

@@ -1,6 +1,6 @@
-"""Errors of position probes by layer, of a decoder without its table under other masks.
+"""Errors of position probes by layer, of a decoder without positions under other masks.
 
-Beside them, those under conditions of the study that put a mask in the table's place.
+Beside them, those under conditions of the study that put a mask in the place of positions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from posenc.figures.evaluated import curve
 from posenc.figures.section import Figure, Style
 
 LABELS = {
-    "intact": "with its table",
-    "zero": "without its table",
+    "intact": "with positions",
+    "zero": "without positions",
     "random": "random weights",
     "non_causal": "no causal mask",
     "no_first_key": "first key hidden",
 }
-"""All but the first are without the table."""
+"""All but the first are without positions."""
 WITHOUT = "zero"
 CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
 
@@ -37,14 +37,14 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Returns
     -------
     A line with its interval for each variant, windows dashed; dotted, chance. On the right, the
-    model with its table and without, and under conditions of the study.
+    model with positions and without, and under conditions of the study.
     """
     # An encoder has no causal mask to go without.
     found = [one for one in measurements if len(one.get("variants", [])) > 3]
     measured = [one for one in found if one["status"] == "measured"]
     if not measured:
         reasons = [one["reason"] for one in measurements if one["reason"]]
-        common.not_run(made.add_subplot(), reasons or ["no decoder with a table"], 40)
+        common.not_run(made.add_subplot(), reasons or ["no decoder was examined"], 40)
         return
     one = measured[0]
     counted = [entry for entry in one["variants"] if entry["spec"] is None]

@@ -153,12 +153,16 @@ def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, s
         joint = ", " if columns <= 3 else "\n"
         places = {(m, d): datasets.index(d) * columns + models.index(m) for m, d in panels}
     axes = {}
-    room = figure.get_figwidth() * 72 / columns / matplotlib.rcParams["axes.titlesize"]  # in ems
     for panel, place in places.items():
         axes[panel] = figure.add_subplot(rows, columns, place + 1)
-        names = (textwrap.fill(display(name), int(room / 0.6)) for name in panel)
-        axes[panel].set_title(joint.join(names))
+        axes[panel].set_title(joint.join(title(figure, name, columns) for name in panel))
     return axes
+
+
+def title(figure: Canvas, name: str, columns: int) -> str:
+    """A name as the title of one of so many panels in a row: in lines that fit there."""
+    room = figure.get_figwidth() * 72 / columns / matplotlib.rcParams["axes.titlesize"]  # in ems
+    return textwrap.fill(display(name), int(room / 0.65))
 
 
 def small_multiples(

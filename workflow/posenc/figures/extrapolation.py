@@ -42,7 +42,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     is_first = True
     for place, one in enumerate(runs):
         axes = made.add_subplot(layout[place])
-        axes.set_title(common.display(one["run"]["model"]))
+        axes.set_title(common.title(made, one["run"]["model"], len(runs)))
         if one not in measured:
             common.not_run(axes, [one["reason"]], 15)
             continue

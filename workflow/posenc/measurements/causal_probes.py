@@ -1,10 +1,10 @@
-"""Does a decoder without its table count position off the causal mask? Probes and controls (B4).
+"""Does a decoder without positions count them off the causal mask? Probes and controls (B4).
 
 A ridge probe reads the position of the same tokens, with the same folds, in hidden states of
-variants of one model: as it is; without its table; so, and with random weights; without a causal
-mask; without the first key, which all tokens could measure themselves against; and with a causal
-window. Hiding the first key is the same as cutting the first token off, which is the start-of-text
-token where there is one: no token then depends on it.
+variants of one model: as it is; without its table, or its rotation; so, and with random weights;
+without a causal mask; without the first key, which all tokens could measure themselves against; and
+with a causal window. Hiding the first key is the same as cutting the first token off, which is the
+start-of-text token where there is one: no token then depends on it.
 
 The prediction, from before any run. Position can be read off the words, which are unlike at the
 beginning and the end of a text, or counted: off how many tokens are seen. A token that sees the
@@ -21,10 +21,12 @@ model never saw a window, or the future, when it learned, so an error there has 
 strangeness; that inside the field shows how large this is.
 
 The same probe also reads the states of the model under conditions of the study that put a mask in
-the table's place. A mask can bring the loss back and not the position: it tells a head how far away
-a key is, and never where a token stands. The prediction, again from before any run: where position
-comes back with the loss, the error falls below that without the table and towards that with it; a
-placebo, whose heads have the curves of others, shows what any mask does.
+the place of positions. A mask can bring the loss back and not the position: it tells a head how far
+away a key is, and never where a token stands. The prediction, again from before any run: where
+position comes back with the loss, the error falls below that without positions and towards that
+with them; a placebo, whose heads have the curves of others, shows what any mask does. Rotation
+tells a head how far away a key is, too: where it leaves no more of position than a mask, that is
+its nature and not the mask's failure.
 """
 
 from __future__ import annotations
@@ -40,7 +42,6 @@ from tqdm import tqdm
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.positions import TABLE
 from posenc.conditions.section import Condition, dumped
 from posenc.config.base import (
     Confidence,
@@ -54,7 +55,7 @@ from posenc.config.base import (
     Seed,
 )
 from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.frame import Config, Output, bootstrap, seal
 from posenc.measurements.of_models import MasksFolder, Model, TokensFolder, WeightsFolder, cells
 from posenc.measurements.under_conditions import ConditionsJob, learned_masks
 from posenc.metrics.causal_windows import receptive_field, visible
@@ -96,7 +97,7 @@ class CausalProbes(Section):
 
 MEASUREMENT = Measurement(
     "causal_probes", CausalProbes, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("B4", "A5"),
-    uses=("scikit-learn", "torch", "transformers"), subjects="models",
+    uses=("scikit-learn", "torch", "transformers"), subjects="examined",
 )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ class Variant(NamedTuple):
     name
         As in the file.
     condition
-        What becomes of the table, and of attention.
+        What becomes of positions, and of attention.
     is_random
         Whether its weights are random.
     sees
@@ -152,8 +153,7 @@ def main(
     job = read_section(config, Job)
     learned, digests = learned_masks(job, masks)
     inputs = {**model_digests(weights), "masks": digests}
-    has_table = job.reading.positions == TABLE
-    network = load(weights, job.reading.family) if has_table else None
+    network = load(weights, job.reading.family)
     for path, of, text in cells(model, job.datasets, tokens, output):
         measured = measure(job, network, text, learned)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
@@ -164,8 +164,6 @@ def measure(
 ) -> dict[str, Any]:
     """Run all variants on some documents of a text, and probe them."""
     parameters = job.parameters
-    if job.reading.positions != TABLE:
-        return not_run("positions come in by rotation: there is no table to go without", parameters)
     documents = text.ids[: parameters.documents]
     try:
         sample = drawn(parameters, text)
@@ -185,7 +183,7 @@ def measure(
 def variants(
     is_decoder: bool, parameters: CausalProbes, conditions: Mapping[str, Condition]
 ) -> Iterator[Variant]:
-    """The model, the same without its table, and, of a decoder, with other masks.
+    """The model, the same without positions, and, of a decoder, with other masks.
 
     Raises
     ------

@@ -28,6 +28,7 @@ from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, P
 
 LEFT_OUT = {
     "captured": ("models", "activations of {} are not kept"),
+    "examined": ("models", "{} is not looked into layer by layer"),
     "finetuned": ("pretrained", "no classifier is made of {}"),
 }
 """By a list of models: the one that it is a part of, and why others of it have no measurement."""

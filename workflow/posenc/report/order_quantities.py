@@ -8,6 +8,7 @@ sentences, ``MODEL.exchanged_roles.english.intact.exchanged``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,6 +49,14 @@ ANSWERS = (
 CHOICES = (
     "chance.mc1", "chance.mc2", "questions",
     *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
+)  # fmt: skip
+
+KEYS, COUNTS, HOW = (0, 1, 4, 16), (9, 27, 81), ("strongest", "weakest", "random")
+UNROTATED_HEADS = (
+    "documents", "tokens", "all", "agreement", "above_zero", "head", "head.layer", "head.index",
+    *(f"key_{key}" for key in KEYS),
+    *(f"{how}.{count}.{part}" for how in HOW for count in COUNTS
+      for part in ("delta_nll", "share")),
 )  # fmt: skip
 
 LANGUAGES, SENTENCES = ("english", "japanese"), ("intact", "zero")
@@ -130,6 +139,30 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What all heads, the head that costs most, keys and sets of heads lose without rotation."""
+    most = max(one["heads"], key=lambda entry: entry["delta_nll"]["value"])
+    found: dict[str, Entry] = {
+        "documents": Number(one["documents"]),
+        "tokens": Number(one["tokens"]),
+        "all": estimate(one["all"]),
+        "agreement": Number(one["agreement_of_halves"]),
+        "above_zero": Number(sum(entry["delta_nll"]["low"] > 0 for entry in one["heads"])),
+        "head": estimate(most["delta_nll"]),
+        "head.layer": Number(most["layer"]),
+        "head.index": Number(most["head"]),
+    }
+    keys = {entry["key"]: entry["delta_nll"] for entry in one["keys"]}
+    lacking = "the study does not take rotation from it"
+    found |= {f"key_{key}": estimate(keys.get(key), lacking) for key in KEYS}
+    sets = {(entry["choice"], entry["count"]): entry for entry in one["sets"]}
+    for how, count in itertools.product(HOW, COUNTS):
+        entry = sets.get((how, count), {})
+        for part in ("delta_nll", "share"):
+            found[f"{how}.{count}.{part}"] = estimate(entry.get(part), lacking)
+    return found
+
+
 def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Cosines of sentences with others, by language and condition."""
     found: dict[str, Entry] = {}
@@ -149,6 +182,7 @@ def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 OF_CELLS = {
     "causal_probes": (causal_probes, CAUSAL_PROBES),
+    "unrotated_heads": (unrotated_heads, UNROTATED_HEADS),
     "induction": (induction, INDUCTION),
     "swaps": (swaps, SWAPS),
     "choices": (choices, CHOICES),

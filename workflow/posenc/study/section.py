@@ -23,6 +23,10 @@ class OfOneModel(Section):
     """How many documents of each data set; null for ``measurements.conditions.documents``."""
 
 
+OF_EXAMINED = [name for name, one in MEASUREMENTS.items() if one.subjects == "examined"]
+"""Measurements that a study has where it names models for them."""
+
+
 class Study(Section):
     """One study: all models are evaluated; runs are all of captured x data sets x conditions.
 
@@ -38,6 +42,9 @@ class Study(Section):
     """In order of presentation; the first encoder and the first decoder are the headline."""
     captured: list[Name]
     """Those of ``models`` whose activations are kept, in the order of ``models``."""
+    examined: list[Name] = Field(default_factory=list)
+    """Those of ``models`` that are looked into layer by layer and head by head, which takes long
+    of a large one, in the order of ``models``."""
     pretrained: list[Name] = Field(default_factory=list)
     """Those of ``models`` whose weights are fetched."""
     finetuned: list[Name] = Field(default_factory=list)
@@ -105,6 +112,8 @@ class Study(Section):
     def measured(self) -> list[str]:
         """All measurements of the study; those of experiments and schemes, and trainings, too."""
         chosen = OPTIONAL if self.measurements is None else self.measurements
+        if not self.examined:
+            chosen = [name for name in chosen if name not in OF_EXAMINED]
         also = [kind for name in ALWAYS for kind in MEASUREMENTS[name].also]
         if self.extrapolation is None:
             also.remove("extrapolation")
@@ -120,7 +129,7 @@ class Study(Section):
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
         named = (
-            "models", "captured", "pretrained", "finetuned", "matrices", "datasets",
+            "models", "captured", "examined", "pretrained", "finetuned", "matrices", "datasets",
             "all_conditions", "sweeps", "measurements", "figures", "documents",
         )  # fmt: skip
         for key in named:
@@ -138,6 +147,7 @@ class Study(Section):
             if name not in self.models:
                 raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
         self._check_part("captured", "models")
+        self._check_part("examined", "models")
         self._check_part("finetuned", "pretrained")
         for name in self.schemes:
             if name in self.models:
@@ -187,6 +197,12 @@ class Study(Section):
                 f"corpora names {self.corpora[0]!r}, which experiments.tokenizers alone reads: "
                 f"choose a size of it, or leave corpora empty"
             )
+        for name in OF_EXAMINED:
+            if name in (self.measurements or ()) and not self.examined:
+                raise ValueError(
+                    f"measurements names {name!r}, which is of the models in examined: name some "
+                    f"there, or leave it out"
+                )
         readers = [name for name, one in MEASUREMENTS.items() if MATRICES in one.reads]
         if self.matrices and not set(readers) & set(self.measured):
             raise ValueError(

@@ -34,6 +34,8 @@ PATH = re.compile(
 )
 LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
 """Keys that a study may leave out; a template that reads one is then taken out as well."""
+OF_MEASUREMENTS = ("examined",)
+"""The same, of keys that measurements alone read, which a study may have and not choose."""
 
 
 class StagesError(ValueError):
@@ -114,7 +116,7 @@ def needed(text: str, params: Params) -> str:
     """
     lists = _lists(params)
 
-    absent = [_reads(key) for key in LISTED if not getattr(params.study, key)]
+    absent = [_reads(key) for key in (*LISTED, *OF_MEASUREMENTS) if not getattr(params.study, key)]
 
     def kept(match: re.Match[str]) -> str:
         if any(reading in match[0] for reading in absent):

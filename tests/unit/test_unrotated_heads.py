@@ -1,0 +1,243 @@
+"""Heads without rotation: against conditions, the library at one position, and planted heads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from posenc.artifacts.tables import write_table
+from posenc.capture.capture import document_losses, packed_last
+from posenc.capture.interventions import applied
+from posenc.capture.unrotated import layer_inputs, states_unrotated
+from posenc.conditions.section import Condition
+from posenc.figures import unrotated_heads as figure
+from posenc.measurements import unrotated_heads as step
+from posenc.measurements.of_models import CellsJob
+from posenc.measurements.unrotated_heads import Choice, Together, UnrotatedHeads
+from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.report import order_quantities as numbers
+from posenc.tokens.tokenized import Tokens
+
+from . import synthetic_experiments as made_up
+from .runs import made_of_weights
+from .test_figures import SECTIONS, STYLE, check_texts, texts
+from .test_score_parts_measurement import llama
+
+PARAMETERS = UnrotatedHeads(
+    documents=6, tokens=12, keys=[0, 3], counts=[1, 3], draws=2, bootstrap_samples=100,
+    confidence=0.9, seed=0,
+)  # fmt: skip
+SHAPE = (2, 4)
+CLOSE = {"atol": 2e-5, "rtol": 1e-4}
+NONE, EVERY = np.zeros(SHAPE, bool), np.ones(SHAPE, bool)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return llama()
+
+
+@pytest.fixture
+def documents() -> list[list[int]]:
+    rng = np.random.default_rng(4)
+    return [rng.integers(3, 40, length).tolist() for length in (5, 9, 9, 12, 12, 12)]
+
+
+def states(model, documents, heads, key=None) -> torch.Tensor:
+    return states_unrotated(model, documents, layer_inputs(model, documents), heads, key)
+
+
+def under(model, documents, **position) -> torch.Tensor:
+    """What the study's own condition gives."""
+    condition = Condition.model_validate({"position": {"kind": "unrotated", **position}})
+    with applied(model, condition), torch.inference_mode():
+        return packed_last(model, documents)[0]
+
+
+def test_without_a_choice_it_is_the_intact_model(model, documents):
+    with torch.inference_mode():
+        intact = torch.cat([model.model(torch.tensor([ids])).last_hidden_state[0]
+                            for ids in documents])  # fmt: skip
+    torch.testing.assert_close(states(model, documents, NONE), intact, **CLOSE)
+    assert not any(hasattr(module, "pair_scores") for module in model.modules())
+    assert len(model.model.layers) == 2
+
+
+def test_without_any_rotation_all_tokens_stand_at_one_place(model, documents):
+    with torch.inference_mode():
+        found = [model.model(torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=int))
+                 for ids in documents]  # fmt: skip
+    expected = torch.cat([one.last_hidden_state[0] for one in found])
+    torch.testing.assert_close(states(model, documents, EVERY), expected, **CLOSE)
+
+
+@pytest.mark.parametrize(("layers", "heads"), [([0], [2]), ([1], [0, 3]), ([0, 1], None)])
+def test_heads_are_those_of_the_study_s_conditions(model, documents, layers, heads):
+    chosen = NONE.copy()
+    chosen[np.ix_(layers, heads or range(4))] = True
+    expected = under(model, documents, layers=layers, heads=heads)
+    found = states(model, documents, chosen)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    assert (found - states(model, documents, NONE)).abs().max() > 1e-3
+
+
+def test_the_first_key_is_that_of_the_study_s_condition_and_another_one_is_not(model, documents):
+    expected = under(model, documents, first_key=True)
+    torch.testing.assert_close(states(model, documents, EVERY, 0), expected, **CLOSE)
+    # A key acts on queries at its place and after it alone.
+    starts = np.cumsum([0, *map(len, documents)])[:-1]  # [documents]
+    change = states(model, documents, EVERY, 3) - states(model, documents, NONE)  # [tokens, d]
+    before = np.concatenate([start + np.arange(3) for start in starts])
+    assert change[before].abs().max() < 1e-5 < 1e-3 < change.abs().max()
+
+
+def test_a_key_that_no_document_has_changes_nothing(model, documents):
+    torch.testing.assert_close(
+        states(model, documents, EVERY, 40), states(model, documents, NONE), **CLOSE
+    )
+
+
+def text_of(documents) -> Tokens:
+    class Text:
+        ids, path, digest = documents, "text.parquet", "digest"
+        lengths = np.array([len(ids) for ids in documents])
+
+    return Text()
+
+
+def test_costs_are_differences_of_losses_over_documents(model, documents):
+    made = step.measure(PARAMETERS, model, text_of(documents))
+    drawn = [documents[k] for k in np.random.default_rng(0).permutation(len(documents))]
+
+    def nll(heads, key=None):
+        last = states(model, drawn, heads, key)
+        return np.array([one.sum() for one in document_losses(model, last, drawn)])
+
+    tokens = [len(ids) - 1 for ids in drawn]
+    one = NONE.copy()
+    one[1, 2] = True
+    for heads, key, entry in (
+        (EVERY, None, made["all"]), (EVERY, 3, made["keys"][1]["delta_nll"]),
+        (one, None, made["heads"][6]["delta_nll"]),
+    ):  # fmt: skip
+        expected = ratio_bootstrap(nll(heads, key) - nll(NONE), tokens, 100, 0.9, 0).as_json()
+        assert entry == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert [made[key] for key in ("n_layers", "n_heads", "documents", "tried")] == [2, 4, 6, 3]
+    assert [(entry["choice"], entry["draws"]) for entry in made["sets"][:3]] == [
+        ("strongest", 1), ("weakest", 1), ("random", 2),
+    ]  # fmt: skip
+
+
+def test_heads_are_ranked_on_other_documents_than_they_are_tried_on(model, documents):
+    seen = []
+    original = step.losses
+
+    def recorded(network, some, choices):
+        seen.append(([tuple(ids) for ids in some], choices))
+        return original(network, some, choices)
+
+    step.losses = recorded
+    try:
+        made = step.measure(PARAMETERS, model, text_of(documents))
+    finally:
+        step.losses = original
+    (whole, alone), (tried, sets) = seen
+    assert tried == whole[1::2]
+    ranked = [list(ids) for ids in whole[::2]]
+    nll = original(model, ranked, alone)  # [ranked, choices]
+    costs = (nll[:, -8:] - nll[:, :1]).sum(axis=0)  # [heads]
+    assert np.flatnonzero(sets[0].heads).tolist() == [int(np.argmax(costs))]
+    assert np.flatnonzero(sets[1].heads).tolist() == [int(np.argmin(costs))]
+    three = {int(place) for place in np.argsort(-costs)[:3]}
+    assert set(np.flatnonzero(sets[4].heads).tolist()) == three
+    rest = [list(ids) for ids in tried]
+    other = original(model, rest, alone)
+    trial = (other[:, -8:] - other[:, :1]).sum(axis=0)
+    assert made["agreement_of_halves"] == pytest.approx(spearmanr(costs, trial).statistic)
+
+
+def test_a_planted_head_is_the_one_that_costs(documents):
+    """Where all heads but one have keys of zero, rotation is for that one alone."""
+    planted = llama()
+    with torch.no_grad():
+        for layer, block in enumerate(planted.model.layers):
+            weight = block.self_attn.q_proj.weight.view(4, 4, 16)
+            for head in range(4):
+                if (layer, head) != (1, 2):
+                    weight[head] = 0
+            block.self_attn.q_proj.weight[:] *= 20
+    made = step.measure(PARAMETERS, planted, text_of(documents))
+    costs = {(e["layer"], e["head"]): e["delta_nll"]["value"] for e in made["heads"]}
+    assert all(abs(cost) < 1e-5 for place, cost in costs.items() if place != (1, 2))
+    assert costs[1, 2] == pytest.approx(made["all"]["value"], rel=1e-3)
+    assert abs(costs[1, 2]) > 1e-3
+    layers = [entry["delta_nll"]["value"] for entry in made["layers"]]
+    assert layers[1] == pytest.approx(costs[1, 2], rel=1e-3) and abs(layers[0]) < 1e-5
+
+
+def test_shares_are_of_the_loss_without_any_rotation():
+    ends = np.array([[10.0, 20.0], [20.0, 40.0]])  # [documents, 2]
+    sets = [Together("strongest", 1, [Choice(NONE)]), Together("random", 1, [Choice(NONE)] * 2)]
+    nll = np.array([[15.0, 10.0, 12.0], [30.0, 20.0, 24.0]])  # [documents, choices]
+    first, second = step.set_results(PARAMETERS, sets, ends, nll, np.array([10, 20]))
+    assert first["share"]["value"] == pytest.approx(0.5)
+    assert first["delta_nll"]["value"] == pytest.approx(0.5)
+    assert second["share"]["value"] == pytest.approx(0.1) and second["draws"] == 2
+
+
+def test_a_table_of_positions_turns_nothing():
+    made = step.measure(PARAMETERS, None, text_of([[1, 2]]))
+    assert made["status"] == "not run" and "table" in made["reason"]
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict:
+    return made_up.unrotated_heads("smollm2", "reviews")
+
+
+def test_the_map_has_heads_by_layers(measured):
+    drawn = figure.draw([measured], SECTIONS.unrotated_heads, STYLE)
+    (image,) = drawn.axes[0].images
+    values = image.get_array()
+    assert values.shape == (9, 30)
+    assert values[0, 0] == 1 and values[4, 2] == pytest.approx(1 / (1 + 9 * 2 + 4))
+    assert drawn.get_suptitle() == "smollm2, reviews"
+    lines = {line.get_label(): line for line in drawn.axes[1].lines}
+    assert list(lines["that cost most"].get_ydata()) == pytest.approx([0.09, 0.27, 0.81])
+    assert list(lines["at random"].get_xdata()) == [9, 27, 81]
+    check_texts(drawn)
+
+
+def test_without_a_rotary_model_the_figure_says_so(measured):
+    other = {**measured, "status": "not run", "reason": "positions come in by a table"}
+    drawn = figure.draw([other], SECTIONS.unrotated_heads, STYLE)
+    assert "by a table" in " ".join(t.get_text() for t in texts(drawn))
+
+
+def test_numbers_are_those_of_the_file(measured):
+    measured["heads"][14]["delta_nll"] = {"value": 3.0, "low": -1.0, "high": 4.0}
+    found = numbers.unrotated_heads(measured)
+    assert set(found) == set(numbers.UNROTATED_HEADS)
+    assert (found["head"].value, found["head.layer"].value, found["head.index"].value) == (3, 1, 5)
+    positive = sum(entry["delta_nll"]["low"] > 0 for entry in measured["heads"])
+    assert found["above_zero"].value == positive < 270
+    assert found["key_4"].value == pytest.approx(0.2)
+    assert found["strongest.27.share"].value == pytest.approx(0.27)
+    assert found["random.81.delta_nll"].value == pytest.approx(2 * 0.2 * 0.9)
+    assert found["agreement"].value == 0.7
+    short = {**measured, "keys": [], "sets": []}
+    assert "does not" in numbers.unrotated_heads(short)["key_16"].reason
+
+
+def test_the_file_of_a_model_with_a_table_says_that_nothing_is_turned(tmp_path):
+    ids = [[5, 9, 2, 30]] * 4
+    write_table(pa.table({"input_ids": ids}), tmp_path / "text.parquet", {"bos": False})
+    job = CellsJob[UnrotatedHeads].model_validate(
+        {"parameters": PARAMETERS.model_dump(), "datasets": ["text"],
+         "reading": {"family": "gpt2", "max_tokens": 48}}
+    )  # fmt: skip
+    made = made_of_weights(step, tmp_path, Tokens(tmp_path / "text.parquet"), job)
+    assert made["status"] == "not run" and "table" in made["reason"]

@@ -1,0 +1,119 @@
+"""Rotary models in which single heads, or pairs with a single key, are not turned (row F5).
+
+A condition of a study leaves rotation out of chosen layers (:mod:`posenc.capture.rotation`). Here
+hundreds of choices are made, most of which change one layer: the layers below it run once for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from posenc.capture.capture import packed_last
+from posenc.capture.masked_attention import packed
+from posenc.capture.parts import blocks, body, rotary
+from posenc.capture.rotation import PairScores
+from posenc.conditions.section import Unrotated
+from posenc.tokens.packing import positions_of
+
+Documents = Sequence[Sequence[int]]
+
+
+@torch.inference_mode()
+def layer_inputs(model: nn.Module, documents: Documents) -> list[Tensor]:
+    """What each block of the intact model is given, [tokens, d_model], documents in one row."""
+    found: list[Tensor] = []
+    with contextlib.ExitStack() as stack:
+        for block in blocks(model):
+            hook = block.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0]))
+            stack.callback(hook.remove)
+        packed_last(model, documents)
+    return found
+
+
+@torch.inference_mode()
+def states_unrotated(
+    model: nn.Module,
+    documents: Documents,
+    inputs: Sequence[Tensor],
+    heads: NDArray[np.bool_],
+    key: int | None = None,
+) -> Tensor:
+    """Run a rotary model on documents, some of its heads without rotation.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, of the family ``llama``.
+    documents
+        Token ids.
+    inputs
+        From :func:`layer_inputs` of the same documents.
+    heads
+        [n_layers, n_heads]: which heads compare queries and keys as they were before rotation. Of
+        a query head that shares its key with others, the key is as it was for that head alone.
+    key
+        Only where a query meets the key at this place of its document, from 0; None for all keys.
+
+    Returns
+    -------
+    Hidden states after the last layer and its norm, [tokens, d_model].
+    """
+    changed = np.flatnonzero(heads.any(axis=1))  # layers
+    start = int(changed[0]) if len(changed) else 0
+    with _unrotated(model, heads, key):
+        return _run_from(model, documents, inputs[start], start)
+
+
+@contextlib.contextmanager
+def _unrotated(model: nn.Module, heads: NDArray[np.bool_], key: int | None) -> Iterator[None]:
+    layers = np.flatnonzero(heads.any(axis=1)).tolist()
+    modules = [blocks(model)[layer].self_attn for layer in layers]
+    for layer, module in zip(layers, modules, strict=True):
+        module.pair_scores = _SomeHeads(rotary(model), torch.from_numpy(heads[layer]), key)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.pair_scores
+
+
+def _run_from(model: nn.Module, documents: Documents, state: Tensor, start: int) -> Tensor:
+    """The last hidden states, from what a block is given: [tokens, d_model] both."""
+    inner = body(model)
+    places = torch.from_numpy(positions_of([len(ids) for ids in documents]))[None]  # [1, tokens]
+    whole = inner.layers
+    inner.layers = whole[start:]
+    try:
+        with packed(model, documents):
+            out = inner(
+                inputs_embeds=state[None], position_ids=places.to(state.device), use_cache=False
+            )
+    finally:
+        inner.layers = whole
+    return out.last_hidden_state[0]
+
+
+class _SomeHeads(PairScores):
+    """Products of queries and keys, those of some heads as they were before rotation."""
+
+    def __init__(self, module: nn.Module, heads: Tensor, key: int | None) -> None:
+        super().__init__(module, Unrotated(kind="unrotated"))
+        self.heads, self.key = heads, key  # bool [n_heads]
+
+    def __call__(
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head], turned
+        key: Tensor,  # [batch, n_heads, tokens, d_head], turned
+    ) -> Tensor:  # [batch, n_heads, tokens, tokens]
+        before = super().__call__(query, key)
+        chosen = self.heads.to(query.device)[:, None, None]  # [n_heads, 1, 1]
+        if self.key is not None:
+            places = torch.arange(query.shape[2], device=query.device)  # [tokens]
+            chosen = chosen & (places == self.key)  # [n_heads, 1, tokens]
+        return torch.where(chosen, before, query @ key.transpose(-1, -2))

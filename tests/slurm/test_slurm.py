@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from posenc.study.declared import MEASUREMENTS
 from tests.workflow.conftest import ROOT, Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
@@ -125,9 +126,15 @@ def records(output: str) -> list[dict[str, str]]:
 
 
 def asked(rule: str) -> dict[str, int]:
-    """What the profile says that a rule asks for."""
+    """What the profile, or the rule of all measurements, says that a rule asks for."""
     profile = YAML(typ="safe").load((ROOT / PROFILE / "config.yaml").read_text())
-    return {"gpu": 0, **profile["default-resources"], **profile["set-resources"].get(rule, {})}
+    text = (ROOT / "workflow/rules/measurements.smk").read_text()
+    loop, own = text.partition("\n    rule:\n")[2], re.findall(r"(?m)^rule (\w+):", text)
+    of_loop = dict(re.findall(r"(mem_mb|runtime)=(\d+)", loop))
+    is_measured = rule in {*MEASUREMENTS} - {*own}
+    measured = {name: int(value) for name, value in of_loop.items()} if is_measured else {}
+    named = profile["set-resources"].get(rule, {})
+    return {"gpu": 0, **profile["default-resources"], **measured, **named}
 
 
 def minutes(limit: str) -> int:

@@ -9,8 +9,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from posenc.artifacts.files import write_json
+from posenc.measurements.declaration import (
+    ACTIVATIONS,
+    CELL,
+    MASKS,
+    MODEL,
+    TOKENS,
+    WEIGHTS,
+    Measurement,
+)
 from posenc.steps import page, typeset
 from posenc.study import configs, leftovers, plan, stages
+from posenc.study.declared import MEASUREMENTS
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
@@ -112,11 +122,10 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
     assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
-        "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "layer_norm",
-        "score_parts", "exchanged_roles", "effective_keys", "unrotated_heads", "causal_probes",
-        "induction", "swaps", "choices", "random_causal", "lags", "scaling", "downstream",
-        "tokenizers", "pretraining", "memory_networks", "slides", "figure_mask_semantics",
-        "corpora",
+        "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "of_tokens",
+        "of_masks", "layer_norm", "exchanged_roles", "unrotated_heads", "causal_probes", "swaps",
+        "choices", "random_causal", "lags", "scaling", "downstream", "tokenizers", "pretraining",
+        "memory_networks", "slides", "figure_mask_semantics", "corpora",
     }  # fmt: skip
     assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
     assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
@@ -160,6 +169,31 @@ def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeyp
         stages.check(more)
     stages.FILE.write_text(stages.needed(STAGES, more))
     stages.check(more)
+
+
+@pytest.mark.parametrize(
+    ("reads", "subjects", "stage"),
+    [((WEIGHTS,), "captured", "of_weights"), ((TOKENS, WEIGHTS), "models", "of_tokens"),
+     ((TOKENS, WEIGHTS, MASKS), "models", "of_masks"),
+     ((ACTIVATIONS,), "captured", "of_activations")],
+)  # fmt: skip
+def test_one_more_measurement_of_a_shape_is_a_name_in_a_list(monkeypatch, reads, subjects, stage):
+    """Whoever declares it runs `posenc stages`, and writes no stage."""
+    of = MODEL if reads == (WEIGHTS,) else CELL
+    one = Measurement(
+        "aaa", MEASUREMENTS["norms"].parameters, of=of, reads=reads, catalogue=(), subjects=subjects
+    )
+    monkeypatch.setitem(MEASUREMENTS, "aaa", one)
+    named = plan.chosen
+    monkeypatch.setattr(stages, "chosen", lambda params, kinds: [*named(params, kinds), "aaa"])
+    before, after = (
+        YAML(typ="safe").load(text)["stages"]
+        for text in (STAGES, stages.needed(STAGES, study_with()))
+    )
+    added = after[stage]["matrix"]["measurement"]
+    assert added == [*before[stage]["matrix"]["measurement"], "aaa"]
+    after[stage]["matrix"]["measurement"] = added[:-1]
+    assert after == before
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,10 @@ for measurement, declared in MEASUREMENTS.items():
             f"logs/benchmarks/{of_what}.tsv"
         # What runs a decoder under all conditions.
         priority: LONG_JOBS if MASKS in declared.reads else 0
+        # On a cluster: a model and one batch, or activations shard by shard.
+        resources:
+            mem_mb=8000,
+            runtime=240,
         params:
             options=options_of,
         shell:

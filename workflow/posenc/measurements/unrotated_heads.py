@@ -16,7 +16,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.stats import spearmanr
 from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
@@ -117,6 +116,8 @@ def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str,
         f"measurements.unrotated_heads.documents is {parameters.documents}",
         tokens=parameters.tokens, shortest=FEWEST, seed=parameters.seed,
     )  # fmt: skip
+    from scipy.stats import spearmanr
+
     n_layers = network.config.num_hidden_layers
     shape = (n_layers, network.config.num_attention_heads)
     every = np.ones(shape, bool)

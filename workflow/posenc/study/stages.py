@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from posenc.figures.catalogue import DOCUMENTS, FIGURES
-from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS
+from posenc.measurements.declaration import (
+    CELL,
+    MASKS,
+    MATRICES,
+    MODEL,
+    TOKENS,
+    WEIGHTS,
+    Measurement,
+)
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
 from posenc.study.plan import chosen, figures
@@ -38,8 +46,20 @@ OF_MEASUREMENTS = ("examined",)
 """The same, of keys that measurements alone read, which a study may have and not choose."""
 
 
+SHAPES = {
+    "of_weights": (MODEL, (WEIGHTS,), "captured"),
+    "of_tokens": (CELL, (TOKENS, WEIGHTS), "models"),
+    "of_masks": (CELL, (TOKENS, WEIGHTS, MASKS), "models"),
+}
+"""By template, what its measurements are of, what they read, and whose they are."""
+
+
 class StagesError(ValueError):
     """``dvc.yaml`` does not fit the active study."""
+
+
+def _shape(what: Measurement) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    return what.of, what.reads, what.subjects
 
 
 def _reads(key: str) -> str:
@@ -70,9 +90,10 @@ def _lists(params: Params) -> dict[str, dict[str, str]]:
         "of_tables": of_tables,
         "of_matrices": of_tables,
         "of_activations": [name for name, what in measured.items() if what.bundled],
-        "of_weights": [
-            name for name, what in measured.items() if (what.of, what.reads) == (MODEL, (WEIGHTS,))
-        ],
+        **{
+            stage: [name for name, what in measured.items() if shape == _shape(what)]
+            for stage, shape in SHAPES.items()
+        },
     }
     drawn = {name: FIGURES[name].measurements for name in figures(params)}
     places = {name: list(map(_place, kinds)) for name, kinds in drawn.items()}

@@ -21,7 +21,7 @@ from posenc.capture.rotation import PairScores
 from posenc.conditions.section import Unrotated
 from posenc.tokens.packing import positions_of
 
-Documents = Sequence[Sequence[int]]
+Documents = list[list[int]]
 
 
 @torch.inference_mode()

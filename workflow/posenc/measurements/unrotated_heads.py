@@ -86,7 +86,7 @@ class Together(NamedTuple):
     """Heads that lose their rotation together: how they were chosen, and several such choices."""
 
     how: str
-    count: int
+    size: int
     choices: list[Choice]
 
 
@@ -228,7 +228,7 @@ def set_results(
     return [
         {
             "choice": one.how,
-            "count": one.count,
+            "count": one.size,
             "draws": len(one.choices),
             "delta_nll": means.of(np.subtract, column, 0).as_json(),
             "share": means.of(share, column, 0, 1).as_json(),

@@ -55,11 +55,15 @@ class Score:
     survivors: list[str]
     tests: list[str] = dataclasses.field(default_factory=list)
 
-    def share(self) -> str:
-        """The score, with a 95 % Wilson interval where not all mutants were tried."""
-        text = f"{self.noticed / self.tried:.0%}"
+    def share(self, equivalent: int = 0) -> str:
+        """Noticed mutants of those tried, with a 95 % Wilson interval where not all were.
+
+        ``equivalent`` ones, which no test can or need notice, are left out.
+        """
+        tried = self.tried - equivalent
+        text = f"{self.noticed / tried:.0%}"
         if self.tried < self.mutants:
-            interval = binomtest(self.noticed, self.tried).proportion_ci(method="wilson")
+            interval = binomtest(self.noticed, tried).proportion_ci(method="wilson")
             text += f" [{interval.low:.0%}, {interval.high:.0%}]"
         return text
 
@@ -179,8 +183,8 @@ def page(text: str, record: Mapping[str, Mapping], reasons: Mapping[str, str]) -
     ``reasons`` say by pattern why a change need not be noticed.
     """
     rows = [
-        "| module | mutants | tried | noticed | explained | score | seed | code |",
-        "| --- " * 8 + "|",
+        "| module | mutants | tried | noticed | explained | of all | score | seed | code |",
+        "| --- " * 9 + "|",
     ]
     lists: dict[str, list[str]] = {reason: [] for reason in [*reasons.values(), ""]}
     for module, entry in sorted(record.items()):
@@ -191,8 +195,10 @@ def page(text: str, record: Mapping[str, Mapping], reasons: Mapping[str, str]) -
         }
         for change, reason in why.items():
             lists[reason].append(f"  - `{name}` `` {change} ``")
-        cells = [score.mutants, score.tried, score.noticed, sum(map(bool, why.values()))]
-        cells += [score.share(), "all" if score.seed is None else score.seed, f"`{score.code}`"]
+        explained = sum(map(bool, why.values()))
+        cells = [score.mutants, score.tried, score.noticed, explained]
+        cells += [score.share(), score.share(explained)]
+        cells += ["all" if score.seed is None else score.seed, f"`{score.code}`"]
         rows.append(f"| `{name}` | {' | '.join(map(str, cells))} |")
     for reason, changes in lists.items():
         if changes:

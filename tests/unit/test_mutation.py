@@ -33,6 +33,8 @@ def test_a_score_has_the_interval_of_wilson_where_it_is_of_a_sample():
         error = math.sqrt(end * (1 - end) / 10)
         assert abs(abs(share - end) / error - 1.96) < 0.05, "ends are rounded to a percent"
     assert mutation.Score(50, 50, 45, None, "abc", []).share() == "90%"
+    # Of the five that survived, two do the same as the module.
+    assert mutation.Score(50, 50, 45, None, "abc", []).share(2) == "94%"
 
 
 def test_the_page_lists_what_survived_under_its_reason():
@@ -40,7 +42,8 @@ def test_the_page_lists_what_survived_under_its_reason():
     record = {"workflow/posenc/metrics/norms.py": score}
     text = mutation.page("Before.\n", record, {r"norms\.py f:": "the same"})
     assert text.startswith("Before.\n" + mutation.BEGINNING)
-    assert "| `posenc/metrics/norms.py` | 200 | 50 | 45 | 1 | 90% [79%, 96%] | 1 | `abc` |" in text
+    row = "| 200 | 50 | 45 | 1 | 90% [79%, 96%] | 92% [81%, 97%] | 1 | `abc` |"
+    assert f"| `posenc/metrics/norms.py` {row}" in text
     explained, _, rest = text.partition("Not noticed")
     assert "- the same:\n  - `posenc/metrics/norms.py` `` f: a → b ``" in explained
     assert "`` g: c → d ``" in rest

@@ -61,9 +61,23 @@ def downstream(model: str, dataset: str) -> dict:
             for task, method in itertools.product(tasks, methods)
         ],
         "control": [
-            {"task": "word_swap", "method": method, "positions": "zero", "correct": 302,
+            {"task": "word_swap", "method": method, "positions": place, "correct": 302,
              "documents": 600, "accuracy": estimate(0.503, 0.04), "p_value": 0.87}
-            for method in methods
+            for method, place in (*((method, "zero") for method in methods),
+                                  ("bag_of_words", "none"))
+        ],
+        "bags_of_words": [
+            {
+                "task": task, "accuracy": over(level), "accuracy_shuffled": over(level),
+                "validation_accuracy": over(level), "lost": over(0.0), "changed": over(0.0),
+                "order_sensitivity": none,
+                "beside": [
+                    {"method": method, "positions": place,
+                     "gain": over(accuracy[task, place] - level)}
+                    for method, place in itertools.product(methods, places)
+                ],
+            }
+            for task, level in (("sentiment", 0.8), ("word_swap", 0.5))
         ],
         "shuffling": [
             {"positions": place, "mean": over(0.2), "largest": 0.4} for place in places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 
@@ -104,16 +105,16 @@ def test_trials_and_their_summary(options, tmp_path, capsys):
     assert files[0]["run"] == {"model": "tiny", "dataset": "reviews"}
     assert not any(word in json.dumps(files[0]["trials"]) for word in ("good", "[CLS]", "dull"))
     variants = [tuple(one["variant"].values()) for one in files[0]["trials"]]
-    assert len(set(variants)) == 8
+    assert len(set(variants)) == 10
     for trial in files[0]["trials"]:
         assert trial["test"]["documents"] == 40 and trial["validation"]["documents"] == 16
-        if trial["variant"]["positions"] == "zero":
+        if trial["variant"]["positions"] in ("zero", "none"):
             # All words of a document, shuffled or not: the same to a bag of them.
             assert trial["test"]["changed"] == 0
             assert trial.get("pooled_change", {"largest": 0})["largest"] < 1e-6
         if trial["variant"]["method"] == "fine_tuned":
             assert [row["step"] for row in trial["curve"]] == [4, 8]
-        if trial["variant"]["task"] == "sentiment" and trial["variant"]["method"] == "frozen":
+        if trial["variant"]["task"] == "sentiment" and trial["variant"]["method"] != "fine_tuned":
             assert trial["test"]["correct"] == 40
     before = options["output"].read_bytes()
     downstream_trials.main(**options)
@@ -147,8 +148,17 @@ def check_summary(written, files):
         variant = {key: entry[key] for key in ("task", "method")}
         paired = correct(positions="intact", **variant) - correct(positions="zero", **variant)
         np.testing.assert_allclose(entry["gain"]["values"], paired / 40, atol=1e-12)
+    for entry in written["bags_of_words"]:
+        bag = correct(task=entry["task"], method="bag_of_words")
+        assert entry["accuracy"]["values"] == (bag / 40).tolist() and entry["lost"]["value"] == 0
+        for other in entry["beside"]:
+            variant = {key: other[key] for key in ("positions", "method")}
+            paired = correct(task=entry["task"], **variant) - bag
+            np.testing.assert_allclose(other["gain"]["values"], paired / 40, atol=1e-12)
+    assert len(written["bags_of_words"]) == 2 and len(written["control"]) == 3
     for entry in written["control"]:
-        right = correct(task="word_swap", positions="zero", method=entry["method"])
+        variant = {key: entry[key] for key in ("positions", "method")}
+        right = correct(task="word_swap", **variant)
         assert entry["correct"] == right.sum() and entry["documents"] == 80
         assert entry["p_value"] == stats.binomtest(int(right.sum()), 80, 0.5).pvalue
         assert entry["p_value"] > 0.01
@@ -276,7 +286,7 @@ def test_a_decoder_can_be_trained_too(options, small_model_folders, tmp_path):
     configure(options, "gpt2", trained_layers=None, tasks=["sentiment"])
     downstream_trials.main(**options)
     trials = read_sealed(options["output"])["trials"]
-    assert len(trials) == 4
+    assert len(trials) == 5
     # A causal decoder's mean depends on the order even without position embeddings.
     assert all(one.get("pooled_change", {"mean": 1})["mean"] > 1e-3 for one in trials)
 
@@ -311,9 +321,11 @@ def made_up(model: str, tasks=("sentiment", "word_swap"), dataset: str = "sample
             "provenance": {"parameters": parameters},
             "trials": [
                 trial(seed, task, positions, method)
-                for positions in ("intact", "zero")
+                for positions, method in (
+                    *itertools.product(("intact", "zero"), ("frozen", "fine_tuned")),
+                    ("none", "bag_of_words"),
+                )
                 for task in tasks
-                for method in ("frozen", "fine_tuned")
             ],
         }
         for seed in range(5)
@@ -333,7 +345,7 @@ def test_the_figure_shows_accuracies_and_gains(names, tmp_path):
     assert len(figure.axes) == len(names) + 1
     for axes, one in zip(figure.axes, measurements, strict=False):
         shown = {round(x, 9) for line in axes.get_lines() for x in line.get_xdata()}
-        for entry in one["results"]:
+        for entry in [*one["results"], *one["bags_of_words"]]:
             assert round(100 * entry["accuracy"]["value"], 9) in shown
     drawn = figure.axes[-1].get_lines()
     points = {tuple(np.round(point, 9)) for line in drawn for point in line.get_xydata()}

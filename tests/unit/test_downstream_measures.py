@@ -10,6 +10,8 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 from posenc.metrics.downstream import (
+    BAG_PENALTIES,
+    BagOfWords,
     Frozen,
     balanced_rows,
     chance_test,
@@ -88,6 +90,49 @@ def test_the_chosen_penalty_has_the_least_validation_loss():
     assert found.validation_loss == pytest.approx(min(losses.values()), rel=1e-6)
 
 
+def bags(count: int, seed: int, told: float = 0.8) -> tuple[list[list[int]], np.ndarray]:
+    """Documents of words that say nothing, and of one of two that tends to tell the label."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(count) % 2 == 1
+    ids = [generator.integers(10, 40, 12).tolist() for _ in range(count)]
+    for one, label in zip(ids, labels, strict=True):
+        one[generator.integers(12)] = 5 if label == (generator.random() < told) else 6
+    return ids, labels
+
+
+def test_a_planted_word_is_read_whatever_the_order():
+    (x, y), (vx, vy), (tx, ty) = bags(2000, 0), bags(400, 1), bags(2000, 2)
+    found = BagOfWords.fit(x, y, vx, vy)
+    right = np.mean(found.predict(tx) == ty)
+    assert right == pytest.approx(0.8, abs=0.04), "as often as the word tells"
+    generator = np.random.default_rng(3)
+    shuffled = [generator.permutation(one).tolist() for one in tx]
+    assert np.array_equal(found.predict(shuffled), found.predict(tx))
+    # Words that were never seen say nothing, and are no error.
+    assert len(found.predict([[999], []])) == 2
+
+
+def test_the_vectors_of_a_bag_are_those_of_their_definition():
+    documents = [[1, 1, 2], [2, 3], [3, 3, 3, 4]]
+    found = BagOfWords.fit(documents, [True, False, True], documents, [True, False, True])
+    rows = found.vectors.transform(documents).toarray()  # [documents, words]
+    for row, one in zip(rows, documents, strict=True):
+        rare = {word: np.log(4 / (1 + sum(word in d for d in documents))) + 1 for word in range(5)}
+        by_hand = np.array([one.count(word) * rare[word] for word in (1, 2, 3, 4)])
+        np.testing.assert_allclose(row, by_hand / np.linalg.norm(by_hand), rtol=1e-12)
+
+
+def test_the_penalty_of_a_bag_is_chosen_on_validation_documents():
+    (x, y), (vx, vy) = bags(60, 6), bags(60, 7)
+    found = BagOfWords.fit(x, y, vx, vy)
+    losses = {one: BagOfWords.fit(x, y, vx, vy, [one]).validation_loss for one in BAG_PENALTIES}
+    assert found.inverse_penalty == min(losses, key=losses.get)
+    assert found.validation_loss == pytest.approx(min(losses.values()))
+    chance = found.regression.predict_proba(found.vectors.transform(vx))
+    by_hand = -np.log(chance[np.arange(60), vy.astype(int)]).mean()
+    assert found.validation_loss == pytest.approx(by_hand, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -97,6 +142,7 @@ def test_the_chosen_penalty_has_the_least_validation_loss():
         ),
         (lambda: Frozen.fit([[1.0], [2.0]], [True, True], [[1.0]], [True]), "same label"),
         (lambda: Frozen.fit([[1.0], [2.0]], [0, 1], [[1.0]], [True], []), "no inverse penalty"),
+        (lambda: BagOfWords.fit([[1], [2]], [True, True], [[1]], [True]), "same label"),
         (lambda: relative_changes([[0.0]], [[1.0]]), "zero"),
         (lambda: relative_changes([[1.0]], [[1.0], [1.0]]), "differ"),
     ],

@@ -11,6 +11,7 @@ from posenc.figures.section import Figure, Style
 
 POSITIONS = {"intact": "positions intact", "zero": "positions zeroed"}
 SHUFFLED = "intact, words shuffled"
+BAG = "bag of words"
 METHODS = {"frozen": "frozen", "fine_tuned": "fine-tuned"}
 PERCENT = 100
 
@@ -27,9 +28,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Returns
     -------
     A panel per model: mean accuracies over seeds with their intervals, of the intact model also
-    on documents with shuffled words; chance is dashed. A last panel: what positions add to the
-    accuracy, against how much the intact model's predictions depend on the order of words
-    (0: not at all; 1: shuffling leaves nothing of them), open for frozen features.
+    on documents with shuffled words, and of a bag of the same words; chance is dashed. A last
+    panel: what positions add to the accuracy, against how much the intact model's predictions
+    depend on the order of words (0: not at all; 1: shuffling leaves nothing of them), open for
+    frozen features.
     """
     found = [one for one in measurements if one["measurement"] == "downstream"]
     measured = common.measured(made, found, "no measurement")
@@ -82,6 +84,11 @@ def _accuracies(
                 axes, entry["accuracy_shuffled"], row - 0.24, marker=marker, color=colour,
                 mfc="white",
             )  # fmt: skip
+    for entry in one["bags_of_words"]:
+        for row, (task, _) in enumerate(rows):
+            if task == entry["task"]:
+                look = {"marker": "D", "color": common.GREY, "mfc": "white"}
+                _mark(axes, entry["accuracy"], row + 0.38, **look)
     names = [f"{common.display(task)},\n{METHODS[method]}" for task, method in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -142,6 +149,7 @@ def _legend(made: Canvas, measured: list[dict], style: Style) -> None:
         POSITIONS["intact"]: mark("o", intact),
         SHUFFLED: mark("o", intact, filled=False),
         POSITIONS["zero"]: mark("s", zero),
+        BAG: mark("D", common.GREY, filled=False),
         "chance, no gain": Line2D([], [], color=common.GREY, lw=0.8, ls="--"),
     }
     colours = task_colours(measured, style)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
 INVERSE_PENALTIES = tuple(10.0**exponent for exponent in range(-5, 3))
 """What the regularisation of the logistic regression is chosen from; the smaller the stronger."""
+BAG_PENALTIES = tuple(10.0**exponent for exponent in range(-2, 5))
+"""The same of a bag of words, whose vectors have length 1."""
 LEAST_DEVIATION = 1e-3
 """Of the root mean square entry: features that deviate less are divided by no less than that. The
 rounding of a model that is blind to order depends on the order, and would be read when blown up."""
@@ -108,15 +111,7 @@ class Frozen:
         ValueError
             If training documents have one label only, or a feature is not finite.
         """
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.metrics import log_loss
-
-        labels = np.asarray(labels, bool)  # [documents]
-        validation_labels = np.asarray(validation_labels, bool)  # [documents]
         training = np.asarray(training, np.float64)  # [documents, d_model]
-        if np.all(labels == labels[:1]):
-            raise ValueError("all training documents have the same label")
         if not np.isfinite(training).all():
             raise ValueError("features must be finite")
         least = LEAST_DEVIATION * np.sqrt(np.mean(np.square(training)))
@@ -124,25 +119,109 @@ class Frozen:
         deviation = np.maximum(deviation, least or 1.0)  # [d_model]
         x = (training - mean) / deviation  # [documents, d_model]
         held_out = (np.asarray(validation, np.float64) - mean) / deviation
-        best: Frozen | None = None
-        for inverse_penalty in inverse_penalties:
-            regression = LogisticRegression(C=inverse_penalty, max_iter=1000)
-            with warnings.catch_warnings():
-                # Without much regularisation separable documents have no optimum to reach.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                regression.fit(x, labels)
-            chances = regression.predict_proba(held_out)  # [documents, 2]
-            loss = float(log_loss(validation_labels, chances, labels=[False, True]))
-            if best is None or loss < best.validation_loss:
-                best = cls(regression, mean, deviation, float(inverse_penalty), loss)
-        if best is None:
-            raise ValueError("there is no inverse penalty to choose from")
-        return best
+        chosen = _chosen(x, labels, held_out, validation_labels, inverse_penalties)
+        return cls(chosen.regression, mean, deviation, chosen.inverse_penalty, chosen.loss)
 
     def predict(self, features: ArrayLike) -> NDArray[np.bool_]:
         """Labels of features [documents, d_model], bool [documents]."""
         x = (np.asarray(features, np.float64) - self.mean) / self.deviation
         return self.regression.predict(x)
+
+
+@dataclass(frozen=True)
+class BagOfWords:
+    """Logistic regression on the words of a document, blind to their order.
+
+    A document is the vector of its tokens' counts, each times the logarithm of how rare the token
+    is, at length 1 (TF-IDF as scikit-learn has it; Salton and Buckley, 1988,
+    https://doi.org/10.1016/0306-4573(88)90021-0).
+
+    Attributes
+    ----------
+    vectors
+        Makes the vector of a document, with the rarities of the training documents.
+    regression
+        Fitted to them.
+    inverse_penalty, validation_loss
+        As of :class:`Frozen`.
+    """
+
+    vectors: TfidfVectorizer
+    regression: LogisticRegression
+    inverse_penalty: float
+    validation_loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        training: Sequence[Sequence[int]],
+        labels: ArrayLike,
+        validation: Sequence[Sequence[int]],
+        validation_labels: ArrayLike,
+        inverse_penalties: Sequence[float] = BAG_PENALTIES,
+    ) -> BagOfWords:
+        """Fit with each regularisation, and keep the one with the lowest validation loss.
+
+        Parameters
+        ----------
+        training, validation
+            Token ids of each document.
+        labels, validation_labels, inverse_penalties
+            As of :meth:`Frozen.fit`.
+
+        Raises
+        ------
+        ValueError
+            If training documents have one label only.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectors = TfidfVectorizer(analyzer=list)
+        x = vectors.fit_transform(training)  # sparse [documents, different tokens]
+        held_out = vectors.transform(validation)
+        chosen = _chosen(x, labels, held_out, validation_labels, inverse_penalties)
+        return cls(vectors, chosen.regression, chosen.inverse_penalty, chosen.loss)
+
+    def predict(self, documents: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+        """Labels of documents given by their token ids, bool [documents]."""
+        return self.regression.predict(self.vectors.transform(documents))
+
+
+class _Chosen(NamedTuple):
+    regression: LogisticRegression
+    inverse_penalty: float
+    loss: float
+
+
+def _chosen(
+    x: Any,  # [documents, features]
+    labels: ArrayLike,
+    held_out: Any,  # [validation documents, features]
+    validation_labels: ArrayLike,
+    inverse_penalties: Sequence[float],
+) -> _Chosen:
+    """The logistic regression whose regularisation has the lowest validation loss."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    labels = np.asarray(labels, bool)  # [documents]
+    if np.all(labels == labels[:1]):
+        raise ValueError("all training documents have the same label")
+    best: _Chosen | None = None
+    for inverse_penalty in inverse_penalties:
+        regression = LogisticRegression(C=inverse_penalty, max_iter=1000)
+        with warnings.catch_warnings():
+            # Without much regularisation separable documents have no optimum to reach.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            regression.fit(x, labels)
+        chances = regression.predict_proba(held_out)  # [validation documents, 2]
+        loss = float(log_loss(np.asarray(validation_labels, bool), chances, labels=[False, True]))
+        if best is None or loss < best.loss:
+            best = _Chosen(regression, float(inverse_penalty), loss)
+    if best is None:
+        raise ValueError("there is no inverse penalty to choose from")
+    return best
 
 
 def relative_changes(before: ArrayLike, after: ArrayLike) -> dict[str, float]:

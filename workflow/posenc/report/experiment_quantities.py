@@ -31,8 +31,11 @@ EFFECTIVE_KEYS = (
 )  # fmt: skip
 DOWNSTREAM = (
     "seeds", "chance", *(f"documents.{name}" for name in ("training", "validation", "test")),
-    *(f"control.{method}.{key}" for method in ("frozen", "fine_tuned")
+    *(f"control.{method}.{key}" for method in ("frozen", "fine_tuned", "bag_of_words")
       for key in ("accuracy", "p_value")),
+    *(f"{task}.bag_of_words.{key}" for task in ("sentiment", "word_swap")
+      for key in ("accuracy", *(f"{positions}.{method}.more" for positions in ("intact", "zero")
+                                for method in ("frozen", "fine_tuned")))),
     *(f"{task}.{method}.{key}" for task in ("sentiment", "word_swap")
       for method in ("frozen", "fine_tuned")
       for key in ("gain", *(f"{positions}.{one}" for positions in ("intact", "zero")
@@ -124,6 +127,12 @@ def downstream(one: Mapping[str, Any]) -> Facts:
         )
     for entry in one["gains"]:
         found[f"{entry['task']}.{entry['method']}.gain"] = percent(entry["gain"])
+    for entry in one["bags_of_words"]:
+        bag = f"{entry['task']}.bag_of_words"
+        found[f"{bag}.accuracy"] = percent(entry["accuracy"])
+        for other in entry["beside"]:
+            more = percent(other["gain"])
+            found[f"{bag}.{other['positions']}.{other['method']}.more"] = more
     for entry in one["control"]:
         found[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
         found[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])

@@ -346,6 +346,7 @@ WORDS |= {
         "changed": "predictions that shuffling changes (%)",
         "order_sensitivity": "order sensitivity (1 − κ)",
         "gain": "gain from positions (percentage points)",
+        "more": "accuracy, more than the bag of words (percentage points)",
         "chance": "chance (%)",
         "p_value": "p-value against chance",
     },

@@ -16,6 +16,7 @@ CHANCE = 0.5
 SENSITIVITY = (0.0, 2.0)
 """Between which 1 - kappa lies."""
 CONTROL = "word_swap"
+BAG, NO_ORDER = "bag_of_words", "none"
 KEYS = ("task", "method", "positions")
 
 
@@ -32,8 +33,13 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     parameters = files[0]["provenance"]["parameters"]
     trials = {tuple(found[0]["variant"][k] for k in KEYS): found for found in by_variant(files)}
     tasks = parameters["tasks"]
+    bags = {task: trials.pop((task, BAG, NO_ORDER)) for task in tasks}
     methods = list(dict.fromkeys(method for _, method, _ in trials))
     places = list(dict.fromkeys(positions for _, _, positions in trials))
+    controls = {}
+    if CONTROL in tasks:
+        controls = {(method, "zero"): trials[CONTROL, method, "zero"] for method in methods}
+        controls[BAG, NO_ORDER] = bags[CONTROL]
     pairs = [(task, method) for task in tasks for method in methods]
     return {
         "chance": CHANCE,
@@ -51,10 +57,18 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
              **gain(trials[task, method, "intact"], trials[task, method, "zero"], confidence)}
             for task, method in pairs
         ],
+        "bags_of_words": [
+            {"task": task, **result(bags[task], confidence),
+             "beside": [
+                 {"method": method, "positions": one,
+                  "gain": gain(trials[task, method, one], bags[task], confidence)["gain"]}
+                 for method in methods for one in places
+             ]}
+            for task in tasks
+        ],
         "control": [
-            {"task": CONTROL, "method": method, "positions": "zero",
-             **control(trials[CONTROL, method, "zero"], confidence)}
-            for method in methods if CONTROL in tasks
+            {"task": CONTROL, "method": method, "positions": one, **control(found, confidence)}
+            for (method, one), found in controls.items()
         ],
         "shuffling": [
             {"positions": one, **pooled_change(trials[tasks[0], "frozen", one], confidence)}
@@ -98,9 +112,9 @@ def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
     return {"status": "measured", "reason": None, **over_seeds(scores, confidence, SENSITIVITY)}
 
 
-def gain(intact: list[Trial], zero: list[Trial], confidence: float) -> dict[str, Any]:
-    """Accuracy with positions less that without, paired by seed: the documents are the same."""
-    accuracies = share(intact, "correct"), share(zero, "correct")  # [seeds] each
+def gain(some: list[Trial], others: list[Trial], confidence: float) -> dict[str, Any]:
+    """Accuracy of some classifiers less that of others, paired by seed: the same documents."""
+    accuracies = share(some, "correct"), share(others, "correct")  # [seeds] each
     return {"gain": difference_over_seeds(*accuracies, confidence, SHARE)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from posenc.experiments.frame import (
     tested_split,
     trials_command,
 )
-from posenc.metrics.downstream import Frozen, balanced_rows, relative_changes
+from posenc.metrics.downstream import BagOfWords, Frozen, balanced_rows, relative_changes
 from posenc.metrics.order_sensitivity import (
     changed_predictions,
     excerpt,
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from posenc.experiments.downstream.network import Classifier
 
 POSITIONS = ("intact", "zero")
+NO_ORDER = "none"
+"""In place of positions, of what reads the words of a document in no order."""
 SPLITS = ("training", "validation", "test")
 MOST_UNCHANGED = 0.02
 """Share of the documents to exchange neighbours in that may have none: their label is wrong."""
@@ -74,6 +76,9 @@ class DownstreamJob(LabelledJob[DownstreamTraining]):
 def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
     """Train and test all classifiers of one seed."""
     texts = Texts.draw(job, trials.seed, files.tokenizer, files.documents[0])
+    for task in job.parameters.tasks:
+        variant = {"task": task, "positions": NO_ORDER, "method": "bag_of_words"}
+        trials.measure(variant, 1, bag_of_words(texts, task))
     for positions in POSITIONS:
         subject = Subject(job, trials.seed, files.weights, texts, positions)
         for task in job.parameters.tasks:
@@ -81,6 +86,22 @@ def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
             steps = job.parameters.optimization.steps
             trials.measure({**variant, "method": "frozen"}, 1, subject.frozen(task))
             trials.measure({**variant, "method": "fine_tuned"}, steps, subject.fine_tuned(task))
+
+
+def bag_of_words(texts: Texts, task: str) -> Work:
+    """The trial of a classifier that sees which tokens a document has, and not their order."""
+
+    def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
+        examples = texts.of_task(task)
+        fitted = BagOfWords.fit(*examples["training"], *examples["validation"])
+        report(1, fitted.validation_loss)
+        return {
+            "inverse_penalty": fitted.inverse_penalty,
+            "validation_loss": fitted.validation_loss,
+            **_outcome(examples, fitted.predict),
+        }
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -143,6 +164,15 @@ class Texts:
             for one, groups in zip(ids[splits["test"]], words[splits["test"]], strict=True)
         ]
         return cls(ids, exchanged, shuffled, {"sentiment": labels, "word_swap": coins}, splits)
+
+    def of_task(self, task: str) -> dict[str, tuple[list[NDArray[np.int64]], NDArray[np.bool_]]]:
+        """Token ids and labels of each split, and the shuffled test documents."""
+        labels, documents = self.labels[task], list(self.documents)
+        if task == "word_swap":
+            for place, one in zip(np.flatnonzero(labels), self.exchanged, strict=True):
+                documents[place] = one
+        found = {name: (documents[rows], labels[rows]) for name, rows in self.splits.items()}
+        return {**found, "shuffled": (self.shuffled, found["test"][1])}
 
 
 def _drawn(job: DownstreamJob, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_]]:
@@ -359,8 +389,8 @@ class Subject:
 
 
 def _outcome(
-    examples: dict[str, tuple[Encoded, NDArray[np.bool_]]],
-    predict: Callable[[Encoded], NDArray[np.bool_]],
+    examples: Mapping[str, tuple[Any, NDArray[np.bool_]]],
+    predict: Callable[[Any], NDArray[np.bool_]],
 ) -> dict[str, Any]:
     """Counts of right answers: nothing of a single document is kept."""
     validation, labels = examples["validation"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
+TokenIds = Sequence[int] | NDArray[np.int64]
 INVERSE_PENALTIES = tuple(10.0**exponent for exponent in range(-5, 3))
 """What the regularisation of the logistic regression is chosen from; the smaller the stronger."""
 BAG_PENALTIES = tuple(10.0**exponent for exponent in range(-2, 5))
@@ -154,9 +155,9 @@ class BagOfWords:
     @classmethod
     def fit(
         cls,
-        training: Sequence[Sequence[int]],
+        training: Sequence[TokenIds],
         labels: ArrayLike,
-        validation: Sequence[Sequence[int]],
+        validation: Sequence[TokenIds],
         validation_labels: ArrayLike,
         inverse_penalties: Sequence[float] = BAG_PENALTIES,
     ) -> BagOfWords:
@@ -182,7 +183,7 @@ class BagOfWords:
         chosen = _chosen(x, labels, held_out, validation_labels, inverse_penalties)
         return cls(vectors, chosen.regression, chosen.inverse_penalty, chosen.loss)
 
-    def predict(self, documents: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+    def predict(self, documents: Sequence[TokenIds]) -> NDArray[np.bool_]:
         """Labels of documents given by their token ids, bool [documents]."""
         return self.regression.predict(self.vectors.transform(documents))
 

@@ -348,7 +348,10 @@ WORDS |= {
         "ablation": "ablation (percentage points)",
         "transfer": "blocks transferred, gain (percentage points)",
     },
-    "memory_networks": {"error": "wrong answers (%)"},
+    "memory_networks": {
+        "error": "wrong answers (%)",
+        "fact": "stories in which it looks at the fact of its turn (%), pass",
+    },
 }
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
 """What the ending of a quantity says of the table that it is of."""

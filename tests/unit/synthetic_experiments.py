@@ -408,7 +408,11 @@ def memory_networks() -> dict:
                     "variant": variant, "parameters": 2000,
                     **dict.fromkeys(("error", "validation_error", "training_error"),
                                     error(variant) + 0.01 * seed),
-                    "facts_found": None if variant["hops"] is None else [0.9] * variant["hops"],
+                    **dict.fromkeys(
+                        ("facts_found", "facts_in_order"),
+                        None if variant["network"] in ("majority", "bag_of_words")
+                        else [0.9] * (variant["hops"] or 2),
+                    ),
                     "pattern_deviation": None if variant["hops"] is None else 1e-7,
                 }
                 for variant in variants

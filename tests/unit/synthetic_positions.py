@@ -173,7 +173,12 @@ def readback(model: str) -> dict:
     angles = np.linspace(1.1, 1.5, 11)
     return {
         **shared("readback", model=model),
-        "pairs": 200, "pairs_searched": 131072, "confidence": 0.95, "d_model": 128,
+        "pairs": 200, "pairs_searched": 131072, "mistaken": 0,
+        "bounds": {
+            "noise": 0.4, "pairs": 600,
+            "before": {"failures": 0, "upper": 0.005}, "after": {"failures": 10, "upper": 0.028},
+        },
+        "confidence": 0.95, "d_model": 128,
         "vocabulary_size": 1024, "positions": 128, "eps": 1e-5,
         "before": levels(0.05), "after": levels(0.1),
         "subspaces": {
@@ -578,8 +583,8 @@ def components(run: dict, is_decoder: bool) -> dict:
             },
             "independent": {
                 "position_share": [0.9, *shares[1:]], "position_share_shuffled": [0.01] * 12,
-                "converged": index != 2, "iterations": 16, "halves_converged": True,
-                "amari_between_halves": 0.02,
+                "converged": index != 2, "iterations": 16, "starts": 1 + index, "rank": 12,
+                "halves_converged": True, "halves_starts": [1, 1], "amari_between_halves": 0.02,
             },
             "canonical": {
                 "in_sample": [0.95] * 8,

@@ -17,6 +17,7 @@ from posenc.figures import components as figure_module
 from posenc.measurements import components as step
 from posenc.measurements.components import Components
 from posenc.metrics import components as maths
+from posenc.metrics import independent
 from posenc.metrics.moments import correlation_of_moments
 from posenc.store.activations import ActivationStore
 from posenc.study.params import load
@@ -74,21 +75,64 @@ def test_planted_sources_are_recovered():
     )  # fmt: skip
     mixing = rng.normal(size=(4, 4))
     mixed = sources @ mixing.T + 5
-    found = maths.independent_components(mixed, seed=0)
+    found = independent.independent_components(mixed, seed=0)
     assert found.converged
-    assert maths.amari_index(found.unmixing, mixing) < 0.03
+    assert independent.amari_index(found.unmixing, mixing) < 0.03
     # Whitening alone leaves a rotation, and does not recover them.
     whitened = linalg.inv(linalg.sqrtm(np.cov(mixed.T)))
-    assert maths.amari_index(whitened, mixing) > 0.15
+    assert independent.amari_index(whitened, mixing) > 0.15
     np.testing.assert_allclose(found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T,
                                atol=1e-8)  # fmt: skip
     np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(4), atol=1e-8)
 
 
-def test_iterations_that_do_not_end_are_told():
+def test_components_are_the_planted_sources_up_to_sign_and_order():
+    rng = np.random.default_rng(2)
+    sources = np.stack([rng.uniform(-1, 1, 5000), rng.laplace(size=5000),
+                        np.sign(rng.normal(size=5000))], axis=1)  # fmt: skip
+    mixed = sources @ rng.normal(size=(3, 3)).T
+    found = independent.independent_components(mixed, seed=1)
+    assert found.converged and found.starts == 1
+    alike = np.abs(np.corrcoef(sources.T, found.sources.T)[:3, 3:])  # [sources, components]
+    # Every source is one component, and no two the same.
+    assert sorted(alike.argmax(axis=1)) == [0, 1, 2]
+    assert alike.max(axis=1).min() > 0.995
+
+
+def test_components_of_a_table_of_lower_rank_are_the_sources_of_its_rank():
+    rng = np.random.default_rng(3)
+    sources = np.stack([rng.uniform(-1, 1, 4000), rng.laplace(size=4000)], axis=1)
+    # Five signals of two sources.
+    mixed = sources @ rng.normal(size=(2, 5)) + 100
+    found = independent.independent_components(mixed, seed=0)
+    assert (found.rank, found.converged) == (2, True)
+    assert found.sources.shape == (4000, 2) and found.unmixing.shape == (2, 5)
+    np.testing.assert_allclose(found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T,
+                               atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(2), atol=1e-8)
+    alike = np.abs(np.corrcoef(sources.T, found.sources.T)[:2, 2:])  # [sources, components]
+    assert alike.max(axis=1).min() > 0.99
+    # Halves of which one has fewer components than signals are not compared.
+    whole = independent.independent_components(rng.laplace(size=(900, 5)), seed=0)
+    assert step.between_halves(whole, whole) == pytest.approx(0, abs=1e-9)
+    assert step.between_halves(whole, found) is step.between_halves(found, whole) is None
+
+
+def test_iterations_that_do_not_end_are_told_after_every_start():
     mixed = np.random.default_rng(0).normal(size=(500, 5))  # Gaussian: nothing to find
-    found = maths.independent_components(mixed, seed=0, most=2, tolerance=1e-12)
-    assert (found.converged, found.iterations) == (False, 2)
+    found = independent.independent_components(mixed, seed=0, most=2, tolerance=1e-12, starts=3)
+    assert (found.converged, found.iterations, found.starts) == (False, 2, 3)
+
+
+def test_another_start_is_tried_where_the_first_does_not_end():
+    mixed = np.random.default_rng(4).normal(size=(300, 6))  # Gaussian: nothing to find
+    first = {
+        seed: independent.independent_components(mixed, seed=seed, most=20, starts=1).converged
+        for seed in range(12)
+    }
+    seed = next(one for one in range(11) if not first[one] and first[one + 1])
+    found = independent.independent_components(mixed, seed=seed, most=20)
+    assert (found.converged, found.starts) == (True, 2)
 
 
 @QUICK
@@ -98,23 +142,26 @@ def test_amari_index_knows_neither_order_nor_scale(seed, k):
     mixing, other = rng.normal(size=(2, k, k))
     unmixing = linalg.inv(mixing)
     scale = rng.uniform(0.1, 9, k)[:, None] * rng.choice([-1, 1], k)[:, None]
-    assert maths.amari_index(rng.permutation(scale * unmixing), mixing) < 1e-6
-    index = maths.amari_index(other, mixing)
+    assert independent.amari_index(rng.permutation(scale * unmixing), mixing) < 1e-6
+    index = independent.amari_index(other, mixing)
     assert 0 < index <= 1
-    assert maths.amari_index(rng.permutation(scale * other), mixing) != pytest.approx(0, abs=1e-9)
+    assert independent.amari_index(rng.permutation(scale * other), mixing) != pytest.approx(
+        0, abs=1e-9
+    )
     product = np.abs(other @ mixing)
     rows = sum(sum(row) / max(row) - 1 for row in product.tolist())
     columns = sum(sum(column) / max(column) - 1 for column in product.T.tolist())
     assert index == pytest.approx((rows + columns) / (2 * k * (k - 1)))
-    assert maths.amari_index(np.ones((k, k)), np.ones((k, k))) == pytest.approx(1)
+    assert independent.amari_index(np.ones((k, k)), np.ones((k, k))) == pytest.approx(1)
 
 
 def test_chance_of_the_amari_index_is_that_of_rotations():
     rng = np.random.default_rng(5)
     drawn = [
-        maths.amari_index(np.linalg.qr(rng.normal(size=(6, 6)))[0], np.eye(6)) for _ in range(300)
+        independent.amari_index(np.linalg.qr(rng.normal(size=(6, 6)))[0], np.eye(6))
+        for _ in range(300)
     ]
-    assert maths.amari_chance(6, 300, 0) == pytest.approx(np.mean(drawn), abs=0.01)
+    assert independent.amari_chance(6, 300, 0) == pytest.approx(np.mean(drawn), abs=0.01)
 
 
 def test_variance_between_positions_is_found_and_is_0_by_chance():
@@ -220,9 +267,10 @@ def test_bad_input_is_refused():
         (lambda: maths.principal_components(x, 5), "no 5 principal"),
         (lambda: maths.principal_components(flat, 4), "fewer than 4 directions"),
         (lambda: maths.principal_components(x * np.nan, 2), "finite"),
-        (lambda: maths.independent_components(flat, seed=0), "dependent"),
-        (lambda: maths.amari_index(np.eye(2), np.eye(3)), "shapes"),
-        (lambda: maths.amari_index(np.zeros((2, 2)), np.eye(2)), "zeros"),
+        (lambda: independent.independent_components(np.full((9, 2), 0.1), seed=0), "constant"),
+        (lambda: independent.independent_components(x * np.nan, seed=0), "finite"),
+        (lambda: independent.amari_index(np.eye(2), np.eye(3)), "shapes"),
+        (lambda: independent.amari_index(np.zeros((2, 2)), np.eye(2)), "zeros"),
         (lambda: maths.variance_between(x, np.arange(30)), "none has a second"),
         (lambda: maths.variance_between(x, np.arange(3)), "shapes"),
         (lambda: maths.fourier_basis(np.arange(3), 0, 1), "length"),
@@ -275,7 +323,7 @@ def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
     assert result["periods"] == [76.0, 38.0]
     assert len(result["layers"]) == LAYERS + 1
     for layer in result["layers"]:
-        principal, independent = layer["principal"], layer["independent"]
+        principal, turned = layer["principal"], layer["independent"]
         # cos of amplitude 4 in all dimensions against noise of variance 1 in each
         signal = D_MODEL * 4**2 / 2
         share = (signal + 1) / (signal + D_MODEL)
@@ -284,15 +332,17 @@ def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
             principal["cumulative_share"], np.cumsum(principal["variance_share"])
         )
         assert principal["position_share"][0] > 0.95
-        assert independent["position_share"] == sorted(independent["position_share"])[::-1]
+        assert turned["position_share"] == sorted(turned["position_share"])[::-1]
         # Both are the same whitened tokens, turned: what is between positions is the same in all.
-        assert sum(independent["position_share"]) == pytest.approx(
+        assert sum(turned["position_share"]) == pytest.approx(
             sum(principal["position_share"]), abs=1e-3
         )
-        for kind in (principal, independent):
+        for kind in (principal, turned):
             assert np.abs(kind["position_share_shuffled"]).max() < 0.25
-        assert isinstance(independent["converged"], bool)
-        assert 0 <= independent["amari_between_halves"] <= 1
+        assert isinstance(turned["converged"], bool)
+        assert turned["rank"] == 4 and 1 <= turned["starts"] <= 4
+        assert len(turned["halves_starts"]) == 2
+        assert 0 <= turned["amari_between_halves"] <= 1
         canonical = layer["canonical"]
         assert len(canonical["in_sample"]) == len(canonical["held_out"]) == 4
         assert abs(canonical["shuffled"][0]["value"]) < 0.1

@@ -160,6 +160,12 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
             f"{task}.dynamic.error": (f"cells[task={task},network=dynamic].error", PERCENT)
             for task in ("one_fact", "order")
         },
+        **{
+            f"two_facts.dynamic.fact.{number + 1}": (
+                f"cells[task=two_facts,network=dynamic].facts_in_order.{number}", PERCENT
+            )
+            for number in range(2)
+        },
     },
 }  # fmt: skip
 MEASURED: dict[str, Callable[[], dict]] = {

@@ -19,11 +19,13 @@ from posenc.experiments.memory_networks import summary as summary
 from posenc.experiments.memory_networks import trials as step
 from posenc.experiments.memory_networks.network import (
     MARGIN,
+    Answered,
     BagOfWords,
     Dynamic,
     EndToEnd,
     Sizes,
     StronglySupervised,
+    turn_facts,
 )
 from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import (
@@ -410,13 +412,16 @@ def test_dynamic_is_its_equations():
     sentences, questions, answers, facts = batch()
     said = network(sentences, questions)
     losses = []
-    table, similarity = numbers(network.embed.weight), numbers(network.similarity.weight)
+    table = numbers(network.sentences.embed.weight)
+    similarity = numbers(network.similarity.weight)
     for story in range(len(sentences)):
-        h, c = np.zeros(WIDTH), []
-        for one in sentences[story]:
-            for word in one[one > 0]:
-                h = gated_unit(network.read, table[word], h, "_l0")
-            c.append(h)
+        read = [summed(table, one, True) for one in sentences[story]]
+        c = np.zeros((len(read), WIDTH))
+        for suffix, order in (("_l0", range(len(read))), ("_l0_reverse", range(len(read))[::-1])):
+            h = np.zeros(WIDTH)
+            for i in order:
+                h = gated_unit(network.read, read[i], h, suffix)
+                c[i] += h
         q = np.zeros(WIDTH)
         for word in questions[story][questions[story] > 0]:
             q = gated_unit(network.ask, table[word], q, "_l0")
@@ -442,6 +447,30 @@ def test_dynamic_is_its_equations():
         losses.append(loss - np.log(softmax(scores)[int(answers[story])]))
     found = network.loss(sentences, questions, answers, facts).item()
     assert found == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_gates_are_supervised_with_the_facts_of_a_planted_story():
+    network = Dynamic(SIZES, WIDTH, 3)
+    sentences, questions, answers, _ = batch(count=2)
+    facts = torch.tensor([[4, 1], [0, 6]])
+    assert turn_facts(facts, 3).tolist() == [[4, 1, 1], [0, 6, 6]]
+    assert turn_facts(facts.numpy(), 1).tolist() == [[4], [0]]
+    # Gates that are open at these sentences and closed elsewhere cost nothing; others do.
+    planted = torch.full((2, 3, 8), -50.0)
+    for story, turns in enumerate(((4, 1, 1), (0, 6, 6))):
+        for number, fact in enumerate(turns):
+            planted[story, number, fact] = 50.0
+    scores = 1000 * torch.nn.functional.one_hot(answers, SIZES.vocabulary).float()
+    said = {"right": planted, "swapped": planted.flip(1), "open": planted.abs()}
+    losses = {}
+    for name, focus in said.items():
+        network.forward = lambda *_, focus=focus: Answered(scores, focus)
+        losses[name] = network.loss(sentences, questions, answers, facts).item()
+    assert losses["right"] == pytest.approx(0, abs=1e-6)
+    # In two of three passes both the gate that should be open and the one that is are wrong.
+    assert losses["swapped"] == pytest.approx(2 * 2 * 50, rel=1e-6)
+    # All other gates of the eight in each of three passes.
+    assert losses["open"] == pytest.approx(3 * 7 * 50, rel=1e-6)
 
 
 def test_a_gate_of_zero_keeps_the_state_and_one_is_the_plain_unit():
@@ -530,6 +559,9 @@ def test_trials_have_all_variants_and_finite_numbers(whole):
         assert 0 <= one["error"] <= 1
         is_memory = one["variant"]["network"] not in ("majority", "bag_of_words")
         assert (one["facts_found"] is not None) == is_memory
+        if is_memory:
+            # Of one fact in these stories: that it is found is that it is found in its turn.
+            assert one["facts_in_order"] == one["facts_found"]
         if one["training"]:
             assert one["training"]["steps"] == 6
     written = whole.read_text()
@@ -586,6 +618,9 @@ def results(seed_errors, tasks=("order", "two_facts"), hops=(1, 2)):
                 "validation_error": 0.5,
                 "training_error": 0.25,
                 "facts_found": [0.5] * variant["hops"] if variant["hops"] else None,
+                "facts_in_order": [0.25 + error(variant), 0.125][: variant["hops"] or 2]
+                if variant["network"] not in ("majority", "bag_of_words")
+                else None,
                 "pattern_deviation": 1e-7 * seed if variant["network"] == "end_to_end" else None,
                 "parameters": 10,
                 "training": None,
@@ -621,6 +656,7 @@ def test_the_summary_is_arithmetic_over_seeds():
     assert one["error"]["high"] == pytest.approx(1 / (1 + math.exp(-half) * 0.74 / 0.26))
     assert one["supervised"] is False and cells["order", "dynamic", 2, None]["supervised"]
     assert len(one["facts_found"]) == 2
+    assert [hop["value"] for hop in one["facts_in_order"]] == pytest.approx([0.51, 0.125])
     (difference,) = [
         d for d in found["differences"]["positions"]
         if (d["task"], d["network"], d["hops"]) == ("order", "end_to_end", 2)

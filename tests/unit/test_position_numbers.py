@@ -92,6 +92,12 @@ def test_the_best_layer_is_the_one_with_the_least_error():
     best["layers"][3]["principal"]["position_share"] = [0.1, 0.7]
     assert facts.components(best)["best.correlation"].value == 0.99
     assert facts.components(best)["principal"] == Number(0.7)
+    count = len(best["layers"])
+    # Layer 2 is the one that is made up not to converge; each layer takes a start more.
+    assert facts.components(best)["converged"].value == count - 1
+    assert facts.components(best)["layers"].value == facts.components(best)["starts"].value == count
+    best["layers"][1]["independent"]["rank"] = 9
+    assert facts.components(best)["rank"] == Number(9)
 
 
 def test_levels_of_noise_are_the_first_the_middle_and_the_last():
@@ -100,6 +106,9 @@ def test_levels_of_noise_are_the_first_the_middle_and_the_last():
     assert found["noise.strong"] == Number(1.6, decimals=1)
     assert found["before.exact"].value == 1
     assert found["before.weak"].value == pytest.approx(0.8)
+    # In percent.
+    assert found["bound.before"].value == pytest.approx(0.5)
+    assert found["bound.after"].value == pytest.approx(2.8)
     assert found["angle"].value == pytest.approx(1.3 * 180 / math.pi)  # the median
 
 

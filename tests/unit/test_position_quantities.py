@@ -96,6 +96,7 @@ EXPECTED = {
         },
         "alone.token": "before.0.alone.token", "alone.position": "before.0.alone.position",
         "margin": "before.0.margin.least", "pairs": "pairs", "searched": "pairs_searched",
+        "mistaken": "mistaken", "bound.pairs": "bounds.pairs",
     },
     "probes": {
         **{

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from posenc.figures import readback as figure
 from posenc.measurements import readback as step
 from posenc.measurements.readback import Readback
 from posenc.metrics import readback as module
+from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
@@ -37,7 +39,9 @@ from . import synthetic
 from .test_figures import check_texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
-PARAMETERS = Readback(tokens=60, noise=[0.0, 0.5, 4.0], variance=0.9, confidence=0.9, seed=1)
+PARAMETERS = Readback(
+    tokens=60, bounded=80, noise=[0.0, 0.5, 4.0], variance=0.9, confidence=0.9, seed=1
+)
 
 
 def brute_force(sums, x):
@@ -194,6 +198,44 @@ def test_queries_that_do_not_fit_are_refused():
             sums.decode(x)
 
 
+@settings(max_examples=60, deadline=None)
+@given(tables(integers=True, largest=(12, 36)))
+def test_as_many_pairs_are_mistaken_as_the_search_mistakes(drawn):
+    tokens, positions, _ = drawn
+    sums = Sums(tokens, positions)
+    token, position = np.divmod(np.arange(len(tokens) * len(positions)), len(positions))
+    found = sums.decode(sums.vectors(token, position))
+    right = (found.token == token) & (found.position == position)
+    assert count_mistaken(tokens, positions) == np.count_nonzero(~right)
+
+
+def test_planted_equal_sums_are_counted_among_many(monkeypatch):
+    rng = np.random.default_rng(14)
+    # Whole numbers, so that sums of different pairs are equal as float64.
+    tokens = rng.integers(-(2**20), 2**20, size=(400, 12)).astype(np.float32)
+    positions = rng.integers(-(2**20), 2**20, size=(90, 12)).astype(float)
+    assert count_mistaken(tokens, positions) == 0
+    tokens[7] = tokens[3] + positions[5] - positions[2]  # 7 at 2 is 3 at 5
+    assert count_mistaken(tokens, positions) == 1
+    tokens[20] = tokens[11]  # at all 90 positions
+    assert count_mistaken(tokens, positions) == 91
+    monkeypatch.setattr(module, "VALUES", 120)
+    assert count_mistaken(tokens, positions) == 91
+
+
+@pytest.mark.parametrize(("failures", "tries"), [(0, 1000), (3, 50), (50, 50)])
+def test_the_bound_of_failures_is_where_so_few_become_unlikely(failures, tries):
+    upper = failure_bound(failures, tries, 0.95)
+    if failures == tries:
+        assert upper == 1
+        return
+    # With that share so few failures, or fewer, have the probability 5 %.
+    chances = [
+        math.comb(tries, n) * upper**n * (1 - upper) ** (tries - n) for n in range(failures + 1)
+    ]
+    assert sum(chances) == pytest.approx(0.05, rel=1e-6)
+
+
 def test_noise_takes_accuracy_from_one_to_chance():
     rng = np.random.default_rng(6)
     tokens, positions = rng.normal(size=(50, 32)), rng.normal(size=(20, 32))
@@ -323,6 +365,15 @@ def test_the_step_measures_a_model(tmp_path, family, positions):
         for entry in made[stage]:
             both = entry["joint"]["both"]["value"]
             assert both <= min(entry["joint"][name]["value"] for name in ("token", "position"))
+    assert made["mistaken"] == 0
+    bounds = made["bounds"]
+    assert (bounds["noise"], bounds["pairs"]) == (0.5, 80)
+    for stage in ("before", "after"):
+        (middle,) = [entry for entry in made[stage] if entry["noise"] == 0.5]
+        share = bounds[stage]["failures"] / 80
+        assert share < bounds[stage]["upper"] == failure_bound(bounds[stage]["failures"], 80, 0.9)
+        # Other pairs of the same tables: five standard deviations of a difference at most.
+        assert share == pytest.approx(1 - middle["joint"]["both"]["value"], abs=5 * 0.09)
     assert made["subspaces"]["full_span_angle"] == 0
     again = call(tmp_path, family)
     assert again == made

@@ -210,7 +210,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
     changes["models.scheme_rotary.max_tokens"] = 48
     for measurement, section in {
         "position_embeddings": {"rows": 32, "repeats": 2, "pairs": 100},
-        "readback": {"tokens": 10, "noise": [0.0, 0.5, 1.0]},
+        "readback": {"tokens": 10, "bounded": 10, "noise": [0.0, 0.5, 1.0]},
         "probes": {"tokens": 200, "pairs": 200, "epochs": 2, "bootstrap_samples": 100},
         "random_causal": {"n_layers": 2, "d_model": 16, "tokens": 32, "sequences": 2, "models": 2},
         "spectra": {"window": 32, "bands": [0.05, 0.2], "bootstrap_samples": 100},

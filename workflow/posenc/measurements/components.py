@@ -23,14 +23,17 @@ from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.components import (
-    amari_chance,
-    amari_index,
     canonical_correlations,
     fourier_basis,
     held_out_moments,
-    independent_components,
     principal_components,
     variance_between,
+)
+from posenc.metrics.independent import (
+    Independent,
+    amari_chance,
+    amari_index,
+    independent_components,
 )
 from posenc.metrics.moments import correlation_of_moments
 from posenc.metrics.sampling import sampled
@@ -177,8 +180,11 @@ def of_layer(
     by_component["independent"] |= {
         "converged": independent.converged,
         "iterations": independent.iterations,
+        "starts": independent.starts,
+        "rank": independent.rank,
         "halves_converged": all(part.converged for part in parts),
-        "amari_between_halves": amari_index(parts[0].unmixing, np.linalg.inv(parts[1].unmixing)),
+        "halves_starts": [part.starts for part in parts],
+        "amari_between_halves": between_halves(*parts),
     }
     in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]
     return {
@@ -189,6 +195,17 @@ def of_layer(
             "shuffled": shuffled(parameters, principal.scores, basis, sample.document, orders),
         },
     }
+
+
+def between_halves(one: Independent, other: Independent) -> float | None:
+    """How far the components of two halves are apart; None where one has fewer than it has signals.
+
+    See :func:`posenc.metrics.independent.amari_index`.
+    """
+    signals = one.unmixing.shape[1]
+    if (one.rank, other.rank) != (signals, signals):
+        return None
+    return amari_index(one.unmixing, np.linalg.inv(other.unmixing))
 
 
 def held_out(

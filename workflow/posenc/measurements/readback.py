@@ -12,6 +12,7 @@ from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_models import Job, of_weights
+from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import Sums, compare_angles, noise_curve, principal_directions
 from posenc.models.weights import Weights
@@ -24,7 +25,10 @@ class Readback(Section):
     """Whether token and position can be read back from their sum (B2)."""
 
     tokens: Annotated[Draws, Field(ge=10)]
-    """Random (token, position) pairs that are decoded, against all pairs there are."""
+    """Random (token, position) pairs that are decoded at every level of noise, against all pairs
+    there are."""
+    bounded: Annotated[Draws, Field(ge=10)]
+    """Random pairs that bound the share of failures, at the middle level of noise."""
     noise: list[Annotated[float, Field(ge=0, le=1000)]]
     """Standard deviations of the added noise, in units of the root mean square of the vectors'
     entries."""
@@ -63,6 +67,9 @@ def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
     return {
         "pairs": parameters.tokens,
         "pairs_searched": len(tokens) * len(positions),
+        # Of all pairs, without noise and before normalisation.
+        "mistaken": count_mistaken(tokens, positions),
+        "bounds": bounds(parameters, searched, generator),
         "confidence": parameters.confidence,
         "d_model": tokens.shape[1],
         "vocabulary_size": len(tokens),
@@ -79,6 +86,29 @@ def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
             **compare_angles(of_tokens, of_positions, RANDOM_SUBSPACES, parameters.seed),
         },
     }
+
+
+def bounds(
+    parameters: Readback, searched: dict[str, Sums], generator: np.random.Generator
+) -> dict[str, Any]:
+    """How many of other random pairs fail at the middle level of noise, and what that excludes.
+
+    ``upper`` is the exact upper bound, at ``confidence``, of the share of all pairs that fail:
+    pairs are drawn independently, so that their failures are binomial.
+    """
+    noise = parameters.noise[len(parameters.noise) // 2]
+    found: dict[str, Any] = {"noise": noise, "pairs": parameters.bounded}
+    count = parameters.bounded
+    for stage, sums in searched.items():
+        token = generator.integers(len(sums.tokens), size=count)  # [n]
+        position = generator.integers(len(sums.positions), size=count)  # [n]
+        clean = sums.vectors(token, position)  # [n, d_model]
+        unit = np.sqrt(np.mean(np.square(clean)))
+        read = sums.decode(clean + noise * unit * generator.normal(size=clean.shape))
+        failures = int(np.count_nonzero((read.token != token) | (read.position != position)))
+        upper = failure_bound(failures, count, parameters.confidence)
+        found[stage] = {"failures": failures, "upper": upper}
+    return found
 
 
 main = of_weights(MEASUREMENT, measure)

@@ -1,12 +1,11 @@
-"""Principal and independent components of hidden states, and what of position is in them.
+"""Principal components of hidden states, and what of position is in components.
 
-Neither is told a token's position. How much of it they hold is the share of a component's variance
-that lies between positions, and their canonical correlations with waves over positions.
+They are not told a token's position. How much of it they hold is the share of a component's
+variance that lies between positions, and their canonical correlations with waves over positions.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,113 +73,6 @@ def principal_components(x: ArrayLike, k: int) -> Principal:
     largest = np.abs(directions).argmax(axis=1)  # [k]
     directions = directions * np.sign(directions[np.arange(k), largest])[:, None]  # [k, d]
     return Principal(values / total, centred @ directions.T, directions)
-
-
-@dataclass(frozen=True, eq=False)
-class Independent:
-    """Independent components of whitened signals.
-
-    Attributes
-    ----------
-    sources
-        float64 [n, k]: uncorrelated, of mean 0 and variance 1, in no order.
-    unmixing
-        float64 [k, k]: ``sources = centred signals @ unmixing.T``.
-    converged
-        Whether the iterations ended by themselves.
-    iterations
-        How many there were.
-    """
-
-    sources: NDArray[np.float64]
-    unmixing: NDArray[np.float64]
-    converged: bool
-    iterations: int
-
-
-def independent_components(
-    signals: ArrayLike, *, seed: int, most: int = 200, tolerance: float = 1e-3
-) -> Independent:
-    """Independent components by FastICA, with all components at once and log cosh as contrast.
-
-    Parameters
-    ----------
-    signals
-        [n, k]: mixtures, such as the leading principal components; they are whitened here.
-    seed, most, tolerance
-        Seed of the first unmixing matrix; largest number of iterations, which end when no
-        component's direction changes by more than 1 - |cosine| = tolerance.
-
-    Returns
-    -------
-    Independent
-        Hyvärinen (1999), https://doi.org/10.1109/72.761722, as scikit-learn computes it.
-
-    Raises
-    ------
-    ValueError
-        If a value is not finite, or the signals are linearly dependent.
-    """
-    from sklearn.decomposition import FastICA
-    from sklearn.exceptions import ConvergenceWarning
-
-    signals = np.asarray(signals, np.float64)  # [n, k]
-    if not np.isfinite(signals).all():
-        raise ValueError("a signal holds a value that is not finite")
-    whitened, scale = _whitened(signals)  # [n, k], [k, k]
-    model = FastICA(whiten=False, random_state=seed, max_iter=most, tol=tolerance)
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
-        sources = model.fit_transform(whitened)  # [n, k]
-    converged = not any(issubclass(one.category, ConvergenceWarning) for one in raised)
-    return Independent(sources, model.components_ @ scale, converged, int(model.n_iter_))
-
-
-def amari_index(unmixing: ArrayLike, mixing: ArrayLike) -> float:
-    """How far an unmixing matrix is from inverting a mixing matrix, up to order and scale.
-
-    With P = |unmixing @ mixing|, the mean over rows and columns of (Σ P / max P - 1) / (k - 1).
-    Amari, Cichocki and Yang (1996), *A new learning algorithm for blind signal separation*,
-    section 5, without the division, which puts it between 0 and 1.
-
-    Parameters
-    ----------
-    unmixing, mixing
-        [k, k], k at least 2.
-
-    Returns
-    -------
-    float
-        0 if and only if each source is recovered; 1 where all entries of P are of the same size.
-
-    Raises
-    ------
-    ValueError
-        If the matrices are not [k, k], or their product has a row or column of zeros.
-
-    Examples
-    --------
-    >>> amari_index([[0.0, -2.0], [5.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
-    0.0
-    """
-    unmixing, mixing = np.asarray(unmixing, np.float64), np.asarray(mixing, np.float64)
-    k = len(mixing)
-    if k < 2 or unmixing.shape != (k, k) or mixing.shape != (k, k):
-        raise ValueError(f"shapes {unmixing.shape} and {mixing.shape} are not [k, k], k >= 2")
-    product = np.abs(unmixing @ mixing)  # [k, k]
-    if not (np.isfinite(product).all() and product.any(axis=0).all() and product.any(axis=1).all()):
-        raise ValueError("the product must be finite, with no row or column of zeros")
-    rows = product.sum(axis=1) / product.max(axis=1) - 1  # [k]
-    columns = product.sum(axis=0) / product.max(axis=0) - 1  # [k]
-    return float((rows.sum() + columns.sum()) / (2 * k * (k - 1)))
-
-
-def amari_chance(k: int, repeats: int, seed: int) -> float:
-    """Mean Amari index of random rotations, [k, k]: of whitened components that are unrelated."""
-    from scipy.stats import ortho_group
-
-    rotations = ortho_group(k, seed=seed).rvs(repeats)  # [repeats, k, k]
-    return float(np.mean([amari_index(one, np.eye(k)) for one in rotations]))
 
 
 def variance_between(values: ArrayLike, groups: ArrayLike) -> NDArray[np.float64]:
@@ -363,18 +255,6 @@ def held_out_moments(
         v[test] = (y[test] - fitted.y_mean) @ fitted.y_directions
     terms = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)  # [n, 6, m]
     return sums_by_group(terms, document)
-
-
-def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Signals of covariance 1, [n, k], and the matrix [k, k] that made them so."""
-    from scipy import linalg
-
-    centred = signals - signals.mean(axis=0)  # [n, k]
-    values, vectors = linalg.eigh(centred.T @ centred / len(centred))  # [k], [k, k]
-    if values[0] <= _DEPENDENT * values[-1]:
-        raise ValueError("the signals are linearly dependent")
-    scale = vectors.T / np.sqrt(values)[:, None]  # [k, k]
-    return centred @ scale.T, scale
 
 
 def _orthonormal(

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from posenc.metrics.components import (
     fourier_basis,
     held_out_moments,
-    independent_components,
     principal_components,
 )
+from posenc.metrics.independent import independent_components
 from posenc.metrics.moments import correlation_of_moments
 
 Floats = NDArray[np.float64]

@@ -252,7 +252,7 @@ def network_name(entry: Mapping[str, Any]) -> str:
 
 
 def memory_networks(one: Mapping[str, Any]) -> Facts:
-    """Test errors by task and network."""
+    """Test errors by task and network, and in how many stories supervised ones find each fact."""
     found: Facts = {
         "seeds": Number(len(one["seeds"])),
         "training_stories": Number(one["training_stories"]),
@@ -262,7 +262,11 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
         for key, value in entry["guess"].items():
             found[f"{entry['task']}.guess.{key}"] = percent(value)
     for entry in one["cells"]:
-        found[f"{entry['task']}.{network_name(entry)}.error"] = percent(entry["error"])
+        name = f"{entry['task']}.{network_name(entry)}"
+        found[f"{name}.error"] = percent(entry["error"])
+        if entry["supervised"]:
+            for number, share in enumerate(entry["facts_in_order"], start=1):
+                found[f"{name}.fact.{number}"] = percent(share)
     for key, entries in one["differences"].items():
         for entry in entries:
             found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)

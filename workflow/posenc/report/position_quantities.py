@@ -21,6 +21,7 @@ PROBES = (
 SCHEMES = (*PROBES, "validation_loss")
 COMPONENTS = (
     *(f"{place}.correlation" for place in PLACES), "shuffled", "principal", "independent",
+    "layers", "converged", "starts", "rank",
 )  # fmt: skip
 BANDS = ("low", "middle", "high")
 SPECTRA = (
@@ -86,7 +87,11 @@ def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def components(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """First canonical correlation with position; largest position shares at its best layer."""
+    """First canonical correlation with position; largest position shares at its best layer.
+
+    Of independent components also: layers in which the search ended by itself, the most starts
+    that it took, and the lowest rank.
+    """
     layers = one["layers"]
     best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
     found = {
@@ -96,6 +101,11 @@ def components(one: Mapping[str, Any]) -> dict[str, Entry]:
     found["shuffled"] = estimate(best["canonical"]["shuffled"][0])
     for kind in ("principal", "independent"):
         found[kind] = Number(max(best[kind]["position_share"]))
+    searches = [layer["independent"] for layer in layers]
+    found["layers"] = Number(len(searches))
+    found["converged"] = Number(sum(one["converged"] for one in searches))
+    found["starts"] = Number(max(one["starts"] for one in searches))
+    found["rank"] = Number(min(one["rank"] for one in searches))
     return found
 
 

@@ -32,7 +32,8 @@ LEVELS = ("exact", "weak", "strong")
 READBACK = (
     *(f"{place}.{level}" for place in ("before", "after") for level in LEVELS),
     *(f"alone.{what}" for what in ("token", "position")),
-    "noise.weak", "noise.strong", "margin", "pairs", "searched", "angle", "angle_random",
+    "noise.weak", "noise.strong", "margin", "pairs", "searched", "mistaken",
+    "bound.pairs", "bound.before", "bound.after", "angle", "angle_random",
 )  # fmt: skip
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 PLACED = ("1", "2", "3")
@@ -94,7 +95,10 @@ def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Share of pairs that are read back: without noise, and at two levels of it."""
+    """Share of pairs that are read back: without noise, and at two levels of it.
+
+    Bounds are of the percentage that fails with weak noise.
+    """
     found: dict[str, Entry] = {}
     count = len(one["before"])
     places = dict(zip(LEVELS, (0, count // 2, count - 1), strict=True))
@@ -108,6 +112,10 @@ def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
         found[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
     found["margin"] = Number(one["before"][0]["margin"]["least"])
     found["pairs"], found["searched"] = Number(one["pairs"]), Number(one["pairs_searched"])
+    found["mistaken"] = Number(one["mistaken"])
+    found["bound.pairs"] = Number(one["bounds"]["pairs"])
+    for name in ("before", "after"):
+        found[f"bound.{name}"] = Number(100 * one["bounds"][name]["upper"])
     for key, name in (("angle", "angles"), ("angle_random", "random")):
         found[key] = Number(math.degrees(statistics.median(one["subspaces"][name])))
     return found

@@ -128,6 +128,8 @@ WORDS: dict[str, dict[str, str]] = {
         "margin": "least margin",
         "pairs": "pairs",
         "searched": "pairs searched",
+        "mistaken": "pairs, of all, that are mistaken without noise",
+        "bound": "upper confidence bound of failures with weak noise (%)",
         "angle": "median principal angle of both tables (degrees)",
         "angle_random": "the same of random subspaces (degrees)",
     },
@@ -145,6 +147,10 @@ WORDS: dict[str, dict[str, str]] = {
         "shuffled": "the same with shuffled positions",
         "principal": "largest share of a principal component between positions",
         "independent": "largest share of an independent component between positions",
+        "layers": "layers",
+        "converged": "layers in which the search for independent components ended by itself",
+        "starts": "most starts of that search",
+        "rank": "lowest rank of the components",
     },
     "spectra": {
         "hidden_states": "share of the power of hidden states",
@@ -361,7 +367,10 @@ WORDS |= {
         "ablation": "ablation (percentage points)",
         "transfer": "blocks transferred, gain (percentage points)",
     },
-    "memory_networks": {"error": "wrong answers (%)"},
+    "memory_networks": {
+        "error": "wrong answers (%)",
+        "fact": "stories in which it looks at the fact of its turn (%), pass",
+    },
 }
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
 """What the ending of a quantity says of the table that it is of."""

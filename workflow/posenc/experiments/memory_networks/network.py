@@ -11,9 +11,11 @@ width d, words of the vocabulary V, hops (or passes) K. All networks have
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, multi_margin_loss
 
@@ -58,6 +60,17 @@ class Answered(NamedTuple):
 
     scores: Tensor
     focus: Tensor | None
+
+
+FactNumbers = TypeVar("FactNumbers", Tensor, NDArray[np.int64])
+
+
+def turn_facts(facts: FactNumbers, passes: int) -> FactNumbers:
+    """The supporting sentence of each pass, int [B, passes], from all in order, int [B, facts].
+
+    Passes after the last of them look at it again.
+    """
+    return facts[:, [min(number, facts.shape[1] - 1) for number in range(passes)]]
 
 
 class Sentences(nn.Module):
@@ -231,20 +244,26 @@ class EndToEnd(nn.Module):
 class Dynamic(nn.Module):
     """Dynamic memory network: a gated recurrent unit goes over the sentences several times.
 
-    The input module is a gated recurrent unit over all words of the story; a sentence c_t is its
-    state after the last word. In each pass the gates g_t = σ(W_2 tanh(W_1 z + b_1) + b_2) depend
-    on c_t, the question q and the memory m, the episode is the last of
+    In each pass the gates g_t = σ(W_2 tanh(W_1 z + b_1) + b_2) depend on the sentence c_t, the
+    question q and the memory m, the episode is the last of
     h_t = g_t GRU(c_t, h_t-1) + (1 - g_t) h_t-1, and m becomes GRU(episode, m), from m = q on.
     (Kumar et al., 2016, sections 2.1 to 2.4, https://arxiv.org/abs/1506.07285.) Gates are learned
     from the supporting sentences too; passes after the last of them look at it again. An answer
     has one word.
+
+    Sentences are read as in the same authors' next network: weighted sums of word embeddings, and
+    over them a gated recurrent unit in both directions, whose states are added (Xiong et al., 2016,
+    section 3.1, https://arxiv.org/abs/1603.01417). With the first one's unit over all words of the
+    story the gates only began to find a second fact after several times as many steps.
     """
 
     def __init__(self, sizes: Sizes, width: int, passes: int) -> None:
         super().__init__()
         self._passes = passes
-        self.embed = nn.Embedding(sizes.vocabulary, width)
-        self.read = nn.GRU(width, width, batch_first=True)
+        self.sentences = Sentences(sizes, width, 1, True)
+        # PyTorch's own scale: the small one is for attention.
+        nn.init.normal_(self.sentences.embed.weight)
+        self.read = nn.GRU(width, width, batch_first=True, bidirectional=True)
         self.ask = nn.GRU(width, width, batch_first=True)
         self.similarity = nn.Linear(width, width, bias=False)
         self.hidden = nn.Linear(7 * width + 2, width)
@@ -256,8 +275,8 @@ class Dynamic(nn.Module):
 
     def forward(self, sentences: Tensor, questions: Tensor) -> Answered:
         """Answer questions, int [B, J], about sentences, int [B, S, J]; focus is gates' logits."""
-        facts = self.states(self.read, sentences)  # [B, S, d]
-        question = self.states(self.ask, questions.unsqueeze(1))[:, 0]  # [B, d]
+        facts = self.facts(sentences)  # [B, S, d]
+        question = self.question(questions)  # [B, d]
         memory, focus = question, []
         for _ in range(self._passes):
             logits = self.gates(facts, question, memory)  # [B, S]
@@ -274,24 +293,20 @@ class Dynamic(nn.Module):
         """Cross-entropy of the answer, and of each pass's gates with the supporting sentence."""
         said = self(sentences, questions)
         loss = cross_entropy(said.scores, answers)
-        for number in range(self._passes):
-            fact = facts[:, min(number, facts.shape[1] - 1)]  # [B]
-            wanted = nn.functional.one_hot(fact, sentences.shape[1]).float()  # [B, S]
-            gates = binary_cross_entropy_with_logits(
-                said.focus[:, number], wanted, reduction="none"
-            )  # [B, S]
-            loss = loss + gates.sum(dim=1).mean()
-        return loss
+        turns = turn_facts(facts, self._passes)  # [B, K]
+        wanted = nn.functional.one_hot(turns, sentences.shape[1]).float()  # [B, K, S]
+        gates = binary_cross_entropy_with_logits(said.focus, wanted, reduction="none")  # [B, K, S]
+        return loss + gates.sum(dim=(1, 2)).mean()
 
-    def states(self, unit: nn.GRU, sentences: Tensor) -> Tensor:
-        """States, [B, S, d], of a unit after the last word of each sentence, int [B, S, J]."""
-        words = sentences.flatten(1)  # [B, S * J]
-        # The words of a story follow each other; what is no word comes after them.
-        order = (words == 0).long().argsort(dim=1, stable=True)
-        longest = int((words > 0).sum(1).max())
-        states, _ = unit(self.embed(words.gather(1, order[:, :longest])))  # [B, longest, d]
-        ends = (sentences > 0).sum(-1).cumsum(-1) - 1  # [B, S]
-        return states.gather(1, ends.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+    def facts(self, sentences: Tensor) -> Tensor:
+        """Sentences, int [B, S, J], each with what stands around it, [B, S, d]."""
+        states, _ = self.read(self.sentences(sentences)[:, :, 0])  # [B, S, 2 d]
+        return states.unflatten(-1, (2, -1)).sum(-2)  # [B, S, d]
+
+    def question(self, questions: Tensor) -> Tensor:
+        """The state, [B, d], after the last word of questions, int [B, J]."""
+        states, _ = self.ask(self.sentences.embed(questions))  # [B, J, d]
+        return states[torch.arange(len(questions)), (questions > 0).sum(-1) - 1]
 
     def gates(self, facts: Tensor, question: Tensor, memory: Tensor) -> Tensor:
         """Logits, [B, S], of the gates of facts, [B, S, d]; question and memory are [B, d]."""

@@ -54,18 +54,21 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
 
 def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
     """One row of the table: a variant, its errors, and how often its hops find a fact."""
-    variant, found = of_seeds[0]["variant"], of_seeds[0]["facts_found"]
+    variant = of_seeds[0]["variant"]
+
+    def by_hop(key: str) -> list[Any] | None:
+        if of_seeds[0][key] is None:
+            return None
+        values = zip(*(trial[key] for trial in of_seeds), strict=True)  # of all seeds, by hop
+        return [over_seeds(list(one), confidence, SHARE) for one in values]
+
     return {
         **variant,
         "supervised": variant["network"] in SUPERVISED,
         "parameters": of_seeds[0]["parameters"],
         **over(of_seeds, ("error", "validation_error", "training_error"), confidence, SHARE),
-        "facts_found": None
-        if found is None
-        else [
-            over_seeds([trial["facts_found"][hop] for trial in of_seeds], confidence, SHARE)
-            for hop in range(len(found))
-        ],
+        "facts_found": by_hop("facts_found"),
+        "facts_in_order": by_hop("facts_in_order"),
     }
 
 

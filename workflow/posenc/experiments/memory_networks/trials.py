@@ -104,6 +104,7 @@ def majority(splits: dict[str, Stories]) -> dict[str, Any]:
     return {
         **_errors({name: np.full(len(one), answer) for name, one in splits.items()}, splits),
         "facts_found": None,
+        "facts_in_order": None,
         "pattern_deviation": None,
         "parameters": 0,
         "training": None,
@@ -150,28 +151,32 @@ def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
     -------
     dict
         ``error``, ``validation_error``: share of wrong answers. ``facts_found``: for each hop the
-        share of test stories in which it looks most at a supporting sentence; None without a
-        memory. ``pattern_deviation``: the largest difference of a sum of attention weights from
+        share of test stories in which it looks most at a supporting sentence, and
+        ``facts_in_order`` at that of its turn, as it is supervised; None without a memory.
+        ``pattern_deviation``: the largest difference of a sum of attention weights from
         one; None where hops have no attention pattern.
     """
     import torch
 
-    from posenc.experiments.memory_networks.network import EndToEnd
+    from posenc.experiments.memory_networks.network import EndToEnd, turn_facts
 
     with torch.inference_mode():
         said = {name: network(*as_tensors(one)[:2]) for name, one in splits.items()}
-    found = deviation = None
+    found = in_order = deviation = None
     focus = said["test"].focus  # [stories, hops, sentences]
     if focus is not None:
         looked = focus.argmax(-1).numpy()  # [stories, hops]
         is_fact = (looked[:, :, None] == splits["test"].facts[:, None]).any(-1)  # [stories, hops]
         found = is_fact.mean(axis=0).tolist()
+        turns = turn_facts(splits["test"].facts, looked.shape[1])  # [stories, hops]
+        in_order = (looked == turns).mean(axis=0).tolist()
     if isinstance(network, EndToEnd):
         deviation = float((focus.double().sum(-1) - 1).abs().max())
     answers = {name: one.scores.argmax(-1).numpy() for name, one in said.items()}
     return {
         **_errors(answers, splits),
         "facts_found": found,
+        "facts_in_order": in_order,
         "pattern_deviation": deviation,
     }
 

@@ -311,7 +311,7 @@ FIGURES = {
         "or the distance of the last hidden states, against the number of keys that are read.",
     ),
     "unrotated_heads": Entry(
-        "F5 where rotation acts", ("unrotated_heads",), (),
+        "F5 where rotation acts", ("unrotated_heads",),
         caption="Left: what the loss gains when one head alone has no rotation. Right: when the "
         "heads that cost most, least, or any, lose rotation together, as a share of what all heads "
         "cost; on documents that had no part in the choice of heads.",

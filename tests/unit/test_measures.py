@@ -357,6 +357,9 @@ def test_histogram_is_a_density_over_all_cosines():
     edges, density = similarity.histogram(values, 4)
     assert edges.tolist() == [-1, -0.5, 0, 0.5, 1]
     assert density.tolist() == [0.5, 0.5, 0.5, 0.5]
+    edges, density = similarity.histogram([-0.2, 0.2], 4)  # none near the ends
+    assert edges.tolist() == [-1, -0.5, 0, 0.5, 1]
+    assert density.tolist() == [0, 1, 1, 0]
     for bad in ([1.01], [np.nan], []):
         with pytest.raises(ValueError, match="histogram"):
             similarity.histogram(bad, 4)

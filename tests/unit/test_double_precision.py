@@ -93,6 +93,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "distance_sums": (lambda x: closed_form.distance_sums(x, causal=True), (HEADS,)),
     "r_squared": (closed_form.r_squared, (MASS, MASS[::-1], MASS)),
     "principal_components": (lambda x: components.principal_components(x, 3), (T,)),
+    "independent": (lambda x: independent.independent_components(x, seed=0).sources, (T,)),
     "amari_index": (independent.amari_index, (drawn(3, 3), drawn(3, 3) + np.float32(1))),
     "variance_between": (lambda x: components.variance_between(x, GROUPS), (T,)),
     "canonical": (components.canonical_correlations, (drawn(40, 3), drawn(40, 2))),

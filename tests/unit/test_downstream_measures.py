@@ -133,6 +133,14 @@ def test_the_penalty_of_a_bag_is_chosen_on_validation_documents():
     assert found.validation_loss == pytest.approx(by_hand, rel=1e-9)
 
 
+def test_validation_documents_may_have_one_label():
+    (x, y), (vx, vy) = bags(60, 6), bags(60, 7)
+    some = [ids for ids, label in zip(vx, vy, strict=True) if label]
+    found = BagOfWords.fit(x, y, some, [True] * len(some), [1.0])
+    chance = found.regression.predict_proba(found.vectors.transform(some))[:, 1]  # [documents]
+    assert found.validation_loss == pytest.approx(-np.log(chance).mean(), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -12,15 +12,18 @@ from posenc.artifacts.files import write_json
 from posenc.measurements.declaration import (
     ACTIVATIONS,
     CELL,
+    DATASETS,
     MASKS,
     MODEL,
+    STUDY,
+    TOKENIZER,
     TOKENS,
     WEIGHTS,
     Measurement,
 )
 from posenc.steps import page, typeset
 from posenc.study import configs, leftovers, plan, stages
-from posenc.study.declared import MEASUREMENTS
+from posenc.study.declared import KINDS, MEASUREMENTS, OPTIONAL
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
@@ -122,13 +125,11 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
     assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
-        "norms", "reference", "reference_pretrained", "of_tables", "of_matrices", "of_tokens",
-        "of_masks", "layer_norm", "exchanged_roles", "unrotated_heads", "causal_probes", "swaps",
-        "choices", "random_causal", "lags", "scaling", "downstream", "tokenizers", "pretraining",
-        "memory_networks", "slides", "figure_mask_semantics", "corpora",
+        *(set(OPTIONAL) - {"heads", "embedding_sums"}), "reference_pretrained",
+        "position_embeddings_of_matrices", "position_heads_of_matrices", "downstream",
+        "tokenizers", "pretraining", "memory_networks", "slides", "figure_mask_semantics",
+        "corpora",
     }  # fmt: skip
-    assert after["of_activations"]["matrix"]["measurement"] == ["heads"]
-    assert after["of_weights"]["matrix"]["measurement"] == ["embedding_sums"]
     assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
     both = ["measurements/superposition.json", "measurements/embedding_sums"]
     assert after["figure_of_two"]["foreach"] == {"superposition": both}
@@ -158,42 +159,58 @@ def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeyp
         stages.check(chosen)
     stages.FILE.write_text(stages.needed(STAGES, chosen))
     stages.check(chosen)
-    for change, lacking in (
-        ({"measurements": ["heads", "embedding_sums", "scaling"]}, "measurements/scaling"),
-        ({"documents": ["paper", "slides"]}, "slides"),
+    left = stages.FILE.read_text()
+    with pytest.raises(stages.StagesError, match="no stage of slides, which study"):
+        stages.check(study_with(**{**CHOSEN, "documents": ["paper", "slides"]}))
+    # Measurements, and figures of one or two kinds, `posenc stages` adds as well.
+    for change in (
+        {"measurements": ["heads", "embedding_sums", "scaling"]},
+        {"figures": ["perplexity", "superposition", "head_offsets"]},
     ):
-        with pytest.raises(stages.StagesError, match=f"no stage of {lacking}, which study"):
-            stages.check(study_with(**{**CHOSEN, **change}))
-    more = study_with(**{**CHOSEN, "figures": ["perplexity", "superposition", "head_offsets"]})
-    with pytest.raises(stages.StagesError, match="run `posenc stages`"):
+        more = study_with(**{**CHOSEN, **change})
+        stages.FILE.write_text(left)
+        with pytest.raises(stages.StagesError, match="run `posenc stages`"):
+            stages.check(more)
+        stages.FILE.write_text(stages.needed(left, more))
         stages.check(more)
-    stages.FILE.write_text(stages.needed(STAGES, more))
-    stages.check(more)
 
 
 @pytest.mark.parametrize(
-    ("reads", "subjects", "stage"),
-    [((WEIGHTS,), "captured", "of_weights"), ((TOKENS, WEIGHTS), "models", "of_tokens"),
-     ((TOKENS, WEIGHTS, MASKS), "models", "of_masks"),
-     ((ACTIVATIONS,), "captured", "of_activations")],
+    ("of", "reads", "subjects"),
+    [(MODEL, (WEIGHTS,), "captured"), (CELL, (TOKENS, WEIGHTS, MASKS), "models"),
+     (CELL, (ACTIVATIONS,), "captured"), (STUDY, (), "captured"), (STUDY, ("heads",), "captured"),
+     (CELL, (DATASETS, TOKENIZER), "examined")],
 )  # fmt: skip
-def test_one_more_measurement_of_a_shape_is_a_name_in_a_list(monkeypatch, reads, subjects, stage):
+def test_the_stage_of_one_more_measurement_follows_from_its_declaration(
+    monkeypatch, of, reads, subjects
+):
     """Whoever declares it runs `posenc stages`, and writes no stage."""
-    of = MODEL if reads == (WEIGHTS,) else CELL
     one = Measurement(
         "aaa", MEASUREMENTS["norms"].parameters, of=of, reads=reads, catalogue=(), subjects=subjects
     )
-    monkeypatch.setitem(MEASUREMENTS, "aaa", one)
+    for kinds in (MEASUREMENTS, KINDS):
+        monkeypatch.setitem(kinds, "aaa", one)
     named = plan.chosen
     monkeypatch.setattr(stages, "chosen", lambda params, kinds: [*named(params, kinds), "aaa"])
     before, after = (
         YAML(typ="safe").load(text)["stages"]
         for text in (STAGES, stages.needed(STAGES, study_with()))
     )
-    added = after[stage]["matrix"]["measurement"]
-    assert added == [*before[stage]["matrix"]["measurement"], "aaa"]
-    after[stage]["matrix"]["measurement"] = added[:-1]
+    added = after.pop("aaa")
     assert after == before
+    assert added.get("foreach") == (f"${{study.{subjects}}}" if of else None)
+    stage = added.get("do", added)
+    assert stage["outs"][0] in stage["cmd"] and "--allowed-rules aaa" in stage["cmd"]
+    assert ("posenc reuse" in stage["cmd"]) == (reads == (ACTIVATIONS,))
+    folders = {"heads": "measurements/heads", WEIGHTS: "data/models", DATASETS: "data/documents"}
+    for what in reads:
+        assert [dep for dep in stage["deps"] if folders.get(what, what) in dep]
+    assert len(stage["deps"]) == len(reads) + 2
+
+
+def test_without_its_comments_the_file_is_not_written(chosen):
+    with pytest.raises(stages.StagesError, match="take dvc.yaml back from git"):
+        stages.needed(STAGES.replace(stages.END, ""), chosen)
 
 
 @pytest.fixture(scope="module")

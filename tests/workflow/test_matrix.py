@@ -153,8 +153,8 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     assert agree(clone)
     clone.edit("conditions.zero.position", "intact")
     stages = clone.reproduced()
-    expected = {f"{name}@decoder" for name in reached} - {"heads@decoder"}
-    expected |= {"of_activations@heads-decoder", "figure@head_offsets", "figure@perplexity"}
+    expected = {f"{name}@decoder" for name in reached}
+    expected |= {"figure@head_offsets", "figure@perplexity"}
     assert {stage for stage in stages if "@" in stage} == expected
     assert "decoder/sample_reviews/intact" in kept(clone)
     assert artifacts(clone) == by_snakemake

@@ -70,8 +70,6 @@ def options_of(wildcards, input, output):
     return " ".join([*given, *input.get("measurements", [])])
 
 
-GIVEN = {ACTIVATIONS, TOKENS, WEIGHTS, MASKS, DATASETS, TOKENIZER, *MEASUREMENTS}
-
 # What reads something else has a rule of its own, below.
 for measurement, declared in MEASUREMENTS.items():
     if not GIVEN.issuperset(declared.reads):

@@ -23,10 +23,6 @@ class OfOneModel(Section):
     """How many documents of each data set; null for ``measurements.conditions.documents``."""
 
 
-OF_EXAMINED = [name for name, one in MEASUREMENTS.items() if one.subjects == "examined"]
-"""Measurements that a study has where it names models for them."""
-
-
 class Study(Section):
     """One study: all models are evaluated; runs are all of captured x data sets x conditions.
 
@@ -66,8 +62,8 @@ class Study(Section):
     experiments: Chosen = Field(default_factory=Chosen)
     """The size of each kind of experiment."""
     measurements: list[Name] | None = None
-    """Those that are made beside `similarity`, `perplexity` and `conditions`; all when it is left
-    out."""
+    """Those that are made beside `similarity`, `perplexity` and `conditions`; when it is left out,
+    all that the study has models for."""
     figures: list[Name] | None = None
     """Those that are drawn; when it is left out, all whose measurements the study has."""
     documents: list[Literal["paper", "slides"]] = Field(default_factory=list)
@@ -111,9 +107,9 @@ class Study(Section):
     @property
     def measured(self) -> list[str]:
         """All measurements of the study; those of experiments and schemes, and trainings, too."""
-        chosen = OPTIONAL if self.measurements is None else self.measurements
-        if not self.examined:
-            chosen = [name for name in chosen if name not in OF_EXAMINED]
+        chosen = self.measurements
+        if chosen is None:
+            chosen = [name for name in OPTIONAL if self._has_subjects(name)]
         also = [kind for name in ALWAYS for kind in MEASUREMENTS[name].also]
         if self.extrapolation is None:
             also.remove("extrapolation")
@@ -125,6 +121,12 @@ class Study(Section):
         learned_from = [*self.trained.values(), *self.schemes.values()]
         calibration = [] if self.calibration is None else [self.calibration]
         return list(dict.fromkeys([*self.datasets, *learned_from, *calibration]))
+
+    def _has_subjects(self, measurement: str) -> bool:
+        """Whether the lists that a measurement covers name any model, or table of positions."""
+        declared = MEASUREMENTS[measurement]
+        tables = self.matrices if MATRICES in declared.reads else []
+        return not declared.reads or bool(getattr(self, declared.subjects) or tables)
 
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
@@ -197,11 +199,11 @@ class Study(Section):
                 f"corpora names {self.corpora[0]!r}, which experiments.tokenizers alone reads: "
                 f"choose a size of it, or leave corpora empty"
             )
-        for name in OF_EXAMINED:
-            if name in (self.measurements or ()) and not self.examined:
+        for name in self.measurements or ():
+            if name in OPTIONAL and not self._has_subjects(name):
                 raise ValueError(
-                    f"measurements names {name!r}, which is of the models in examined: name some "
-                    f"there, or leave it out"
+                    f"measurements names {name!r}, which is of the models in "
+                    f"{MEASUREMENTS[name].subjects}: name some there, or leave it out"
                 )
         readers = [name for name, one in MEASUREMENTS.items() if MATRICES in one.reads]
         if self.matrices and not set(readers) & set(self.measured):

@@ -1,8 +1,9 @@
 """The stages of ``dvc.yaml`` that a study needs.
 
 DVC resolves its templates before anything runs and cannot leave out an input, so the stages of
-measurements, figures and documents that a study does not have are taken out of the file. Stages of
-one shape are one template over a list of names, which is written again.
+figures and documents that a study does not have are taken out of the file, and the lists of those
+that it has are written again. The stages of measurements follow from their declarations and are
+written whole.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from pathlib import Path
 
 from posenc.figures.catalogue import DOCUMENTS, FIGURES
 from posenc.measurements.declaration import (
-    CELL,
+    ACTIVATIONS,
+    DATASETS,
     MASKS,
     MATRICES,
-    MODEL,
+    TOKENIZER,
     TOKENS,
     WEIGHTS,
     Measurement,
 )
-from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
+from posenc.study.declared import EXPERIMENTS, GIVEN, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
 from posenc.study.plan import chosen, figures
 
@@ -29,12 +31,22 @@ FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
 FOLDER = "data/studies/${study.name}"
+BEGIN = "  # Measurements, by their declarations. `posenc stages` writes them, down to the next comment.\n"
+END = "  # The end of what `posenc stages` writes whole.\n\n"
 LIST = re.compile(
-    r"(?m)(?P<head>^(?:      measurement|    foreach):\n)"
-    r"(?:(?:^        - \w+\n)+|(?:^      \w+: .+\n)+)"
+    r"(?m)(?P<head>^    foreach:\n)(?:^      \w+: .+\n)+"
     rf"|(?:^      - {re.escape(FOLDER)}/figures/.+\n)+"
 )
 """The names that a template is made for, or the figures that the slides show."""
+PLACES = {
+    ACTIVATIONS: f"{FOLDER}/activations/${{item}}",
+    TOKENS: f"{FOLDER}/tokens/${{item}}",
+    MASKS: f"{FOLDER}/masks/${{item}}",
+    DATASETS: "data/documents",
+    TOKENIZER: "data/tokenizers/${item}",
+    WEIGHTS: "data/models/${item}",
+}
+"""What a measurement may read, and where DVC finds it."""
 PATH = re.compile(
     rf"^ +- {re.escape(FOLDER)}/(?:(?:measurements|trials)/(?P<measurement>\w+)"
     r"|texts/\$\{item\}/(?P<text>\w+)\."
@@ -42,24 +54,8 @@ PATH = re.compile(
 )
 LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
 """Keys that a study may leave out; a template that reads one is then taken out as well."""
-OF_MEASUREMENTS = ("examined",)
-"""The same, of keys that measurements alone read, which a study may have and not choose."""
-
-
-SHAPES = {
-    "of_weights": (MODEL, (WEIGHTS,), "captured"),
-    "of_tokens": (CELL, (TOKENS, WEIGHTS), "models"),
-    "of_masks": (CELL, (TOKENS, WEIGHTS, MASKS), "models"),
-}
-"""By template, what its measurements are of, what they read, and whose they are."""
-
-
 class StagesError(ValueError):
     """``dvc.yaml`` does not fit the active study."""
-
-
-def _shape(what: Measurement) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    return what.of, what.reads, what.subjects
 
 
 def _reads(key: str) -> str:
@@ -83,26 +79,11 @@ def _is_lacking(line: str, params: Params) -> bool:
 
 
 def _lists(params: Params) -> dict[str, dict[str, str]]:
-    """By stage, the names that its template is made for, or that it reads, each with its lines."""
-    measured = {name: MEASUREMENTS[name] for name in chosen(params, MEASUREMENTS)}
-    of_tables = [name for name, what in measured.items() if MATRICES in what.reads]
-    matrix = {
-        "of_tables": of_tables,
-        "of_matrices": of_tables,
-        "of_activations": [name for name, what in measured.items() if what.bundled],
-        **{
-            stage: [name for name, what in measured.items() if shape == _shape(what)]
-            for stage, shape in SHAPES.items()
-        },
-    }
+    """By stage, the names that its template is made for, or that it reads, each with its line."""
     drawn = {name: FIGURES[name].measurements for name in figures(params)}
     places = {name: list(map(_place, kinds)) for name, kinds in drawn.items()}
     shown = DOCUMENTS["slides"]["figures"] if "slides" in params.study.documents else []
     return {
-        **{
-            stage: {name: f"        - {name}\n" for name in names}
-            for stage, names in matrix.items()
-        },
         "figure": {n: f"      {n}: {of[0]}\n" for n, of in places.items() if len(of) == 1},
         "figure_of_two": {
             n: f"      {n}: [{of[0]}, {of[1]}]\n" for n, of in places.items() if len(of) == 2
@@ -120,6 +101,54 @@ def _place(kind: str) -> str:
     return kind if kind == "training" else place_of(kind)
 
 
+def _measurements(params: Params) -> str:
+    """The stages of the study's measurements, but for those that have a rule of their own."""
+    made = []
+    for name in chosen(params, MEASUREMENTS):
+        what = MEASUREMENTS[name]
+        if GIVEN.issuperset(what.reads):
+            made.append(_stage(name, what, what.subjects))
+        elif MATRICES in what.reads:
+            for subjects in (what.subjects, MATRICES):
+                if getattr(params.study, subjects):
+                    made.append(_stage(name, what, subjects))
+    return "".join(made)
+
+
+def _stage(name: str, what: Measurement, subjects: str) -> str:
+    """The stage of a measurement for each model of a list of the study, or for the study."""
+    each = ["${item}"] if what.of else []
+    own = [name, *each]
+    output = f"{FOLDER}/{place_of(name, *each)}"
+    target = f"{FOLDER}/{place_of(name, *(_first(part, subjects) for part in what.of))}"
+    options = f"--allowed-rules {name}"
+    begin = ""
+    if what.keeps_runs:
+        begin, options = f"posenc reuse {output} && ", f"{options} --forcerun {name}"
+    reads = [part for part in what.reads if part in MEASUREMENTS or subjects != MATRICES]
+    deps = [
+        *(PLACES.get(part, f"{FOLDER}/measurements/{part}") for part in reads if part != MATRICES),
+        f"data/config/{'/'.join(own)}.json",
+        f"data/config/code/posenc.measurements.{name}.json",
+    ]
+    lines = [
+        f"cmd: {begin}snakemake --cores all {options} -- {target}",
+        "deps:",
+        *(f"  - {dep}" for dep in deps),
+        "outs:",
+        f"  - {output}",
+    ]
+    title = name if subjects == what.subjects else f"{name}_of_{subjects}"
+    if each:
+        lines = [f"foreach: {_reads(subjects)}", "do:", *(f"  {line}" for line in lines)]
+    return "\n".join([f"  {title}:", *(f"    {line}" for line in lines)]) + "\n\n"
+
+
+def _first(part: str, subjects: str) -> str:
+    """What a stage's command names, of all that one of its files can be of."""
+    return "${item}" if part == "model" else f"${{study.{part}s[0]}}"
+
+
 def needed(text: str, params: Params) -> str:
     """``dvc.yaml`` without the stages and inputs that the active study does not have.
 
@@ -133,11 +162,16 @@ def needed(text: str, params: Params) -> str:
     Returns
     -------
     str
-        Its lists hold what the study has; all else is as it was, comments included.
+        Its measurements and lists are what the study has; all else is as it was, comments
+        included.
+
+    Raises
+    ------
+    StagesError
+        If a comment is lost that measurements are written between.
     """
     lists = _lists(params)
-
-    absent = [_reads(key) for key in (*LISTED, *OF_MEASUREMENTS) if not getattr(params.study, key)]
+    absent = [_reads(key) for key in LISTED if not getattr(params.study, key)]
 
     def kept(match: re.Match[str]) -> str:
         if any(reading in match[0] for reading in absent):
@@ -151,7 +185,14 @@ def needed(text: str, params: Params) -> str:
         lines = inputs.splitlines(keepends=True)
         return "".join(line for line in lines if not _is_lacking(line, params)) + outs + outputs
 
-    return STAGE.sub(kept, text)
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise StagesError(
+            f"{FILE} has lost a comment that `posenc stages` writes measurements between: take "
+            f"{FILE} back from git, then run `posenc stages`"
+        )
+    return STAGE.sub(kept, before) + begin + _measurements(params) + end + STAGE.sub(kept, after)
 
 
 def check(params: Params) -> None:

@@ -209,7 +209,7 @@ def test_the_stage_of_one_more_measurement_follows_from_its_declaration(
 
 
 def test_without_its_comments_the_file_is_not_written(chosen):
-    with pytest.raises(stages.StagesError, match="take dvc.yaml back from git"):
+    with pytest.raises(stages.StagesError, match=r"take dvc\.yaml back from git"):
         stages.needed(STAGES.replace(stages.END, ""), chosen)
 
 

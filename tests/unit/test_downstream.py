@@ -19,6 +19,7 @@ from posenc.experiments.downstream import (
 from posenc.experiments.downstream import (
     trials as downstream_trials,
 )
+from posenc.experiments.downstream.documents import DownstreamJob, Texts
 from posenc.experiments.downstream.section import DownstreamTraining
 from posenc.figures import downstream as figure_of
 from posenc.metrics.downstream import chance_test
@@ -170,8 +171,8 @@ def check_summary(written, files):
 
 
 def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(options):
-    job = read_section(options["config"], downstream_trials.DownstreamJob)
-    texts = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
+    job = read_section(options["config"], DownstreamJob)
+    texts = Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     coins = texts.labels["word_swap"]
     assert coins.sum() == len(texts.exchanged) and 0.3 < coins.mean() < 0.7
     originals = [one for one, coin in zip(texts.documents, coins, strict=True) if coin]
@@ -184,9 +185,9 @@ def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(opti
     # The verdict stands at the end, just before [SEP].
     verdicts = [VOCABULARY[one[-2]] for one in texts.documents]
     assert [verdict == "good" for verdict in verdicts] == texts.labels["sentiment"].tolist()
-    again = downstream_trials.Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
+    again = Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     assert all(map(np.array_equal, texts.shuffled, again.shuffled))
-    other = downstream_trials.Texts.draw(job, 1, options["tokenizer"], options["documents"][0])
+    other = Texts.draw(job, 1, options["tokenizer"], options["documents"][0])
     assert not np.array_equal(coins, other.labels["word_swap"])
 
 

@@ -32,6 +32,7 @@ its nature and not the mask's failure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
@@ -55,9 +56,8 @@ from posenc.config.base import (
     Seed,
 )
 from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, seal
-from posenc.measurements.of_models import MasksFolder, Model, TokensFolder, WeightsFolder, cells
-from posenc.measurements.under_conditions import ConditionsJob, learned_masks
+from posenc.measurements.frame import bootstrap
+from posenc.measurements.under_conditions import ConditionsJob, Loaded, learned_masks, of_masks
 from posenc.metrics.causal_windows import receptive_field, visible
 from posenc.metrics.probes import position_errors
 from posenc.metrics.recovery import PairedMeans
@@ -137,26 +137,6 @@ class Sample(NamedTuple):
     def at(self, chosen: NDArray[np.bool_]) -> Sample:  # [sampled]
         """Some of them."""
         return Sample(self.document[chosen], self.position[chosen])
-
-
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    masks: MasksFolder,
-    output: Output,
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    # Sums by several threads would be in another order.
-    use_threads(1)
-    job = read_section(config, Job)
-    learned, digests = learned_masks(job, masks)
-    inputs = {**model_digests(weights), "masks": digests}
-    network = load(weights, job.reading.family)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job, network, text, learned)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
 
 def measure(
@@ -403,6 +383,17 @@ def paired(parameters: CausalProbes, sample: Sample, *errors: NDArray[np.float64
     sums = np.stack([np.bincount(number, one) for one in errors], axis=1)  # [documents, columns]
     return PairedMeans(sums, np.bincount(number), **bootstrap(parameters))
 
+
+def loaded(job: Job, weights: Path, masks: Path) -> Loaded:
+    """The model by the library's own forward pass, which takes any mask, and learned masks."""
+    # Sums by several threads would be in another order.
+    use_threads(1)
+    learned, digests = learned_masks(job, masks)
+    network = load(weights, job.reading.family)
+    return Loaded(network, learned, {**model_digests(weights), "masks": digests})
+
+
+main = of_masks(MEASUREMENT, measure, loaded)
 
 if __name__ == "__main__":
     run(main)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.config.base import (
@@ -28,15 +28,13 @@ from posenc.config.base import (
     Seed,
 )
 from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import (
-    MasksFolder,
-    Model,
-    TokensFolder,
-    WeightsFolder,
-    cells,
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.under_conditions import (
+    INTACT,
+    ConditionsJob,
+    of_masks,
+    recovered_gain,
 )
-from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder, recovered_gain
 from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
@@ -91,22 +89,6 @@ class Found(NamedTuple):
     previous: Floats | None
     induction: Floats | None
     reason: str | None
-
-
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    masks: MasksFolder,
-    output: Output,
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
-    network, learned, inputs = decoder(job, weights, masks)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job, network, text, learned)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
 
 def measure(
@@ -246,6 +228,8 @@ def attention_of(
     mean = PairedMeans(own[:, None], np.ones(len(own)), **options)
     return mean.of(lambda value: value, 0).as_json()  # type: ignore[return-value]
 
+
+main = of_masks(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
+from posenc.artifacts.command import read_section
 from posenc.artifacts.files import read_sealed
 from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
 from posenc.config.base import Name
-from posenc.measurements.of_models import CellsJob, P
+from posenc.measurements.declaration import Measurement
+from posenc.measurements.frame import Config, Output, documented, seal
+from posenc.measurements.of_models import (
+    CellsJob,
+    MasksFolder,
+    Model,
+    P,
+    TokensFolder,
+    WeightsFolder,
+    cells,
+)
 from posenc.metrics.recovery import PairedMeans, is_lost, recovered
 from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
 
 INTACT, WITHOUT = "intact", "zero"
 
@@ -24,13 +37,13 @@ class ConditionsJob(CellsJob[P], Generic[P]):
     conditions: dict[Name, Condition]
 
 
-class Decoder(NamedTuple):
+class Loaded(NamedTuple):
     """What runs under conditions.
 
     Attributes
     ----------
     network
-        The model; None for an encoder, which has no loss on text.
+        The model; None where it is not run.
     learned
         The learned masks that the conditions name.
     inputs
@@ -52,8 +65,11 @@ def learned_masks(
     return learned, {mask: digests[mask] for mask in named}
 
 
-def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Decoder:
-    """Load a model, if it is a decoder, and what its conditions need."""
+def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Loaded:
+    """Load a model, if it is a decoder, and what its conditions need.
+
+    An encoder has no loss on text: nothing is loaded of it.
+    """
     learned, digests = learned_masks(job, masks)
     network = None
     if job.reading.is_decoder:
@@ -61,7 +77,34 @@ def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Decoder:
 
         # Sums by several threads would be in another order.
         network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    return Decoder(network, learned, {**model_digests(weights), "masks": digests})
+    return Loaded(network, learned, {**model_digests(weights), "masks": digests})
+
+
+def of_masks(
+    declared: Measurement,
+    measure: Callable[[Any, Any, Tokens, dict[str, LearnedMask]], dict[str, Any]],
+    load: Callable[[ConditionsJob, Path, Path], Loaded] = decoder,
+) -> Callable[..., None]:
+    """Make the command line of a measurement of a model that runs on its tokens under conditions.
+
+    It calls ``measure(job, network, text, learned)`` for each data set.
+    """
+
+    def main(
+        model: Model,
+        config: Config,
+        weights: WeightsFolder,
+        tokens: TokensFolder,
+        masks: MasksFolder,
+        output: Output,
+    ) -> None:
+        job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
+        network, learned, inputs = load(job, weights, masks)
+        for path, of, text in cells(model, job.datasets, tokens, output):
+            measured = measure(job, network, text, learned)
+            seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **inputs})
+
+    return documented(main, measure)
 
 
 def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:

@@ -31,7 +31,7 @@ FILE = Path("dvc.yaml")
 STAGE = re.compile(r"(?m)(?:^  #.*\n)*^  (?P<name>\w+):\n(?:^    .*\n)*\n?")
 """A stage with the comment above it."""
 FOLDER = "data/studies/${study.name}"
-BEGIN = "  # Measurements, by their declarations. `posenc stages` writes them, down to the next comment.\n"
+BEGIN = "  # Measurements, by their declarations: `posenc stages` writes them whole.\n"
 END = "  # The end of what `posenc stages` writes whole.\n\n"
 LIST = re.compile(
     r"(?m)(?P<head>^    foreach:\n)(?:^      \w+: .+\n)+"
@@ -54,6 +54,8 @@ PATH = re.compile(
 )
 LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
 """Keys that a study may leave out; a template that reads one is then taken out as well."""
+
+
 class StagesError(ValueError):
     """``dvc.yaml`` does not fit the active study."""
 

@@ -10,6 +10,9 @@ from posenc.config.base import Documents, Layers, Length, Name, Section
 from posenc.config.optimization import Optimization
 from posenc.experiments.declaration import LABELLED, MODEL, Experiment, Trials
 
+BAG_OF_WORDS, NO_ORDER = "bag_of_words", "none"
+"""The method that reads the words of a document in no order, and what it has for positions."""
+
 
 class DownstreamTraining(Section):
     """Classifiers on encoders with and without position embeddings (A6)."""

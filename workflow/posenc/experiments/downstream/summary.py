@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc.artifacts.command import run
+from posenc.experiments.downstream.section import BAG_OF_WORDS, NO_ORDER
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import order_sensitivity
@@ -16,7 +17,6 @@ CHANCE = 0.5
 SENSITIVITY = (0.0, 2.0)
 """Between which 1 - kappa lies."""
 CONTROL = "word_swap"
-BAG, NO_ORDER = "bag_of_words", "none"
 KEYS = ("task", "method", "positions")
 
 
@@ -33,13 +33,13 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     parameters = files[0]["provenance"]["parameters"]
     trials = {tuple(found[0]["variant"][k] for k in KEYS): found for found in by_variant(files)}
     tasks = parameters["tasks"]
-    bags = {task: trials.pop((task, BAG, NO_ORDER)) for task in tasks}
+    bags = {task: trials.pop((task, BAG_OF_WORDS, NO_ORDER)) for task in tasks}
     methods = list(dict.fromkeys(method for _, method, _ in trials))
     places = list(dict.fromkeys(positions for _, _, positions in trials))
     controls = {}
     if CONTROL in tasks:
         controls = {(method, "zero"): trials[CONTROL, method, "zero"] for method in methods}
-        controls[BAG, NO_ORDER] = bags[CONTROL]
+        controls[BAG_OF_WORDS, NO_ORDER] = bags[CONTROL]
     pairs = [(task, method) for task in tasks for method in methods]
     return {
         "chance": CHANCE,
@@ -54,14 +54,14 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         ],
         "gains": [
             {"task": task, "method": method,
-             **gain(trials[task, method, "intact"], trials[task, method, "zero"], confidence)}
+             "gain": gain(trials[task, method, "intact"], trials[task, method, "zero"], confidence)}
             for task, method in pairs
         ],
         "bags_of_words": [
             {"task": task, **result(bags[task], confidence),
              "beside": [
                  {"method": method, "positions": one,
-                  "gain": gain(trials[task, method, one], bags[task], confidence)["gain"]}
+                  "gain": gain(trials[task, method, one], bags[task], confidence)}
                  for method in methods for one in places
              ]}
             for task in tasks
@@ -115,7 +115,7 @@ def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
 def gain(some: list[Trial], others: list[Trial], confidence: float) -> dict[str, Any]:
     """Accuracy of some classifiers less that of others, paired by seed: the same documents."""
     accuracies = share(some, "correct"), share(others, "correct")  # [seeds] each
-    return {"gain": difference_over_seeds(*accuracies, confidence, SHARE)}
+    return difference_over_seeds(*accuracies, confidence, SHARE)
 
 
 def control(trials: list[Trial], confidence: float) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,32 +14,14 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import run
-from posenc.artifacts.files import ArtifactError, sha256_file, verify
+from posenc.artifacts.files import ArtifactError
 from posenc.conditions.section import Condition
-from posenc.datasets.documents import read_documents
-from posenc.experiments.downstream.section import DownstreamTraining
-from posenc.experiments.frame import (
-    TRAINING_SPLIT,
-    Files,
-    LabelledJob,
-    Report,
-    Trials,
-    Work,
-    tested_split,
-    trials_command,
-)
-from posenc.metrics.downstream import BagOfWords, Frozen, balanced_rows, relative_changes
-from posenc.metrics.order_sensitivity import (
-    changed_predictions,
-    excerpt,
-    exchanged_neighbours,
-    shuffled_words,
-    token_words,
-)
+from posenc.experiments.downstream.documents import DownstreamJob, Texts
+from posenc.experiments.downstream.section import BAG_OF_WORDS, NO_ORDER
+from posenc.experiments.frame import Files, Report, Trials, Work, trials_command
+from posenc.metrics.downstream import BagOfWords, Frozen, relative_changes
+from posenc.metrics.order_sensitivity import changed_predictions
 from posenc.models.devices import device_for
-from posenc.models.files import model_digests
-from posenc.models.section import Reading
-from posenc.tokens.tokenize import tokenize
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -46,38 +29,13 @@ if TYPE_CHECKING:
     from posenc.experiments.downstream.network import Classifier
 
 POSITIONS = ("intact", "zero")
-NO_ORDER = "none"
-"""In place of positions, of what reads the words of a document in no order."""
-SPLITS = ("training", "validation", "test")
-MOST_UNCHANGED = 0.02
-"""Share of the documents to exchange neighbours in that may have none: their label is wrong."""
-# One stream of draws each, so that a change to one leaves the others as they are.
-_DRAW, _EXCHANGE, _SHUFFLE = range(3)
-
-
-class DownstreamJob(LabelledJob[DownstreamTraining]):
-    """What the trials of one model depend on, beside its files and the documents."""
-
-    reading: Reading
-
-    def inputs(self, files: Files) -> dict[str, str]:
-        """SHA-256 of the documents, of the tokenizer and of the model's files."""
-        return {
-            "tokenizer": sha256_file(verify(files.tokenizer)),
-            **super().inputs(files),
-            **model_digests(files.weights),
-        }
-
-    def run(self, files: Files) -> dict[str, str]:
-        """The model and the data set."""
-        return {"model": files.model, **super().run(files)}
 
 
 def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
     """Train and test all classifiers of one seed."""
     texts = Texts.draw(job, trials.seed, files.tokenizer, files.documents[0])
     for task in job.parameters.tasks:
-        variant = {"task": task, "positions": NO_ORDER, "method": "bag_of_words"}
+        variant = {"task": task, "positions": NO_ORDER, "method": BAG_OF_WORDS}
         trials.measure(variant, 1, bag_of_words(texts, task))
     for positions in POSITIONS:
         subject = Subject(job, trials.seed, files.weights, texts, positions)
@@ -89,10 +47,14 @@ def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
 
 
 def bag_of_words(texts: Texts, task: str) -> Work:
-    """The trial of a classifier that sees which tokens a document has, and not their order."""
+    """The trial of a classifier that sees which tokens a document has, but not their order."""
 
     def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
-        examples = texts.of_task(task)
+        ids = texts.all
+        examples = {
+            name: ([ids[row] for row in rows], labels)
+            for name, (rows, labels) in texts.examples(task).items()
+        }
         fitted = BagOfWords.fit(*examples["training"], *examples["validation"])
         report(1, fitted.validation_loss)
         return {
@@ -102,133 +64,6 @@ def bag_of_words(texts: Texts, task: str) -> Work:
         }
 
     return work
-
-
-@dataclass(frozen=True)
-class Texts:
-    """The documents of one seed, the same for all positions, tasks and methods.
-
-    Attributes
-    ----------
-    documents
-        Token ids of all documents: training, validation, test.
-    exchanged
-        Those that the task word_swap exchanges neighbours in, with exchanged neighbours.
-    shuffled
-        The test documents with shuffled words.
-    labels
-        bool [documents] of each task; those of word_swap say which documents are exchanged.
-    splits
-        Where the documents of each split stand.
-    """
-
-    documents: list[NDArray[np.int64]]
-    exchanged: list[NDArray[np.int64]]
-    shuffled: list[NDArray[np.int64]]
-    labels: dict[str, NDArray[np.bool_]]
-    splits: dict[str, slice]
-
-    @classmethod
-    def draw(cls, job: DownstreamJob, seed: int, tokenizer: Path, path: Path) -> Texts:
-        """Draw, cut and reorder the documents.
-
-        Raises
-        ------
-        ArtifactError
-            If there are too few labelled documents, or they cannot be reordered.
-        """
-        rows, labels = _drawn(job, seed, path)
-        ids, words = _tokens(job, tokenizer, rows)
-        parameters = job.parameters
-        generator = np.random.default_rng([seed, _EXCHANGE])
-        # A fair coin each: then right answers of a rule blind to order are binomial exactly.
-        coins = generator.random(len(ids)) < 0.5  # [documents]
-        chosen = np.flatnonzero(coins)
-        exchanged = [
-            ids[n][exchanged_neighbours(ids[n], words[n], parameters.swaps, generator)]
-            for n in chosen
-        ]
-        same = sum(np.array_equal(ids[n], one) for n, one in zip(chosen, exchanged, strict=True))
-        if "word_swap" in parameters.tasks and same > MOST_UNCHANGED * len(chosen):
-            raise ArtifactError(
-                f"{path}: {same} of {len(chosen)} documents, cut to {parameters.max_tokens} "
-                f"tokens, have no two different neighbouring words to exchange; raise max_tokens "
-                f"of experiments.downstream in params.yaml"
-            )
-        generator = np.random.default_rng([seed, _SHUFFLE])
-        ends = np.cumsum([getattr(parameters, f"{name}_documents") for name in SPLITS]).tolist()
-        begins = [0, *ends[:-1]]
-        splits = {n: slice(b, e) for n, b, e in zip(SPLITS, begins, ends, strict=True)}
-        shuffled = [
-            one[shuffled_words(groups, generator)]
-            for one, groups in zip(ids[splits["test"]], words[splits["test"]], strict=True)
-        ]
-        return cls(ids, exchanged, shuffled, {"sentiment": labels, "word_swap": coins}, splits)
-
-    def of_task(self, task: str) -> dict[str, tuple[list[NDArray[np.int64]], NDArray[np.bool_]]]:
-        """Token ids and labels of each split, and the shuffled test documents."""
-        labels, documents = self.labels[task], list(self.documents)
-        if task == "word_swap":
-            for place, one in zip(np.flatnonzero(labels), self.exchanged, strict=True):
-                documents[place] = one
-        found = {name: (documents[rows], labels[rows]) for name, rows in self.splits.items()}
-        return {**found, "shuffled": (self.shuffled, found["test"][1])}
-
-
-def _drawn(job: DownstreamJob, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_]]:
-    """Texts and labels of the documents: those of the training split, then those of the test."""
-    parameters = job.parameters
-    test_split = tested_split(parameters.dataset, job.evaluation)
-    generator = np.random.default_rng([seed, _DRAW])
-    texts: list[str] = []
-    labels: list[NDArray[np.bool_]] = []
-    for split, names in ((TRAINING_SPLIT, SPLITS[:2]), (test_split, SPLITS[2:])):
-        table = read_documents(path, split=split, columns=["text", "label"])
-        table = table.filter(table["label"].is_valid())
-        known = sorted(table["label"].unique().to_pylist())
-        if len(known) != 2:
-            raise ArtifactError(
-                f"{path}: documents of the split {split!r} have {len(known)} labels, not two; "
-                f"experiments.downstream needs a data set with two"
-            )
-        label = np.array(table["label"].to_pylist()) == known[1]  # [documents of the split]
-        sizes = {name: getattr(parameters, f"{name}_documents") for name in names}
-        try:
-            rows = balanced_rows(label, sizes, generator)
-        except ValueError as error:
-            keys = " or ".join(f"{name}_documents" for name in names)
-            raise ArtifactError(
-                f"{path}, split {split!r}: {error}; lower {keys} of experiments.downstream in "
-                f"params.yaml"
-            ) from None
-        chosen = np.concatenate(list(rows.values()))
-        texts += table["text"].take(chosen).to_pylist()
-        labels.append(label[chosen])
-    return texts, np.concatenate(labels)
-
-
-def _tokens(
-    job: DownstreamJob, tokenizer: Path, texts: list[str]
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Token ids of each document, cut, and the word that each token belongs to."""
-    from tokenizers import Tokenizer
-
-    parameters, reading = job.parameters, job.reading
-    if parameters.max_tokens > reading.max_tokens:
-        raise ArtifactError(
-            f"experiments.downstream: max_tokens {parameters.max_tokens} exceeds the model's "
-            f"max_tokens {reading.max_tokens}; lower it in params.yaml"
-        )
-    read = Tokenizer.from_file(str(verify(tokenizer)))
-    names = [str(number) for number in range(len(texts))]
-    table = tokenize(read, names, texts, None, reading.is_decoder)
-    ids, words = [], []
-    columns = (table[name].to_pylist() for name in ("input_ids", "starts", "ends", "special"))
-    for text, one, starts, ends, special in zip(texts, *columns, strict=True):
-        kept = excerpt(special, parameters.max_tokens, parameters.excerpt)
-        ids.append(np.asarray(one, np.int64)[kept])
-        words.append(token_words(text, starts, ends, special)[kept])
-    return ids, words
 
 
 @dataclass
@@ -246,13 +81,9 @@ class Encoded:
     pooled: NDArray[np.float32]
     inputs: list[Tensor]
 
-    def replaced(self, mask: NDArray[np.bool_], others: Encoded) -> Encoded:
-        """With others in the places of a mask [documents], which are as many."""
-        pooled, inputs = self.pooled.copy(), list(self.inputs)
-        pooled[mask] = others.pooled
-        for place, one in zip(np.flatnonzero(mask), others.inputs, strict=True):
-            inputs[place] = one
-        return Encoded(pooled, inputs)
+    def at(self, places: NDArray[np.int64]) -> Encoded:
+        """Some of them."""
+        return Encoded(self.pooled[places], [self.inputs[place] for place in places])
 
 
 class Subject:
@@ -284,8 +115,8 @@ class Subject:
         return ready(load(self.weights, self.reading.family, self.device))
 
     @cached_property
-    def encoded(self) -> dict[str, Encoded]:
-        """All documents: as they are, exchanged where a task needs them, shuffled.
+    def encoded(self) -> Encoded:
+        """All documents of the texts, the exchanged ones where a task needs them.
 
         Raises
         ------
@@ -296,29 +127,25 @@ class Subject:
         from posenc.experiments.downstream.network import encode
 
         # Made in the same batches each time, whatever trials are done: rounding depends on them.
-        kinds = {"documents": self.texts.documents, "shuffled": self.texts.shuffled}
+        kinds = [self.texts.documents, self.texts.shuffled]
         if "word_swap" in self.parameters.tasks:
-            kinds["exchanged"] = self.texts.exchanged
+            kinds.append(self.texts.exchanged)
         model, kept = self.load(), self.parameters.trained_layers
         try:
             with applied(model, self.condition):
-                return {name: Encoded(*encode(model, ids, kept)) for name, ids in kinds.items()}
+                pooled, inputs = zip(*(encode(model, ids, kept) for ids in kinds), strict=True)
         except ValueError as error:
             raise ArtifactError(
                 f"experiments.downstream: {error}; lower it in params.yaml"
             ) from None
+        return Encoded(np.concatenate(pooled), list(chain.from_iterable(inputs)))
 
     def examples(self, task: str) -> dict[str, tuple[Encoded, NDArray[np.bool_]]]:
         """Documents and labels of each split, and the shuffled test documents."""
-        labels, encoded = self.texts.labels[task], self.encoded
-        documents = encoded["documents"]
-        if task == "word_swap":
-            documents = documents.replaced(labels, encoded["exchanged"])
-        found = {
-            name: (Encoded(documents.pooled[rows], documents.inputs[rows]), labels[rows])
-            for name, rows in self.texts.splits.items()
+        return {
+            name: (self.encoded.at(places), labels)
+            for name, (places, labels) in self.texts.examples(task).items()
         }
-        return {**found, "shuffled": (encoded["shuffled"], found["test"][1])}
 
     def frozen(self, task: str) -> Work:
         """The trial of a logistic regression on pooled features."""

@@ -26,10 +26,12 @@ def random_model(family: str) -> transformers.PreTrainedModel:
     elif family == "roberta":
         config = transformers.RobertaConfig(**shape, pad_token_id=1)
         model = transformers.RobertaModel(config, add_pooling_layer=False)
-    else:
+    elif family == "gpt2":
         model = transformers.GPT2LMHeadModel(
             transformers.GPT2Config(vocab_size=40, n_positions=48, n_layer=2, n_head=2, n_embd=16)
         )
+    else:
+        raise ValueError(f"no random model of the family {family!r}")
     for name, weight in model.named_parameters():
         if "norm" not in name.lower() and weight.dim() == 2:
             torch.nn.init.normal_(weight, std=0.3)

@@ -46,7 +46,7 @@ def llama(rotation: dict | None = None, biases: bool = False) -> transformers.Ll
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=40, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=48,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=48,
             rope_parameters=rotation or {"rope_type": "default", "rope_theta": 100.0},
             attention_bias=biases, attn_implementation=attention.NAME,
         )

@@ -109,13 +109,17 @@ class PairScores:
             other = at_edge @ key_before.transpose(-1, -2)
             return torch.where(places[:, None] - places > self.section.distance, other, scores)
         other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
-        if self.section.first_key:
-            other = torch.where(places == 0, other, scores)
+        return torch.where(self._chosen(places, query.shape[1]), other, scores)
+
+    def _chosen(self, places: Tensor, n_heads: int) -> Tensor:
+        """Pairs that are not turned, bool [n_heads or 1, 1, tokens or 1]."""
+        assert isinstance(self.section, Unrotated)
+        keys = places == 0 if self.section.first_key else torch.ones_like(places[:1]).bool()
         if self.section.heads is None:
-            return other
-        chosen = torch.zeros(query.shape[1], 1, 1, dtype=torch.bool, device=query.device)
-        chosen[self.section.heads] = True
-        return torch.where(chosen, other, scores)
+            return keys[None, None]
+        heads = torch.zeros(n_heads, 1, 1, dtype=torch.bool, device=places.device)
+        heads[self.section.heads] = True
+        return heads & keys
 
     def _angles(self, x: Tensor, places: Tensor) -> Iterator[Tensor]:
         """Cosines and sines at some positions, [positions, d_head / 2] each.

@@ -106,14 +106,6 @@ class _SomeHeads(PairScores):
         super().__init__(module, Unrotated(kind="unrotated"))
         self.heads, self.key = heads, key  # bool [n_heads]
 
-    def __call__(
-        self,
-        query: Tensor,  # [batch, n_heads, tokens, d_head], turned
-        key: Tensor,  # [batch, n_heads, tokens, d_head], turned
-    ) -> Tensor:  # [batch, n_heads, tokens, tokens]
-        before = super().__call__(query, key)
-        chosen = self.heads.to(query.device)[:, None, None]  # [n_heads, 1, 1]
-        if self.key is not None:
-            places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-            chosen = chosen & (places == self.key)  # [n_heads, 1, tokens]
-        return torch.where(chosen, before, query @ key.transpose(-1, -2))
+    def _chosen(self, places: Tensor, n_heads: int) -> Tensor:
+        chosen = self.heads.to(places.device)[:, None, None]  # [n_heads, 1, 1]
+        return chosen if self.key is None else chosen & (places == self.key)

@@ -160,10 +160,10 @@ FIGURES = {
     ),
     "causal_probes": Entry(
         "B4 probes", ("causal_probes",),
-        caption="Error of a ridge probe of position by layer, for the first decoder with a table. "
-        "Left: as it is, and without its table, with its own weights and random ones, without a "
+        caption="Error of a ridge probe of position by layer, for the first decoder that is examined. "
+        "Left: as it is, and without positions, with its own weights and random ones, without a "
         "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
-        "masks in the table's place. All probes learn from the same tokens; dotted, the best "
+        "masks in the place of positions. All probes learn from the same tokens; dotted, the best "
         "constant.",
         alt="Two line charts: error of the position in tokens against layer, a line for each "
         "variant of a decoder and for each mask, and the level of chance.",
@@ -263,8 +263,9 @@ FIGURES = {
     ),
     "downstream": Entry(
         "A6 downstream", ("downstream",), BOTH,
-        caption="Accuracy of classifiers with and without position embeddings, and what "
-        "positions add against how far the classifier depends on the order of words.",
+        caption="Accuracy of classifiers with and without position embeddings, and of a bag of the "
+        "same words; and what positions add against how far the classifier depends on the order "
+        "of words.",
         alt="Points with intervals: test accuracy of each method on each task, and the gain from "
         "positions against how sensitive a task is to order.",
     ),

@@ -160,10 +160,10 @@ FIGURES = {
     ),
     "causal_probes": Entry(
         "B4 probes", ("causal_probes",),
-        caption="Error of a ridge probe of position by layer, for the first examined decoder. Left: "
-        "as it is, and without positions, with its own weights and random ones, without a causal "
-        "mask, with the first key hidden, and with windows of so many tokens. Right: under masks "
-        "in the place of positions. All probes learn from the same tokens; dotted, the best "
+        caption="Error of a ridge probe of position by layer, for the first decoder examined. "
+        "Left: as it is, and without positions, with its own weights and random ones, without a "
+        "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
+        "masks in the place of positions. All probes learn from the same tokens; dotted, the best "
         "constant.",
         alt="Two line charts: error of the position in tokens against layer, a line for each "
         "variant of a decoder and for each mask, and the level of chance.",

@@ -24,7 +24,8 @@ from posenc.measurements.declaration import (
     TOKENS,
     WEIGHTS,
 )
-from posenc.study.declared import EXPERIMENTS, GIVEN, MEASUREMENTS, OPTIONAL
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
+from posenc.study.stages import GIVEN
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 collect_rarely()  # as jobs do: a fifth of a run with nothing to do

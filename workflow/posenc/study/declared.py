@@ -18,15 +18,7 @@ from posenc.config.base import Name, Section
 from posenc.experiments.declaration import Experiment
 from posenc.figures.catalogue import FIGURES
 from posenc.figures.section import Style
-from posenc.measurements.declaration import (
-    ACTIVATIONS,
-    DATASETS,
-    MASKS,
-    TOKENIZER,
-    TOKENS,
-    WEIGHTS,
-    Measurement,
-)
+from posenc.measurements.declaration import Measurement
 
 D = TypeVar("D")
 
@@ -82,8 +74,6 @@ OPTIONAL = tuple(
 """Those that a study may choose."""
 FURTHER = tuple(name for name, declared in MEASUREMENTS.items() if declared.parameters_of)
 """Those that a study has where it has their subjects."""
-GIVEN = frozenset({ACTIVATIONS, TOKENS, WEIGHTS, MASKS, DATASETS, TOKENIZER, *MEASUREMENTS})
-"""What a measurement can read without a rule and a stage of its own."""
 
 
 def _section(doc: str, name: str, base: type[Section], fields: dict[str, Any]) -> Any:

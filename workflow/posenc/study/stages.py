@@ -23,7 +23,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
     Measurement,
 )
-from posenc.study.declared import EXPERIMENTS, GIVEN, MEASUREMENTS, OPTIONAL, place_of
+from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL, place_of
 from posenc.study.params import Params
 from posenc.study.plan import chosen, figures
 
@@ -47,6 +47,8 @@ PLACES = {
     WEIGHTS: "data/models/${item}",
 }
 """What a measurement may read, and where DVC finds it."""
+GIVEN = frozenset({*PLACES, *MEASUREMENTS})
+"""What a measurement can read without a rule and a stage of its own."""
 PATH = re.compile(
     rf"^ +- {re.escape(FOLDER)}/(?:(?:measurements|trials)/(?P<measurement>\w+)"
     r"|texts/\$\{item\}/(?P<text>\w+)\."
@@ -122,14 +124,15 @@ def _stage(name: str, what: Measurement, subjects: str) -> str:
     each = ["${item}"] if what.of else []
     own = [name, *each]
     output = f"{FOLDER}/{place_of(name, *each)}"
-    target = f"{FOLDER}/{place_of(name, *(_first(part, subjects) for part in what.of))}"
+    target = f"{FOLDER}/{place_of(name, *map(_first, what.of))}"
     options = f"--allowed-rules {name}"
     begin = ""
     if what.keeps_runs:
         begin, options = f"posenc reuse {output} && ", f"{options} --forcerun {name}"
-    reads = [part for part in what.reads if part in MEASUREMENTS or subjects != MATRICES]
+    # A table that is given as a file is no dependency: the configuration has its checksum.
+    reads = [part for part in what.reads if part != MATRICES] if subjects != MATRICES else []
     deps = [
-        *(PLACES.get(part, f"{FOLDER}/measurements/{part}") for part in reads if part != MATRICES),
+        *(PLACES.get(part, f"{FOLDER}/measurements/{part}") for part in reads),
         f"data/config/{'/'.join(own)}.json",
         f"data/config/code/posenc.measurements.{name}.json",
     ]
@@ -146,7 +149,7 @@ def _stage(name: str, what: Measurement, subjects: str) -> str:
     return "\n".join([f"  {title}:", *(f"    {line}" for line in lines)]) + "\n\n"
 
 
-def _first(part: str, subjects: str) -> str:
+def _first(part: str) -> str:
     """What a stage's command names, of all that one of its files can be of."""
     return "${item}" if part == "model" else f"${{study.{part}s[0]}}"
 

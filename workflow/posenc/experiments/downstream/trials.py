@@ -47,7 +47,7 @@ def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
 
 
 def bag_of_words(texts: Texts, task: str) -> Work:
-    """The trial of a classifier that sees which tokens a document has, but not their order."""
+    """The trial of a classifier that knows which tokens a document has but not their order."""
 
     def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
         ids = texts.all

@@ -39,14 +39,16 @@ YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
         "original_max_position_embeddings": 12}  # fmt: skip
 
 
-def llama(rotation: dict | None = None, biases: bool = False) -> transformers.LlamaForCausalLM:
+def llama(
+    rotation: dict | None = None, biases: bool = False, d_model: int = 16
+) -> transformers.LlamaForCausalLM:
     """With grouped heads, and rotation that is seen within few tokens."""
     torch.manual_seed(0)
     attention.register()
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
-            vocab_size=40, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
-            num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=48,
+            vocab_size=40, hidden_size=d_model, intermediate_size=32, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=48,
             rope_parameters=rotation or {"rope_type": "default", "rope_theta": 100.0},
             attention_bias=biases, attn_implementation=attention.NAME,
         )
@@ -58,8 +60,11 @@ def llama(rotation: dict | None = None, biases: bool = False) -> transformers.Ll
 
 
 def network(kind: str, folder: Path) -> torch.nn.Module:
-    if kind in ("llama", "yarn"):
-        return llama(YARN if kind == "yarn" else None)
+    if kind == "llama":
+        return llama()
+    if kind == "yarn":
+        # Heads are wider than they are many: what takes one for the other is seen.
+        return llama(YARN, d_model=32)
     return load(saved(kind, folder), kind)
 
 

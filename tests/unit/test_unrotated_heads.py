@@ -164,7 +164,7 @@ def test_a_planted_head_is_the_one_that_costs(documents):
     planted = llama()
     with torch.no_grad():
         for layer, block in enumerate(planted.model.layers):
-            weight = block.self_attn.q_proj.weight.view(4, 8, 16)
+            weight = block.self_attn.q_proj.weight.view(4, 4, 16)
             for head in range(4):
                 if (layer, head) != (1, 2):
                     weight[head] = 0

@@ -263,7 +263,8 @@ def test_a_study_without_its_stages_stops_dvc_before_it_removes_anything(core):
         for command in (["dvc", "repro"], ["posenc", "record"]):
             result = core.run(*command, check=False)
             assert result.returncode != 0
-            assert "dvc.yaml has no stage of measurements/scaling" in result.stdout
+            assert "dvc.yaml has other stages than study 'default' needs" in result.stdout
+            assert "run `posenc stages`" in result.stdout
             assert "Traceback" not in result.stdout
     assert artifacts(core) == before
     assert core.planned() == {}

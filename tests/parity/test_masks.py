@@ -10,12 +10,12 @@ import transformers
 from posenc.artifacts.files import ArtifactError
 from posenc.capture import closed_form, mask_fitting
 from posenc.capture import learning as masks
-from posenc.capture.calibration import Calibration, shape_of, with_mask
+from posenc.capture.calibration import Calibration, position_of, shape_of, with_mask
 from posenc.capture.capture import forward
 from posenc.capture.distilling import _Averages, distill
 from posenc.capture.evaluation import INTACT, states_under
 from posenc.capture.interventions import applied
-from posenc.capture.parts import body
+from posenc.capture.parts import body, first_row, position_embedding
 from posenc.conditions.learned import LearnedMask, read, write
 from posenc.conditions.masks import ClosedFormMask, DistilledMask, FittedMask, SlopeMask
 from posenc.conditions.section import Condition
@@ -173,6 +173,8 @@ TERMS = ["slope", "logarithm", "near", "first"]
         {"terms": []},
         {"terms": TERMS},
         {"terms": TERMS, "distances": "hashed"},
+        {"terms": TERMS, "position": "intact"},
+        {"terms": TERMS, "position": "intact", "distances": "hashed"},
         {"terms": TERMS, "learn_position": False, "position": "intact"},
         {"terms": TERMS, "learn_position": False, "position": "intact", "distances": "hashed"},
     ],
@@ -187,7 +189,7 @@ def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, ch
     with torch.no_grad():
         for parameter in parameters.parameters():
             parameter.normal_(std=0.3)
-    condition = with_mask(source.position, source.learn_position, bool(source.terms))
+    condition = with_mask(position_of(source), bool(source.terms))
     judged = data.loss(condition, parameters.mask())
     found = mask_fitting._loss(parameters, data, documents)
     assert found.requires_grad
@@ -248,6 +250,31 @@ def test_a_fit_keeps_its_best_and_leaves_the_weights(folder, family, documents):
     again, _ = masks.learn(fitted(), data)
     for name, array in mask.arrays().items():
         np.testing.assert_array_equal(array, again.arrays()[name])
+
+
+def test_vectors_are_added_to_an_intact_table(folder, family, documents):
+    """By hand, in the library's model; a table of positions is exchanged for a sum."""
+    model = load(folder, family)
+    data = Calibration(model, documents, documents, 60)
+    source = fitted(terms=[], position="intact")
+    parameters = mask_fitting._Parameters(source, model, data.longest)
+    untouched = data.loss(with_mask(position_of(source), False), parameters.mask())
+    assert untouched == pytest.approx(data.loss(INTACT), abs=1e-6)
+    rng, embedding = np.random.default_rng(6), position_embedding(model)
+    initial, constant = rng.normal(size=(2, embedding.embedding_dim)).astype(np.float32)
+    with torch.no_grad():
+        parameters.initial.copy_(torch.tensor(initial))
+        parameters.constant.copy_(torch.tensor(constant))
+    found = data.loss(with_mask(position_of(source), False), parameters.mask())
+    assert found != pytest.approx(untouched, abs=1e-3)
+    first = first_row(embedding)
+    with torch.no_grad():
+        embedding.weight[first] += torch.tensor(initial)
+        embedding.weight[first + 1 :] += torch.tensor(constant)
+    if family == "gpt2":  # An encoder's loss is the distance to what the model now is.
+        assert Calibration(model, documents, documents, 60).loss(INTACT) == pytest.approx(
+            found, abs=2e-6
+        )
 
 
 def test_the_best_slope_of_the_list_is_taken(texts):

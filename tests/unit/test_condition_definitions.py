@@ -345,7 +345,7 @@ def test_groups_are_by_what_a_condition_does():
         "profiles": [{"mask": mask("power", "log_mask")}, {"mask": mask("alibi")}],
         "learned": [{"position": {"kind": "learned"}},
                     {"position": "zero", "mask": mask("learned")}],
-        "adaptation": [{"mask": mask("learned")}],
+        "adaptation": [{"mask": mask("learned")}, {"position": {"kind": "learned", "added": True}}],
     }  # fmt: skip
     specs = {f"{group}_{n}": one for group, own in cases.items() for n, one in enumerate(own)}
     for name, spec in specs.items():

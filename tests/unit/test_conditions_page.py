@@ -91,6 +91,11 @@ def _has_main() -> bool:
          r"names 'fited', which is not defined in masks; did you mean 'fitted'\?"),
         ("zero_alibi", {"position": {"kind": "learned", "mask": "slope_zero"}},
          r"names the mask 'slope_zero', which learns no position"),
+        ("zero_alibi", {"position": {"kind": "learned", "mask": "fitted_added"}},
+         r"zero_alibi\.position\.added is false, but the vectors of the mask 'fitted_added' were "
+         r"learned added to the embeddings: write added: true, or name another mask"),
+        ("fitted", {"position": {"kind": "learned", "mask": "fitted", "added": True}},
+         r"fitted\.position\.added is true, .* in place of the embeddings: write added: false"),
         ("zero_alibi", {"mask": {"semantics": "emb_mul", "layers": [0],
                                  "profile": {"kind": "linear", "floor": 0.1}}},
          r"'emb_mul' acts before the first block"),

@@ -130,13 +130,18 @@ def test_numbers_of_a_condition_are_its_own():
 def test_what_of_a_fit_is_position_is_of_those_with_controls():
     estimate = {"value": 1.0, "low": 0.5, "high": 2.0}
     one = {
+        "run": {"model": "small"},
         "conditions": [
             {"condition": "a", "adaptation": {"x": estimate, "share": None}},
             {"condition": "b"}, {"condition": "c", "adaptation": None},
-        ]
+        ],
     }  # fmt: skip
     why = NotRun("nothing is lost without positions")
-    assert keys.adaptations(one) == {"a": {"x": Number(1.0, 0.5, 2.0), "share": why}}
+    assert keys.with_controls(one) == ["a"]
+    assert keys.adapted(one, "a") == {"x": Number(1.0, 0.5, 2.0), "share": why}
+    for condition in "bcd":
+        lacking = NotRun(f"controls of {condition} are not run for small")
+        assert keys.adapted(one, condition) == dict.fromkeys(keys.ADAPTATION, lacking)
 
 
 def test_numbers_of_norms_and_of_reference_levels():
@@ -431,7 +436,7 @@ def test_the_numbers_of_a_role_that_a_study_lacks_say_so(changed, role, reason):
     assert set(named.values()) == {NotRun(f"{reason} in this study")}
     kinds = {found.places[key].measurement for key in named}
     data = {one for one, facts in STUDY["measurements"].items() if "dataset" in facts["of"]}
-    assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags"}
+    assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags", "adaptation"}
     assert f"{role}.zero.perplexity.perplexity" in named
     assert f"{role}.fitted.conditions.recovered" in named
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
 from posenc.capture.parts import is_decoder
 from posenc.conditions.learned import LearnedMask
+from posenc.conditions.masks import FittedMask, LearnedMaskSource
 from posenc.conditions.section import Condition
 from posenc.tokens.packing import Pack
 
@@ -114,11 +115,18 @@ def start_of(position: str) -> Condition:
     return Condition(position=position)
 
 
-def with_mask(position: str, learn_position: bool = False, biased: bool = True) -> Condition:
-    """The condition under which a mask called ``it`` is judged."""
-    learned = {"kind": "learned", "mask": "it"}
-    start = learned if learn_position else position
-    return masked(start, learned) if biased else Condition.model_validate({"position": start})
+def position_of(source: LearnedMaskSource) -> str | dict:
+    """What the positions become beside a mask that is called ``it``."""
+    if isinstance(source, FittedMask) and source.learn_position:
+        return {"kind": "learned", "mask": "it", "added": source.adds}
+    return source.position
+
+
+def with_mask(position: str | dict, biased: bool = True) -> Condition:
+    """The condition under which a mask that is called ``it`` is judged."""
+    if biased:
+        return masked(position, {"kind": "learned", "mask": "it"})
+    return Condition.model_validate({"position": position})
 
 
 def masked(position: str | dict, profile: dict) -> Condition:

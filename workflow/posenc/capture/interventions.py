@@ -41,7 +41,8 @@ def embeddings_of(
     """The position embeddings under a condition, at least for so many tokens."""
     table = original[first:].float().cpu().numpy()  # [positions, d_model]
     if isinstance(condition.position, LearnedPosition):
-        made = masks[condition.position.mask].vectors(len(table))
+        made = masks[condition.position.mask].vectors(len(table))  # [positions, d_model]
+        made = table + made if condition.position.added else made
     else:
         made = positions.position.call(condition.position, table)
     made = positions.extended(made, tokens, condition.beyond)  # [positions, d_model]

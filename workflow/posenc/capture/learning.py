@@ -20,6 +20,7 @@ from posenc.capture.calibration import (
     Calibration,
     Progress,
     masked,
+    position_of,
     shape_of,
     start_of,
     with_mask,
@@ -92,9 +93,8 @@ def learn(
     else:
         methods = {"slope": choose_slope, "closed_form": closed_form, "distilled": distill}
         mask, facts = methods[source.method](source, data, progress)
-    learns = getattr(source, "learn_position", False)
-    judged = with_mask(source.position, learns, biased=mask.relative is not None
-                       or mask.absolute is not None)  # fmt: skip
+    is_biased = mask.relative is not None or mask.absolute is not None
+    judged = with_mask(position_of(source), is_biased)
     return mask, {
         "unit": "nats per token" if data.is_decoder else "1 - cosine of the last hidden state",
         **data.losses({"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask),

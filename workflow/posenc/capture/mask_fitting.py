@@ -12,7 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.capture.branches import NO_CHANGE, Branch, lengths_of, unpadded
-from posenc.capture.calibration import REACH, Calibration, Progress, shape_of, start_of, with_mask
+from posenc.capture.calibration import (
+    REACH,
+    Calibration,
+    Progress,
+    position_of,
+    shape_of,
+    start_of,
+    with_mask,
+)
 from posenc.capture.capture import forward, pad
 from posenc.capture.interventions import applied
 from posenc.capture.masked_attention import Batch, attending
@@ -35,8 +43,9 @@ class _Parameters(nn.Module):
             embedding = position_embedding(model)
             table = embedding.weight.detach()[first_row(embedding) :].cpu().numpy()
             start = positions.position.call(source.position, table)  # [positions, d_model]
-            self.initial = nn.Parameter(torch.tensor(start[0]))  # [d_model]
-            self.constant = nn.Parameter(torch.tensor(start[1]))  # [d_model]
+            begin = np.zeros_like(start) if source.adds else start  # [positions, d_model]
+            self.initial = nn.Parameter(torch.tensor(begin[0]))  # [d_model]
+            self.constant = nn.Parameter(torch.tensor(begin[1]))  # [d_model]
         for term in source.terms:
             width = {"near": (source.near,), "first": ()}.get(term, ())
             sides = () if term == "first" else (self.shape[2],)
@@ -167,7 +176,7 @@ def fit(
     parameters = _Parameters(source, model, data.longest, base).to(device)
     optimizer = torch.optim.Adam(parameters.parameters(), lr=source.learning_rate)
     generator = np.random.default_rng(source.seed)
-    condition = with_mask(source.position, source.learn_position, bool(source.terms))
+    condition = with_mask(position_of(source), bool(source.terms))
     best, curve = (np.inf, parameters.mask(), 0), []
     order: list[int] = []
     for step in range(source.steps + 1):
@@ -209,7 +218,8 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
 
     def vectors(module, inputs, output):
         is_first = (inputs[0] == first_row(module))[..., None]  # [1 or batch, longest, 1]
-        return torch.where(is_first, parameters.initial, parameters.constant)
+        learned = torch.where(is_first, parameters.initial, parameters.constant)
+        return output + learned if source.adds else learned
 
     hook = None
     if source.learn_position:

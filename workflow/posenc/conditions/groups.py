@@ -44,9 +44,10 @@ def group_of(spec: Mapping[str, Any]) -> str:
     """
     position, mask = spec.get("position", "intact"), spec.get("mask")
     profile = mask["profile"]["kind"] if mask else None
-    if profile == "learned" and position == "intact":
+    learns = isinstance(position, Mapping) and position["kind"] == "learned"
+    if (learns and position.get("added")) or (profile == "learned" and position == "intact"):
         return "adaptation"
-    if profile == "learned" or (isinstance(position, Mapping) and position["kind"] == "learned"):
+    if profile == "learned" or learns:
         return "learned"
     if mask is None:
         if spec.get("segments") == 1:

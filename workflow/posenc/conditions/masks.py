@@ -76,9 +76,10 @@ class FittedMask(Section):
 
     method: Literal["fitted"]
     position: Start
-    """Where the vectors in place of the positions begin."""
+    """The model that it is fitted on; where the vectors in place of its positions begin."""
     learn_position: bool
-    """Fit a vector for the first position and one for all others."""
+    """Fit a vector for the first position and one for all others, in place of the positions; they
+    are added to a table that is intact."""
     terms: list[Literal["slope", "logarithm", "near", "first"]]
     """Of each head's bias: distance, log of 1 + distance, the nearest distances each by itself,
     and the first key."""
@@ -97,6 +98,11 @@ class FittedMask(Section):
     validate_steps: Steps
     """The parameters that are kept are the best of those tried every so many steps."""
     seed: Seed
+
+    @property
+    def adds(self) -> bool:
+        """Whether its vectors are added to the positions, and not in place of them."""
+        return self.learn_position and self.position == "intact"
 
     @model_validator(mode="after")
     def _check_distances(self) -> FittedMask:

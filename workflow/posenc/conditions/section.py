@@ -17,6 +17,8 @@ class LearnedPosition(Section):
 
     kind: Literal["learned"]
     mask: Name
+    added: bool = False
+    """Added to the embeddings as they are, and not in place of them."""
 
 
 class Scale(Section):

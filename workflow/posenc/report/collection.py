@@ -187,10 +187,13 @@ class _Collection:
         ):
             read = partial(keys.evaluated, condition=place.condition)
             self.add(place, lacking, read, keys.QUANTITIES["conditions"], of=cell)
-        if why is None and (one := self.find(cell)):
-            for name, entries in keys.adaptations(one).items():
-                place = replace(cell, condition=name, measurement="adaptation")
-                self.numbers.put(replace(place, files=(one["file"],)), entries)
+        one = None if why else self.find(cell)
+        if why is None and one is None:
+            return  # Its conditions are missing.
+        for name in dict.fromkeys([*keys.SPOKEN_FITS, *(keys.with_controls(one) if one else [])]):
+            place = replace(cell, condition=name, measurement="adaptation")
+            read = partial(keys.adapted, condition=name)
+            self.add(place, why, read, keys.ADAPTATION, of=cell)
 
     def decoders(self) -> None:
         """What decoders that differ in the seed of their training have in common."""

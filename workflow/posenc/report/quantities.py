@@ -32,6 +32,8 @@ SPOKEN_CONDITIONS = (
     "fitted",
 )
 """The same, of the conditions that are evaluated."""
+SPOKEN_FITS = ("zero_fitted", "fitted")
+"""The same, of conditions of fitted masks that have controls."""
 SPOKEN_LONG = ("fitted", "intact", "mean_slope")
 """The same, of those that are evaluated beyond the trained length."""
 SPOKEN_MASKS = ("fitted", "slope_zero")
@@ -86,6 +88,11 @@ QUANTITIES = {
         *ESTIMATES["conditions"],
     ),
 }
+ADAPTATION = tuple(
+    f"{what}{share}"
+    for what in ("interaction", "placebo_interaction", "beyond_placebo")
+    for share in ("", "_share")
+)
 NORMS = tuple(
     f"r2.{of}.{model}"
     for of in ("position_embeddings", "token_embeddings", "sum")
@@ -187,17 +194,19 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
     return here
 
 
-def adaptations(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
-    """What of fitted masks' gains is position, by condition, where they have controls."""
-    none = NotRun("nothing is lost without positions")
-    return {
-        entry["condition"]: {
-            key: Number(**estimate) if estimate else none
-            for key, estimate in entry["adaptation"].items()
-        }
-        for entry in measurement["conditions"]
-        if entry.get("adaptation")
-    }
+def with_controls(measurement: Mapping[str, Any]) -> list[str]:
+    """Conditions of fitted masks that have controls."""
+    return [one["condition"] for one in measurement["conditions"] if one.get("adaptation")]
+
+
+def adapted(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+    """What of a fitted mask's gain is position; a reason where it has no controls."""
+    model, none = measurement["run"]["model"], NotRun("nothing is lost without positions")
+    for entry in measurement["conditions"]:
+        if entry["condition"] == condition and entry.get("adaptation"):
+            found = entry["adaptation"].items()
+            return {key: Number(**estimate) if estimate else none for key, estimate in found}
+    return dict.fromkeys(ADAPTATION, NotRun(f"controls of {condition} are not run for {model}"))
 
 
 def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:

@@ -272,10 +272,12 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
             "long": long,
         },
     )
+    parameters = section.model_dump()
+    controls = {c: one for c, one in parameters["controls"].items() if c in conditions}
     yield (
         CONFIG / "conditions" / f"{name}.json",
         {
-            "parameters": section.model_dump(),
+            "parameters": {**parameters, "controls": controls},
             "extrapolation": beyond and beyond.model_dump(),
             "datasets": study.datasets,
             "conditions": {c: one["condition"] for c, one in conditions.items()},

@@ -137,6 +137,13 @@ class Params(Section):
                         f"{where}.position names the mask {part.mask!r}, which learns no position: "
                         f"take one with method: fitted and learn_position: true"
                     )
+                if key == "position" and part.added != source.adds:
+                    how = "added to the embeddings" if source.adds else "in place of the embeddings"
+                    raise ValueError(
+                        f"{where}.position.added is {str(part.added).lower()}, but the vectors of "
+                        f"the mask {part.mask!r} were learned {how}: write added: "
+                        f"{str(source.adds).lower()}, or name another mask"
+                    )
                 if key == "mask" and getattr(source, "terms", True) == []:
                     raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
         for name, controls in self.measurements.conditions.controls.items():

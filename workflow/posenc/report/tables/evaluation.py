@@ -142,7 +142,8 @@ def recovery_table(results: Results) -> dict[str, Any]:
         columns += cells
         formats.append(form)
     seeds = [decoders.index(name) for name in keys.seeds(results.study)]
-    if len(seeds) > 1:
+    has_spread = len(seeds) > 1
+    if has_spread:
         of_seeds = [[shares[place] for place in seeds] for _, shares in whole]
         spreads = [keys.spread([s for s in shares if s is not None]) for shares in of_seeds]
         for key in ("mean", "sd"):
@@ -153,6 +154,7 @@ def recovery_table(results: Results) -> dict[str, Any]:
     return {
         "decoders": [display(name) for name in decoders],
         "formats": formats,
+        "has_spread": has_spread,
         "blocks": [
             {
                 "title": title,

@@ -204,6 +204,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "induction": {"sequences": 4, "tokens": 8, "heads": 2},
     "swaps": {"every": 1, "tokens": 12},
     "choices": {"questions": 4},
+    "token_classes": {"every": 1, "tokens": 24},
     "score_parts": {"documents": 3, "tokens": 24},
     "exchanged_roles": {"sentences": 4},
     "effective_keys": {"documents": 3, "tokens": 24, "keys": [1]},

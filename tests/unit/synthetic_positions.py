@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from posenc.measurements.token_classes import FACTORS
 from posenc.metrics.null_tables import NULLS
 
 OFFSETS = list(range(-10, 11))
@@ -520,6 +521,38 @@ def swaps(model: str, dataset: str, specs: dict) -> dict:
             for name, spec in specs.items()
         ],
     }
+
+
+def token_classes(model: str, dataset: str, specs: dict) -> dict:
+    """Punctuation pays most; the last class of each factor is in too few documents."""
+
+    def factor(name: str, classes: tuple[str, ...], cost: float) -> dict:
+        levels = [
+            {
+                "class": one, "tokens": 500, "documents": 30,
+                "mean": estimate(cost / (place + 1)), "adjusted": estimate(cost / (place + 2)),
+                "share": estimate(1 / len(classes)),
+            }
+            for place, one in enumerate(classes)
+        ]  # fmt: skip
+        levels[-1] |= {"documents": 2, "mean": None, "adjusted": None, "share": None}
+        return {"factor": name, "alone": 0.02, "unique": 0.01, "classes": levels}
+
+    costs = {name: 0.1 * place for place, name in enumerate(specs) if name != "intact"}
+    return {
+        **shared("token_classes", model=model, dataset=dataset),
+        "documents": 30, "tokens": 2000, "confidence": 0.95,
+        "positions": "rotation" if model == "smollm2" else "table",
+        "intact": estimate(3.0),
+        "conditions": [
+            {
+                "condition": name, "spec": specs[name], "delta_nll": estimate(cost),
+                "explained": 0.03, "permuted": 0.001,
+                "factors": [factor(*one, cost) for one in FACTORS.items()],
+            }
+            for name, cost in costs.items()
+        ],
+    }  # fmt: skip
 
 
 def choices(model: str, dataset: str, specs: dict) -> dict:

@@ -47,6 +47,9 @@ CASES = {
               order.swaps, order.SWAPS),
     "choices": (made.choices("smollm2", "sample_questions", dict.fromkeys(order.ANSWERING)),
                 order.choices, order.CHOICES),
+    "token_classes": (made.token_classes("smollm2", "sample_reviews",
+                                         dict.fromkeys(("intact", *order.PAYING))),
+                      order.token_classes, order.TOKEN_CLASSES),
     "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
 }  # fmt: skip
 

@@ -223,6 +223,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "causal_probes": {"documents": 12, "tokens": 300, "windows": [4], "bootstrap_samples": 100},
         "swaps": {"every": 1, "tokens": 12, "bootstrap_samples": 100},
         "choices": {"questions": 4, "bootstrap_samples": 100},
+        "token_classes": {"every": 1, "tokens": 24, "bootstrap_samples": 100},
         "induction": {"sequences": 4, "tokens": 8, "heads": 2, "bootstrap_samples": 100},
         "score_parts": {"documents": 3, "tokens": 24, "bootstrap_samples": 100},
         "exchanged_roles": {"sentences": 4, "bootstrap_samples": 100},

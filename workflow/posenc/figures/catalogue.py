@@ -319,6 +319,14 @@ FIGURES = {
         alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
         "share of the cost against the number of heads without rotation.",
     ),
+    "token_classes": Entry(
+        "A1 and F1: which tokens pay without positions", ("token_classes",),
+        caption="What it costs to take positions away, by class of token: mean over the tokens of "
+        "a class (filled), and from a linear model of all classes at once with the documents taken "
+        "out (hollow). The dotted line is the mean over all tokens.",
+        alt="Points with intervals, a panel for each model and data set: cost in nats per token "
+        "by word class, last occurrence, place in sentence and document, and surprisal.",
+    ),
     "exchanged_roles": Entry(
         "A1 sentences that differ in order alone", ("exchanged_roles",),
         caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "

@@ -11,8 +11,9 @@ import typer
 from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
-from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.config.base import Name
+from posenc.datasets.documents import read_documents
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, documented, seal
 from posenc.models.files import model_digests
@@ -116,3 +117,18 @@ def cells(
     for dataset in datasets:
         run = {"model": model, "dataset": dataset}
         yield output / f"{dataset}.json", run, Tokens(tokens / f"{dataset}.parquet")
+
+
+def texts_of(documents: Path, text: Tokens) -> list[str]:
+    """The text of each tokenized document: where its words begin is nothing that tokens know.
+
+    Raises
+    ------
+    ArtifactError
+        If the tokens are of other documents.
+    """
+    if sha256_file(documents) != text.metadata["inputs"]["documents"]:
+        raise ArtifactError(f"{text.path} was not made of {documents}: tokenize it again")
+    table = read_documents(documents, split=text.metadata["evaluation"]["split"])
+    found = dict(zip(*(table[key].to_pylist() for key in ("document_id", "text")), strict=True))
+    return [found[name] for name in text.table["document_id"].to_pylist()]

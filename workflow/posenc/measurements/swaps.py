@@ -10,7 +10,6 @@ follow the swap with the same token before them: there such a model cannot tell 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,9 @@ from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
-from posenc.datasets.documents import read_documents
 from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
@@ -33,6 +30,7 @@ from posenc.measurements.of_models import (
     TokensFolder,
     WeightsFolder,
     cells,
+    texts_of,
 )
 from posenc.measurements.under_conditions import ConditionsJob, decoder, recovered_gain
 from posenc.metrics.order_sensitivity import token_words
@@ -107,21 +105,6 @@ def main(
         source = documents / path.with_suffix(".parquet").name
         measured = measure(job, network, text, texts_of(source, text), learned)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
-
-
-def texts_of(documents: Path, text: Tokens) -> list[str]:
-    """The text of each tokenized document: where its words begin is nothing that tokens know.
-
-    Raises
-    ------
-    ArtifactError
-        If the tokens are of other documents.
-    """
-    if sha256_file(documents) != text.metadata["inputs"]["documents"]:
-        raise ArtifactError(f"{text.path} was not made of {documents}: tokenize it again")
-    table = read_documents(documents, split=text.metadata["evaluation"]["split"])
-    found = dict(zip(*(table[key].to_pylist() for key in ("document_id", "text")), strict=True))
-    return [found[name] for name in text.table["document_id"].to_pylist()]
 
 
 def measure(

@@ -2,8 +2,9 @@
 
 ``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks. Of models under the
 conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
-``MODEL.DATASET.swaps.zero_closed.preference`` and ``MODEL.DATASET.choices.intact.mc1``; of
-sentences, ``MODEL.exchanged_roles.english.intact.exchanged``.
+``MODEL.DATASET.swaps.zero_closed.preference``, ``MODEL.DATASET.choices.intact.mc1`` and
+``MODEL.DATASET.token_classes.zero.punctuation.mean``; of sentences,
+``MODEL.exchanged_roles.english.intact.exchanged``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from posenc.report.position_quantities import PLACES, estimate
 from posenc.report.records import Entry, Number
 
+NOT_EVALUATED = "the study does not evaluate it"
 WINDOWS = ("window_4", "window_16", "window_64")
 MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
 VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS, *MASKED)
@@ -57,6 +59,29 @@ UNROTATED_HEADS = (
     *(f"key_{key}" for key in KEYS),
     *(f"{how}.{count}.{part}" for how in HOW for count in COUNTS
       for part in ("delta_nll", "share")),
+)  # fmt: skip
+
+PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
+"""Conditions whose costs by class are spoken of."""
+CLASSES = {
+    "punctuation": ("word", "punctuation"), "function": ("word", "function word"),
+    "content": ("word", "content word"), "continuation": ("word", "continuation of a word"),
+    "never": ("seen before", "never"), "just_now": ("seen before", "1 to 4 tokens ago"),
+    "lately": ("seen before", "5 to 16"), "before": ("seen before", "17 to 64"),
+    "long_ago": ("seen before", "65 or more"),
+    "sentence_first": ("in its sentence", "first"), "sentence_later": ("in its sentence", "later"),
+    "document_first": ("in its document", "1 to 15"),
+    "document_later": ("in its document", "64 to 255"),
+    "expected": ("trigram's surprisal", "lowest quarter"),
+    "surprising": ("trigram's surprisal", "highest quarter"),
+}  # fmt: skip
+"""By the last part but one of a key: factor and class."""
+OF_CLASSES, OF_COSTS = ("mean", "adjusted", "share"), ("delta_nll", "explained", "permuted")
+TOKEN_CLASSES = (
+    "documents", "tokens",
+    *(f"{condition}.{part}" for condition in PAYING for part in OF_COSTS),
+    *(f"{condition}.{name}.{part}" for condition in PAYING for name in CLASSES
+      for part in OF_CLASSES),
 )  # fmt: skip
 
 LANGUAGES, SENTENCES = ("english", "japanese"), ("intact", "zero")
@@ -104,7 +129,7 @@ def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for condition in UNDER:
         entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
-        reason = entry["reason"] or "the study does not evaluate it"
+        reason = entry["reason"] or NOT_EVALUATED
         if condition in entries:
             reason = entry["reason"] or "the intact model copies nothing that it loses"
         found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
@@ -119,7 +144,7 @@ def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
         at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
         reason = "the intact model has no margin that it loses"
         if not at:
-            at, reason = [dict.fromkeys(ORDER)], "the study does not evaluate it"
+            at, reason = [dict.fromkeys(ORDER)], NOT_EVALUATED
         for where, entry in (("", at[0]), ("far.", at[-1])):
             found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
     return found
@@ -132,7 +157,7 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
     found |= {f"chance.{part}": Number(level) for part, level in one["chance"].items()}
     for condition in ANSWERING:
         entry = entries.get(condition, dict.fromkeys(ANSWERS))
-        reason = "the study does not evaluate it"
+        reason = NOT_EVALUATED
         if condition in entries:
             reason = "nothing is lost without positions"
         found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in ANSWERS}
@@ -163,6 +188,27 @@ def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Costs by class of token and condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    for condition in PAYING:
+        entry = entries.get(condition, {"factors": []})
+        lacking = "too few documents have such a token" if entry["factors"] else NOT_EVALUATED
+        found |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
+        classes = {
+            (factor["factor"], level["class"]): level
+            for factor in entry["factors"] for level in factor["classes"]
+        }  # fmt: skip
+        for name, place in CLASSES.items():
+            level = classes.get(place, {})
+            found |= {
+                f"{condition}.{name}.{part}": estimate(level.get(part), lacking)
+                for part in OF_CLASSES
+            }
+    return found
+
+
 def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Cosines of sentences with others, by language and condition."""
     found: dict[str, Entry] = {}
@@ -186,6 +232,7 @@ OF_CELLS = {
     "induction": (induction, INDUCTION),
     "swaps": (swaps, SWAPS),
     "choices": (choices, CHOICES),
+    "token_classes": (token_classes, TOKEN_CLASSES),
 }
 """As in :mod:`posenc.report.position_quantities`."""
 OF_MODELS = {"exchanged_roles": (exchanged_roles, EXCHANGED_ROLES)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posenc.report.order_words import ORDER_WORDS
+
 PARTS = {
     "embedding": "embedding",
     "last": "last hidden state",
@@ -229,55 +231,6 @@ WORDS: dict[str, dict[str, str]] = {
         "mask": "share of the scores' variance, mask",
         "interaction": "share of the scores' variance, interaction",
     },
-    "induction": {
-        "first": "loss of random tokens (nats per token)",
-        "again": "loss of the same tokens where they occur again (nats per token)",
-        "gain": "gain where a token occurs again (nats per token)",
-        "recovered": "recovered share of the lost gain",
-        "previous": "attention of chosen heads to the previous token",
-        "induction": "attention of chosen heads to the token after the earlier occurrence",
-    },
-    "causal_probes": {
-        "intact": "the model as it is",
-        "zero": "without positions",
-        "random": "without positions, random weights",
-        "non_causal": "without positions, no causal mask",
-        "no_first_key": "without positions, the first key hidden",
-        "window_4": "without positions, the last 4 tokens seen",
-        "window_16": "without positions, the last 16 tokens seen",
-        "window_64": "without positions, the last 64 tokens seen",
-        "difference": "error, more than without positions alone (tokens)",
-        "beyond": "tokens beyond the receptive field",
-        "error": "error of the position (tokens)",
-        "causal": "error with all earlier tokens seen (tokens)",
-        "gain": "error, less than that of the embedding (tokens)",
-        "chance": "error of the best constant (tokens)",
-    },
-    "swaps": {
-        "preference": "share of swaps whose text is preferred to its swapped form",
-        "margin": "loss of a swapped text beyond its own (nats per swap)",
-        "recovered": "recovered share of the lost margin",
-        "later": "the same, of tokens that follow the swap with the same token before them",
-        "later_recovered": "recovered share of the lost margin, of those tokens",
-    },
-    "choices": {
-        "questions": "questions",
-        "mc1": "questions whose best answer is the likeliest choice (MC1)",
-        "mc2": "share of the answers' probability on true ones (MC2)",
-        "nll": "loss of true answers (nats per token)",
-        "mc1_other": "MC1 after another question",
-        "mc2_other": "MC2 after another question",
-        "nll_other": "loss of true answers after another question (nats per token)",
-        "mc1_question": "MC1, own minus another question",
-        "mc2_question": "MC2, own minus another question",
-        "nll_question": "loss of true answers, own minus another question (nats per token)",
-        "mc1_chance": "MC1 above chance",
-        "mc2_chance": "MC2 above chance",
-        "delta_mc1": "MC1, minus the intact model's",
-        "delta_mc2": "MC2, minus the intact model's",
-        "delta_nll": "loss of true answers, minus the intact model's (nats per token)",
-        "recovered": "recovered share of the lost log-probability of true answers",
-    },
     "random_causal": {
         "exponent": "exponent of the variance by position",
         "exponent_sd": "exponent of the variance by position, standard deviation over seeds",
@@ -296,33 +249,6 @@ WORDS |= {
         "worse": "share of queries that the mean makes worse",
         "samples": "samples until the signal exceeds the noise",
         "samples_optimal": "the same with the best baseline",
-    },
-    "exchanged_roles": {
-        "english": "English",
-        "japanese": "Japanese",
-        "pairs": "sentences",
-        "exchanged": "cosine with names exchanged",
-        "paraphrase": "cosine with a paraphrase",
-        "unrelated": "cosine with an unrelated sentence",
-        "nearer": "share of sentences nearer to exchanged names than to the paraphrase",
-    },
-    "unrotated_heads": {
-        "documents": "documents",
-        "tokens": "tokens that are predicted",
-        "all": "loss without any rotation, minus the intact model's (nats per token)",
-        "strongest": "heads that cost most",
-        "weakest": "heads that cost least",
-        "random": "heads at random",
-        "delta_nll": "loss, minus the intact model's (nats per token)",
-        "share": "the same, as a share of what all heads cost",
-        "head": "cost of the head that costs most (nats per token)",
-        "layer": "which layer",
-        "key_0": "no rotation in pairs with the first key",
-        "key_1": "with the second key",
-        "key_4": "with the key at place 4",
-        "key_16": "with the key at place 16",
-        "above_zero": "heads whose interval is above 0",
-        "agreement": "rank correlation of the heads' costs on two halves of the documents",
     },
     "effective_keys": {
         "seen": "keys that a query sees, geometric mean",
@@ -374,6 +300,7 @@ WORDS |= {
 }
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
 """What the ending of a quantity says of the table that it is of."""
+WORDS |= ORDER_WORDS
 WORDS["scheme_probes"] = WORDS["probes"]
 
 

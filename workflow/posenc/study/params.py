@@ -150,8 +150,10 @@ class Params(Section):
             _check_known("measurements.conditions.controls",
                          [name, *controls.model_dump().values()], "conditions",
                          self.conditions)  # fmt: skip
-        _check_known("measurements.choices.conditions", self.measurements.choices.conditions,
-                     "conditions", self.conditions)  # fmt: skip
+        for name, section in self.measurements:
+            if isinstance(named := getattr(section, "conditions", None), list):
+                _check_known(f"measurements.{name}.conditions", named, "conditions",
+                             self.conditions)  # fmt: skip
         for name in self.masks:
             beneath(self.masks, name)
         for name, sweep in self.sweeps.items():

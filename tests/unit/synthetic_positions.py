@@ -524,7 +524,7 @@ def swaps(model: str, dataset: str, specs: dict) -> dict:
 
 
 def token_classes(model: str, dataset: str, specs: dict) -> dict:
-    """Punctuation pays most; the last class of each factor is in too few documents."""
+    """The first class of each factor pays most."""
 
     def factor(name: str, classes: tuple[str, ...], cost: float) -> dict:
         levels = [
@@ -535,7 +535,6 @@ def token_classes(model: str, dataset: str, specs: dict) -> dict:
             }
             for place, one in enumerate(classes)
         ]  # fmt: skip
-        levels[-1] |= {"documents": 2, "mean": None, "adjusted": None, "share": None}
         return {"factor": name, "alone": 0.02, "unique": 0.01, "classes": levels}
 
     costs = {name: 0.1 * place for place, name in enumerate(specs) if name != "intact"}

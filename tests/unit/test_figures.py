@@ -387,7 +387,7 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
                 t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
             )
             shown |= {name} if "gpt2" in seen else set()
-    of_models = {"conditions", "score_parts", "effective_keys"}
+    of_models = {"conditions", "score_parts", "effective_keys", "token_classes"}
     expected = {name for name in FIGURES if of_models & {*INPUT[name]}}
     # The figure of sweeps names no model; that of rotation has no table.
     assert shown == expected - {"slope_sweep", "rotary_masks"}

@@ -298,6 +298,7 @@ def test_numbers_of_classes():
     one = made_up.token_classes("smollm2", "reviews", specs)
     zero = one["conditions"][0]
     zero["factors"][0]["classes"][0]["adjusted"] = made_up.estimate(0.7)
+    zero["factors"][0]["classes"][3]["mean"] = None
     found = numbers.token_classes(one)
     assert set(found) == set(numbers.TOKEN_CLASSES)
     assert found["zero.punctuation.adjusted"].value == 0.7
@@ -315,6 +316,7 @@ def test_the_figure_shows_both_means():
     one = made_up.token_classes("smollm2", "sample_reviews", specs)
     other = made_up.token_classes("decoder", "sample_reviews", specs)
     third = made_up.token_classes("decoder_1", "sample_reviews", specs)
+    one["conditions"][0]["factors"][1]["classes"][4] |= {"mean": None, "adjusted": None}
     drawn = figure.draw([other, one, third], SECTIONS.token_classes, STYLE)
     assert [axes.get_title().split("\n")[0] for axes in drawn.axes] == ["decoder", "smollm2"]
     levels = [level for factor in one["conditions"][0]["factors"] for level in factor["classes"]]

@@ -92,7 +92,7 @@ CAPTURED = {
     "layer_norm": 2, "lags": 1, **MEASURE, "figure": 11,
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, **dict.fromkeys(EVALUATING, 2), **MEASURE, "figure": 8}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
+ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "token_classes": 2, "figure": 20}
 
 
 @pytest.mark.parametrize(
@@ -101,23 +101,24 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "figure": 19}
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
-        ("figures.style.font_size", 9, {"figure": 39, **SHOWN}),
+        ("figures.style.font_size", 9, {"figure": 40, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
          {"train": 1, "training": 1, "masks": 1, "norms": 1,
-          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS, *OF_EXAMINED], 1), "figure": 32}),
+          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS, *OF_EXAMINED], 1), "figure": 33}),
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "scheme_probes": 1, "gpu_trials": 2,
           "trials": 4, "experiment": 2, "experiment_of_model": 1,
-          **dict.fromkeys([*OF_MODELS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 27}),
+          **dict.fromkeys([*OF_MODELS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 28}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
          {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "causal_probes": 1,
-          "figure": 9}),
+          "token_classes": 1, "figure": 10}),
         ("datasets.sample_reviews.calibration.seed", 4,
-         {"texts": 2, "masks": 2, **EVALUATED, "choices": 2, "causal_probes": 2, "figure": 9}),
+         {"texts": 2, "masks": 2, **EVALUATED, "choices": 2, "causal_probes": 2, "token_classes": 2,
+          "figure": 10}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),
         ("measurements.heads.seed", 4, {"heads": 2, "lags": 1, **MEASURE}),

@@ -36,43 +36,65 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     for one in shown:
         firsts.setdefault((one["positions"], one["run"]["dataset"]), one)
     drawn = list(firsts.values())[:MOST_PANELS]
-    panels = made.subplots(1, len(drawn), sharey=True, squeeze=False)[0]
-    rows = [
-        row
-        for factor in drawn[0]["conditions"][0]["factors"]
-        for row in ((factor["factor"], True), *((one["class"], False) for one in factor["classes"]))
-    ]
-    for axes, one in zip(panels, drawn, strict=True):
-        axes.set_title(common.title(made, one["run"]["model"], len(drawn))
-                       + "\n" + common.title(made, one["run"]["dataset"], len(drawn)))  # fmt: skip
-        _costs(axes, one, style)
-    evaluated.label_rows(panels[0], rows)
+    rows = _rows(drawn)
+    first = None
+    for place, one in enumerate(drawn):
+        axes = made.add_subplot(1, len(drawn), place + 1, sharey=first)
+        run = one["run"]
+        titles = (common.title(made, run[part], len(drawn)) for part in ("model", "dataset"))
+        axes.set_title("\n".join(titles))
+        _costs(axes, one, rows, style)
+        first = evaluated.share_rows(axes, [(name, factor is None) for factor, name in rows], first)
     made.supxlabel("cost in nats per token", fontsize=style.font_size)
-    common.legend_above(made, panels, columns=2)
+    common.legend_above(made, made.axes, columns=2)
 
 
-def _costs(axes: Axes, one: dict, style: Style) -> None:
+def _levels(one: dict) -> dict[tuple[str, str], dict]:
+    """What was measured of each class, by its factor and name."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    factors = entries[WITHOUT]["factors"] if WITHOUT in entries else []
+    return {
+        (factor["factor"], level["class"]): level
+        for factor in factors
+        for level in factor["classes"]
+    }
+
+
+def _rows(drawn: list[dict]) -> list[tuple[str | None, str]]:
+    """Headings, without a factor, and classes that one measurement has at least."""
+    of_all = [_levels(one) for one in drawn]
+    found: dict[str, list[str]] = {}
+    for factor, name in of_all[0]:
+        names = found.setdefault(factor, [])
+        if any(one[factor, name]["mean"] is not None for one in of_all if one):
+            names.append(name)
+    return [
+        row
+        for factor, names in found.items()
+        for row in ((None, factor), *((factor, name) for name in names))
+    ]
+
+
+def _costs(axes: Axes, one: dict, rows: list[tuple[str | None, str]], style: Style) -> None:
     entries = {entry["condition"]: entry for entry in one["conditions"]}
     if WITHOUT not in entries:
         common.not_run(axes, ["the study does not take positions away"], 20)
         return
     axes.axvline(0, color=common.GREY, lw=0.7)
     axes.axvline(entries[WITHOUT]["delta_nll"]["value"], color=common.GREY, ls=":", lw=0.9)
-    row = 0
-    for factor in entries[WITHOUT]["factors"]:
-        row += 1  # The heading.
-        for level in factor["classes"]:
-            looks = (("mean", "as it is", -STEP, True), ("adjusted", "adjusted", STEP, False))
-            for key, label, offset, is_filled in looks:
-                if level[key] is None:
-                    continue
-                height, colour = row + offset, style.palette[0 if is_filled else 1]
-                axes.plot([level[key]["low"], level[key]["high"]], [height] * 2, color=colour, lw=1)
-                axes.plot(
-                    [level[key]["value"]], [height], ls="none", marker="o", ms=3, color=colour,
-                    mfc=colour if is_filled else "white", label=label,
-                )  # fmt: skip
-            row += 1
+    levels = _levels(one)
+    looks = (("mean", "as it is", -STEP, True), ("adjusted", "adjusted", STEP, False))
+    for row, place in enumerate(rows):
+        for key, label, offset, is_filled in looks:
+            estimate = levels[place][key] if place in levels else None
+            if estimate is None:
+                continue
+            height, colour = row + offset, style.palette[0 if is_filled else 1]
+            axes.plot([estimate["low"], estimate["high"]], [height] * 2, color=colour, lw=1)
+            axes.plot(
+                [estimate["value"]], [height], ls="none", marker="o", ms=3, color=colour,
+                mfc=colour if is_filled else "white", label=label,
+            )  # fmt: skip
 
 
 main = common.command(draw, Figure)

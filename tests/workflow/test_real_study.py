@@ -29,11 +29,12 @@ def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
         shape = (config.get("num_hidden_layers") or config["n_layer"],
                  config.get("hidden_size") or config["n_embd"], config["vocab_size"])  # fmt: skip
         assert shape == (layers, width, tokens)
-    numbers = json.loads((project.folder / "data/numbers.json").read_text())
+    made = project.folder / "data/studies/real"
+    numbers = json.loads((made / "numbers.json").read_text())
     # The figure that the source has for GPT-2, of random weights here.
     for key in ("zero.similarity.last.cosine", "zero.conditions.perplexity"):
         assert numbers[f"gpt2.imdb.{key}"]["value"] > 0
     assert numbers["gpt2.positions.rows"]["value"] == 512
     assert numbers["gpt2.position_heads.heads"]["value"] == 144
-    for made in ("report/index.html", "data/figures/position_heads.pdf"):
-        assert (project.folder / made).stat().st_size > 10_000
+    for file in ("index.html", "paper.pdf", "slides.pdf", "figures/position_heads.pdf"):
+        assert (made / file).stat().st_size > 10_000

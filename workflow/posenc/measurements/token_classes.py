@@ -36,7 +36,7 @@ from posenc.measurements.of_models import (
 from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder
 from posenc.metrics.class_effects import ClassSums, Effects, permuted_within
 from posenc.metrics.ngram import KneserNey
-from posenc.metrics.recovery import PairedMeans
+from posenc.metrics.recovery import PairedMeans, is_lost
 from posenc.metrics.token_classes import (
     NEVER,
     WORDS,
@@ -247,18 +247,20 @@ def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[
                 "delta_nll": means.of(np.subtract, column, intact).as_json(),
                 "explained": found.explained,
                 "permuted": float(np.mean([one.explained for one in null])),
-                "factors": by_factor(sums, found),
+                "factors": by_factor(sums, found, is_lost(means, intact, column)),
             }
         )
     return {"intact": means.of(lambda own: own, intact).as_json(), "conditions": entries}
 
 
-def by_factor(sums: ClassSums, found: Effects) -> list[dict[str, Any]]:
-    """One entry per factor, with one per class."""
+def by_factor(sums: ClassSums, found: Effects, has_share: bool) -> list[dict[str, Any]]:
+    """One entry per factor, with one per class; without shares where nothing is lost."""
     entries, place = [], 0
-    estimates = {
+    estimates: dict[str, list[Any]] = {
         key: getattr(found, key).as_json() for key in ("mean", "adjusted", "share")
     }  # of [classes]
+    if not has_share:
+        estimates["share"] = [None] * len(sums.known)
     for number, (factor, classes) in enumerate(FACTORS.items()):
         levels = []
         for name in classes:

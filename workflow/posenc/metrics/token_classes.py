@@ -14,7 +14,7 @@ PUNCTUATION, FUNCTION, CONTENT, CONTINUATION = range(4)
 WORDS = ("punctuation", "function word", "content word", "continuation of a word")
 NEVER = 0
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_APOSTROPHE = re.compile(r"n?['’].*")
+_APOSTROPHE = re.compile(r"['’]")
 _SENTENCE = re.compile(r"[.!?]+[\"'”’)\]]*\s+|\n+")
 
 
@@ -39,7 +39,7 @@ def word_classes(
         Places in :data:`WORDS`; -1 for special tokens. Without a letter or digit a token is
         punctuation. Where a letter or digit stands right before it, it continues a word. Otherwise
         it begins one, which is a function word if scikit-learn's ``ENGLISH_STOP_WORDS`` have it,
-        or the part of it before an apostrophe ("isn't", "he's").
+        or the part of it before an apostrophe ("he's", "can't", "isn't").
 
     Examples
     --------
@@ -70,7 +70,10 @@ def word_classes(
             place = np.searchsorted(begins, first + letter.start(), side="right") - 1
             begin, stop = words[place]
             whole = text[begin:stop].lower()
-            known = ENGLISH_STOP_WORDS & {whole, _APOSTROPHE.sub("", whole)}
+            before, *after = _APOSTROPHE.split(whole)
+            # "can't" begins with "can", and "isn't" with "is".
+            forms = {whole, before, before.removesuffix("n")} if after else {whole}
+            known = ENGLISH_STOP_WORDS & forms
             is_begin = begin >= first
             found.append((FUNCTION if known else CONTENT) if is_begin else CONTINUATION)
     return np.array(found, np.int64)

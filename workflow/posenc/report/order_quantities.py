@@ -194,7 +194,8 @@ def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
     found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
     for condition in PAYING:
         entry = entries.get(condition, {"factors": []})
-        lacking = "too few documents have such a token" if entry["factors"] else NOT_EVALUATED
+        few = "too few documents have such a token, or nothing is lost"
+        lacking = few if entry["factors"] else NOT_EVALUATED
         found |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
         classes = {
             (factor["factor"], level["class"]): level

@@ -330,6 +330,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
 
     schemes = raw["studies"]["default"]["schemes"]
     assert len(schemes) == 5
+    chosen = ("choices", "token_classes")  # under the conditions that they list themselves
     for key, value, expected in (
         ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
         ("models.decoder.source.seed", 7,
@@ -362,14 +363,14 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
         ("datasets.sample_reviews.calibration.documents", 7, of_all("texts")),
         ("conditions.zero.position", "intact",
-         {path for job in ("evaluate", "choices", *EVALUATING) for path in of_all(job)}
+         {path for job in ("evaluate", *chosen, *EVALUATING) for path in of_all(job)}
          | of_each_model("capture")),
         ("conditions.mean.position", "zero",
          {path for job in ("evaluate", *EVALUATING) for path in of_each_model(job)}),
         ("studies.default.conditions", ["intact"],
          {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
           *of_each_model("perplexity"),
-          *(path for job in ("evaluate", "choices", *EVALUATING) for path in of_all(job)),
+          *(path for job in ("evaluate", *chosen, *EVALUATING) for path in of_all(job)),
           *(path for job in BUNDLED for path in of_each_model(job))}),
         ("measurements.probes.seed", 9,
          {*of_each_model("probes"), *(f"scheme_probes/{scheme}.json" for scheme in schemes)}),

@@ -20,6 +20,7 @@ from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.measurements import swaps as step
+from posenc.measurements.of_models import texts_of
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.swaps import exchanged, places, preferred
 from posenc.models.load import load
@@ -229,8 +230,8 @@ def test_what_cannot_be_measured_says_why(text, changed, reason):
 def test_tokens_of_other_documents_are_refused(tmp_path, text):
     _, other = write_text(tmp_path / "other", ["another film"])
     with pytest.raises(ArtifactError, match="was not made of"):
-        step.texts_of(other, text[0])
-    assert step.texts_of(text[1], text[0]) == TEXTS
+        texts_of(other, text[0])
+    assert texts_of(text[1], text[0]) == TEXTS
 
 
 def test_the_file_says_what_it_is_made_of(tmp_path, text):

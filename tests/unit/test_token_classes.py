@@ -179,6 +179,7 @@ def test_a_class_is_not_blamed_for_what_it_shares_with_another_or_for_its_docume
     order = permuted_within(document, generator)
     permuted = ClassSums(codes[order], [3, 2], document).effects(values, **BOOTSTRAP)
     assert permuted.explained < 0.02
+    assert ClassSums(codes[order], [3, 2], document).explained(values) == permuted.explained
 
 
 def test_a_class_of_few_documents_is_not_spoken_of():
@@ -224,12 +225,13 @@ def job(family: str = "gpt2", **changed) -> step.Job:
 def test_surprisal_is_of_a_trigram_that_saw_other_documents():
     generator = np.random.default_rng(0)
     ids = [generator.integers(0, 6, n) for n in (9, 7, 1, 8, 12)]
-    found = step.surprisals(ids, 6)
+    found = step.surprisals(ids, list(range(5)), 6)
     assert [len(one) for one in found] == [8, 6, 0, 7, 11]
     odd = KneserNey(np.concatenate(ids[1::2]), [7, 8], 6, 3)
     np.testing.assert_allclose(found[4], odd.token_nll(ids[4], [12]))
     even = KneserNey(np.concatenate(ids[::2]), [9, 1, 12], 6, 3)
     np.testing.assert_allclose(found[3], even.token_nll(ids[3], [8]))
+    np.testing.assert_array_equal(step.surprisals(ids, [4], 6)[0], found[4])
 
 
 def test_costs_are_differences_of_the_library_s_losses(tmp_path):

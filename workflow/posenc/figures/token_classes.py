@@ -40,9 +40,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     first = None
     for place, one in enumerate(drawn):
         axes = made.add_subplot(1, len(drawn), place + 1, sharey=first)
-        run = one["run"]
-        titles = (common.title(made, run[part], len(drawn)) for part in ("model", "dataset"))
-        axes.set_title("\n".join(titles))
+        axes.set_title(evaluated.panel_title(one))
         _costs(axes, one, rows, style)
         first = evaluated.share_rows(axes, [(name, factor is None) for factor, name in rows], first)
     made.supxlabel("cost in nats per token", fontsize=style.font_size)

@@ -20,7 +20,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
-from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
@@ -46,7 +45,13 @@ from posenc.measurements.of_models import (
     WeightsFolder,
     cells,
 )
-from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder, recovered_loss
+from posenc.measurements.under_conditions import (
+    INTACT,
+    ConditionsJob,
+    decoder,
+    losses_shown,
+    recovered_loss,
+)
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
@@ -263,16 +268,12 @@ def losses_under(
     -------
     float64 [documents] each.
     """
-    from posenc.capture.evaluation import losses_under
-
     found = {name: np.empty(len(documents)) for name in job.conditions}
-    total = len(job.conditions) * sum(map(len, documents))
-    with tqdm(total=total, unit="token", desc="choices", mininterval=2) as progress:
-        for name, row, losses in losses_under(
-            network, documents, job.conditions, learned, job.parameters.batch_tokens, progress
-        ):
-            # The loss of token 1 is the first.
-            found[name][row] = losses[begins[row] - 1 :].sum(dtype=np.float64)
+    for name, row, losses in losses_shown(
+        network, documents, job.conditions, learned, job.parameters.batch_tokens, "choices"
+    ):
+        # The loss of token 1 is the first.
+        found[name][row] = losses[begins[row] - 1 :].sum(dtype=np.float64)
     return found
 
 

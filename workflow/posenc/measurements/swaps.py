@@ -15,24 +15,19 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import (
-    DocumentsFolder,
-    MasksFolder,
-    Model,
-    TokensFolder,
-    WeightsFolder,
-    cells,
-    texts_of,
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.under_conditions import (
+    ConditionsJob,
+    losses_shown,
+    of_texts,
+    recovered_gain,
 )
-from posenc.measurements.under_conditions import ConditionsJob, decoder, recovered_gain
 from posenc.metrics.order_sensitivity import token_words
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.swaps import exchanged, places, preferred
@@ -89,24 +84,6 @@ class Form(NamedTuple):
     after: int = 0
 
 
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    masks: MasksFolder,
-    documents: DocumentsFolder,
-    output: Output,
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
-    network, learned, inputs = decoder(job, weights, masks)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        source = documents / path.with_suffix(".parquet").name
-        measured = measure(job, network, text, texts_of(source, text), learned)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
-
-
 def measure(
     job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
 ) -> dict[str, Any]:
@@ -159,16 +136,10 @@ def losses(
     learned: dict[str, LearnedMask],
 ) -> Floats:  # [forms, conditions, tokens - 1]
     """Losses in nats of each sequence's tokens 1, 2, ...; 0 where a shorter one has none."""
-    from posenc.capture.evaluation import losses_under
-
     ids, column = [form.ids for form in forms], list(conditions)
     nll = np.zeros((len(forms), len(conditions), max(map(len, ids)) - 1))
-    total = len(conditions) * sum(map(len, ids))
-    with tqdm(total=total, unit="token", desc="swaps", mininterval=2) as progress:
-        for name, row, found in losses_under(
-            network, ids, conditions, learned, BATCH_TOKENS, progress
-        ):
-            nll[row, column.index(name), : len(found)] = found
+    for name, row, found in losses_shown(network, ids, conditions, learned, BATCH_TOKENS, "swaps"):
+        nll[row, column.index(name), : len(found)] = found
     return nll
 
 
@@ -229,6 +200,8 @@ def under_distance(
         for column in range(len(names))
     ]
 
+
+main = of_texts(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -16,24 +16,14 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
 from posenc.config.base import Confidence, Documents, Length, Name, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, DATASETS, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import (
-    DocumentsFolder,
-    MasksFolder,
-    Model,
-    TokensFolder,
-    WeightsFolder,
-    cells,
-    texts_of,
-)
-from posenc.measurements.under_conditions import INTACT, ConditionsJob, decoder
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.under_conditions import INTACT, ConditionsJob, losses_shown, of_texts
 from posenc.metrics.class_effects import ClassSums, Effects, permuted_within
 from posenc.metrics.ngram import KneserNey
 from posenc.metrics.recovery import PairedMeans, is_lost
@@ -87,34 +77,17 @@ MEASUREMENT = Measurement(
 Job = ConditionsJob[TokenClasses]
 
 
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokens: TokensFolder,
-    masks: MasksFolder,
-    documents: DocumentsFolder,
-    output: Output,
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, Job)
-    network, learned, inputs = decoder(job, weights, masks)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        texts = texts_of(documents / path.with_suffix(".parquet").name, text)
-        measured = measure(job, network, text, texts, learned)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
-
-
 def measure(
     job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
 ) -> dict[str, Any]:
     """Score the documents of a text under all conditions, and break their costs down by class."""
+    from posenc.capture.parts import positions_of
+
     parameters = job.parameters
     if not job.reading.is_decoder:
         return not_run("no language-model head", parameters)
     longest = min(parameters.tokens + int(text.metadata["bos"]), job.reading.max_tokens)
     ids = [np.array(one)[:longest] for one in text.ids]  # [documents] of [tokens]
-    surprisal = surprisals(ids, network.config.vocab_size)
     read = [number for number in range(0, len(ids), parameters.every) if len(ids[number]) > 1]
     if len(read) < 2:
         return not_run("too few documents have two tokens", parameters)
@@ -124,10 +97,10 @@ def measure(
         starts, ends, special = (np.array(one[number][:longest]) for one in columns)
         classes.append(classes_of(texts[number], ids[number], starts, ends, special))
     codes = np.concatenate(classes)  # [tokens, factors but the last]
-    of_token = np.concatenate([surprisal[number] for number in read])  # [tokens]
+    surprisal = np.concatenate(surprisals(ids, read, network.config.vocab_size))  # [tokens]
     document = np.repeat(np.arange(len(read)), [len(one) for one in classes])  # [tokens]
     counted = (codes >= 0).all(axis=1)  # [tokens]
-    quarter = levels_of(of_token, np.quantile(of_token[counted], QUARTERS))  # [tokens]
+    quarter = levels_of(surprisal, np.quantile(surprisal[counted], QUARTERS))  # [tokens]
     codes = np.column_stack([codes, quarter])[counted]  # [counted, factors]
     nll = losses(job, network, [ids[number].tolist() for number in read], learned)
     return {
@@ -139,27 +112,33 @@ def measure(
     }
 
 
-def positions_of(network: Any) -> str:
-    """How positions come into a model."""
-    from posenc.capture.parts import positions_of
-
-    return positions_of(network)
-
-
-def surprisals(ids: list[Integers], vocabulary: int) -> list[Floats]:
-    """Surprisal in nats of each document's tokens 1, 2, ... for a trigram of other documents.
+def surprisals(ids: list[Integers], read: list[int], vocabulary: int) -> list[Floats]:
+    """Surprisal in nats of tokens 1, 2, ... for a trigram of other documents.
 
     Documents of even number are scored by the trigram of those of odd number, and the other way
     round.
+
+    Parameters
+    ----------
+    ids
+        The tokens of each document.
+    read
+        Numbers of the documents that are scored.
+    vocabulary
+        Tokens that there are.
+
+    Returns
+    -------
+    float64 [tokens - 1] of each document that is read.
     """
-    found: list[Floats] = [np.empty(0)] * len(ids)
-    for half in (0, 1):
-        own, others = ids[half::2], ids[1 - half :: 2]
-        lengths = [len(one) for one in own]
+    found = {}
+    for half in {number % 2 for number in read}:
+        others = ids[1 - half :: 2]
         model = KneserNey(np.concatenate(others), [len(one) for one in others], vocabulary, ORDER)
-        nll = model.token_nll(np.concatenate(own), lengths)  # [tokens of own but the first]
-        found[half::2] = np.split(nll, np.cumsum([max(n - 1, 0) for n in lengths])[:-1])
-    return found
+        for number in read:
+            if number % 2 == half:
+                found[number] = model.token_nll(ids[number], [len(ids[number])])
+    return [found[number] for number in read]
 
 
 def classes_of(
@@ -194,17 +173,13 @@ def losses(
     job: Job, network: Any, documents: list[list[int]], learned: dict[str, LearnedMask]
 ) -> Floats:
     """Losses in nats of the tokens 1, 2, ... of all documents in turn, [tokens, conditions]."""
-    from posenc.capture.evaluation import losses_under
-
     column = list(job.conditions)
     ends = np.cumsum([len(one) - 1 for one in documents])  # [documents]
     nll = np.zeros((ends[-1], len(column)))  # [tokens, conditions]
-    total = len(column) * sum(map(len, documents))
-    with tqdm(total=total, unit="token", desc="classes", mininterval=2) as progress:
-        for name, row, found in losses_under(
-            network, documents, job.conditions, learned, BATCH_TOKENS, progress
-        ):
-            nll[ends[row] - len(found) : ends[row], column.index(name)] = found
+    for name, row, found in losses_shown(
+        network, documents, job.conditions, learned, BATCH_TOKENS, "classes"
+    ):
+        nll[ends[row] - len(found) : ends[row], column.index(name)] = found
     return nll
 
 
@@ -239,14 +214,13 @@ def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[
             continue
         cost = nll[:, column] - nll[:, intact]  # [tokens]
         found = sums.effects(cost, **bootstrap(parameters))
-        null = [one.effects(cost, **{**bootstrap(parameters), "samples": 1}) for one in shuffled]
         entries.append(
             {
                 "condition": name,
                 "spec": dumped(job.conditions[name]),
                 "delta_nll": means.of(np.subtract, column, intact).as_json(),
                 "explained": found.explained,
-                "permuted": float(np.mean([one.explained for one in null])),
+                "permuted": float(np.mean([one.explained(cost) for one in shuffled])),
                 "factors": by_factor(sums, found, is_lost(means, intact, column)),
             }
         )
@@ -284,6 +258,8 @@ def by_factor(sums: ClassSums, found: Effects, has_share: bool) -> list[dict[str
         )
     return entries
 
+
+main = of_texts(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import read_sealed
@@ -17,12 +19,14 @@ from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import Config, Output, documented, seal
 from posenc.measurements.of_models import (
     CellsJob,
+    DocumentsFolder,
     MasksFolder,
     Model,
     P,
     TokensFolder,
     WeightsFolder,
     cells,
+    texts_of,
 )
 from posenc.metrics.recovery import PairedMeans, is_lost, recovered
 from posenc.models.files import model_digests
@@ -105,6 +109,50 @@ def of_masks(
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
     return documented(main, measure)
+
+
+def of_texts(
+    declared: Measurement,
+    measure: Callable[[Any, Any, Tokens, list[str], dict[str, LearnedMask]], dict[str, Any]],
+) -> Callable[..., None]:
+    """As :func:`of_masks`, where a decoder's documents are read as well as their tokens.
+
+    It calls ``measure(job, network, text, texts, learned)`` for each data set.
+    """
+
+    def main(
+        model: Model,
+        config: Config,
+        weights: WeightsFolder,
+        tokens: TokensFolder,
+        masks: MasksFolder,
+        documents: DocumentsFolder,
+        output: Output,
+    ) -> None:
+        job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
+        network, learned, inputs = decoder(job, weights, masks)
+        for path, of, text in cells(model, job.datasets, tokens, output):
+            texts = texts_of(documents / path.with_suffix(".parquet").name, text)
+            measured = measure(job, network, text, texts, learned)
+            seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **inputs})
+
+    return documented(main, measure)
+
+
+def losses_shown(
+    network: Any,
+    documents: list[list[int]],
+    conditions: Mapping[str, Condition],
+    learned: dict[str, LearnedMask],
+    batch_tokens: int,
+    name: str,
+) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
+    """What :func:`posenc.capture.evaluation.losses_under` yields, with a bar of this name."""
+    from posenc.capture.evaluation import losses_under
+
+    total = len(conditions) * sum(map(len, documents))
+    with tqdm(total=total, unit="token", desc=name, mininterval=2) as progress:
+        yield from losses_under(network, documents, conditions, learned, batch_tokens, progress)
 
 
 def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:

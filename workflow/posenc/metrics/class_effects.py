@@ -99,8 +99,7 @@ class ClassSums:
         centred = self._within(values[:, None])[:, 0]  # [tokens]
         sums = sums_by_group(self._rows * values[:, None], self.document)  # [documents, classes]
         whole = np.bincount(self.document, values)  # [documents]
-        # [documents, classes]
-        products = sums_by_group(self._centred * centred[:, None], self.document)
+        products = self._products(centred)  # [documents, classes]
 
         def results(weights: NDArray[np.float64]) -> NDArray[np.float64]:
             """Of [resamples, documents]: [resamples, 3, classes]."""
@@ -128,17 +127,9 @@ class ClassSums:
             found = np.nanpercentile(replicates[:, :, self.known], [tail, 100 - tail], axis=0)
             low[:, self.known], high[:, self.known] = found  # [3, known] each
         value[:, ~self.known] = np.nan
-        gram, moments = self.gram.sum(axis=0), products.sum(axis=0)
-        variance = float(centred @ centred)
-        every = np.arange(len(gram))
-
-        def explained(columns: NDArray[np.int64]) -> float:
-            if variance == 0 or not len(columns):
-                return 0.0
-            inner, outer = gram[np.ix_(columns, columns)], moments[columns]
-            return float(outer @ _solved(inner[None], outer[None])[0]) / variance
-
-        whole_share = explained(every)
+        every = np.arange(self.first[-1])
+        whole_share = self._explained(centred, products, every)
+        alone = [self._explained(centred, products, own) for own in self._factors()]
         rest = [np.setdiff1d(every, own) for own in self._factors()]
         mean, adjusted, share = (Estimate(*parts) for parts in zip(value, low, high, strict=True))
         return Effects(
@@ -146,9 +137,32 @@ class ClassSums:
             adjusted,
             share,
             explained=whole_share,
-            alone=np.array([explained(own) for own in self._factors()]),
-            unique=np.array([whole_share - explained(others) for others in rest]),
+            alone=np.array(alone),
+            unique=whole_share - np.array([self._explained(centred, products, o) for o in rest]),
         )
+
+    def explained(self, values: ArrayLike) -> float:
+        """As in :class:`Effects`, of a number of each token, [tokens]."""
+        centred = self._within(np.asarray(values, np.float64)[:, None])[:, 0]  # [tokens]
+        return self._explained(centred, self._products(centred), np.arange(self.first[-1]))
+
+    def _products(self, centred: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over each document of a number [tokens] times each class, [documents, classes]."""
+        return sums_by_group(self._centred * centred[:, None], self.document)
+
+    def _explained(
+        self,
+        centred: NDArray[np.float64],
+        products: NDArray[np.float64],
+        columns: NDArray[np.int64],
+    ) -> float:
+        """Share of the sum of squares of a number [tokens] that some classes explain."""
+        variance = float(centred @ centred)
+        if variance == 0 or not len(columns):
+            return 0.0
+        gram = self.gram.sum(axis=0)[np.ix_(columns, columns)]  # [columns, columns]
+        moments = products.sum(axis=0)[columns]  # [columns]
+        return float(moments @ _solved(gram[None], moments[None])[0]) / variance
 
     def _factors(self) -> list[NDArray[np.int64]]:
         """The classes of each factor."""

@@ -17,6 +17,9 @@ from .synthetic import PROJECT
 CLAIMS = PROJECT / "docs/claims.md"
 READMES = {"README.md": "What it found so far", "README.ja.md": "これまでに分かったこと"}
 """Where each has its findings."""
+RESULTS = {"paper": "What the Library's Mask Did", "supplement": "Hidden States"}
+"""By document, its first section that claims something."""
+METHODS = ("Limits",)
 FIELDS = ("Claim", "Control", "Study", "File", "Command")
 FATES = ("Survived", "Weakened", "Sank", "No control yet")
 LINK = re.compile(r"claims\.md#([\w-]+)")
@@ -49,13 +52,14 @@ def claims() -> dict[str, list[str]]:
         for paragraph in section.split("\n\n"):
             if paragraph.startswith("**"):
                 found[f"{readme}: {paragraph[:60]}"] = LINK.findall(paragraph)
-    abstract, _, body = text("paper/paper.tex").partition(r"\section{Questions}")
-    results = body.partition(r"\section{Results}")[2].partition(r"\section{Limitations}")[0]
-    parts = PART.split(results)
-    for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
-        if r"\measured{" in part:
-            named = ", ".join(IN_PAPER.findall(part))
-            found[f"paper: {title}"] = named.split(", ") if named else []
+    for document, first in RESULTS.items():
+        opening, _, results = text(f"paper/{document}.tex").partition(rf"\section{{{first}}}")
+        parts = PART.split(results)
+        abstract = opening.partition(r"\section{")[0]
+        for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
+            if re.search(r"\\(measured|recorded)\{", part) and title not in METHODS:
+                named = ", ".join(IN_PAPER.findall(part))
+                found[f"{document}: {title}"] = named.split(", ") if named else []
     return found
 
 
@@ -75,7 +79,7 @@ def test_a_claim_names_its_entries(claim):
 
 def test_there_are_claims_in_all_three_places():
     places = {place.partition(":")[0] for place in claims()}
-    assert {*READMES, "paper", "rotary.md", "relative-attention.md"} <= places
+    assert {*READMES, "paper", "supplement", "rotary.md", "relative-attention.md"} <= places
 
 
 @pytest.mark.parametrize("name", entries())

@@ -87,6 +87,15 @@ def test_pages_that_say_so_already_are_left_alone(tmp_path):
     assert findings.fill_pages(RECORDS, tmp_path) == []
 
 
+def test_the_paper_has_marks_of_its_own():
+    text = "a \\recorded{other:model.loss}{7 \\% [1, 2]}, \\recorded{model.share}{0.1}"
+    shown = "a \\recorded{other:model.loss}{25 \\% [20, 30]}, \\recorded{model.share}{1.0}"
+    assert findings.fill(text, RECORDS) == shown
+    assert findings.fill(shown, RECORDS) == shown
+    with pytest.raises(ArtifactError, match="no number .model.lost"):
+        findings.fill("\\recorded{model.lost}{1}", RECORDS)
+
+
 @pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)
 def test_no_line_of_a_page_begins_with_a_mark(page):
     """There a comment begins a block of HTML, which ends the paragraph and shows no links."""

@@ -49,8 +49,8 @@ def make_project(root, models=None, study="default"):
         inputs=synthetic.measured(files),
     )
     (root / "paper").mkdir()
-    for name in ("paper.tex", "slides.tex", "references.bib"):
-        shutil.copy(synthetic.PROJECT / "paper" / name, root / "paper" / name)
+    for path in (synthetic.PROJECT / "paper").glob("*.[tb][ei][xb]"):
+        shutil.copy(path, root / "paper")
     return root
 
 
@@ -96,14 +96,14 @@ def test_document_is_whole_and_repeatable(project, document, tmp_path):
 def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path):
     root = tmp_path / "project"
     shutil.copytree(project, root, ignore=shutil.ignore_patterns("build"))
-    paper = root / "paper/paper.tex"
-    preamble = paper.read_text().split(r"\begin{document}")[0]
-    shown = r"\begin{document}\showfigure*{lags}\furtherfigures{\showfigure[h]}\end{document}"
-    paper.write_text(preamble + shown)
-    latex.build(paper, root / FOLDER)
-    labels = (root / "paper/build/default/paper.aux").read_text(encoding="utf-8")
+    text = root / "paper/supplement.tex"
+    preamble = text.read_text().split(r"\begin{document}")[0]
+    shown = r"\begin{document}\showfigure*{spectra}\furtherfigures{\showfigure[h]}\end{document}"
+    text.write_text(preamble + shown)
+    latex.build(text, root / FOLDER)
+    labels = (root / "paper/build/default/supplement.aux").read_text(encoding="utf-8")
     placed = re.findall(r"\\newlabel\{fig:(\w+)\}", labels)
-    assert placed[0] == "lags" and sorted(placed) == sorted(FIGURES)
+    assert placed[0] == "spectra" and sorted(placed) == sorted(DOCUMENTS["supplement"]["figures"])
 
 
 @pytest.mark.slow

@@ -12,13 +12,15 @@ from . import synthetic
 
 # What may hold digits, and why.
 ALLOWED = {
-    "names": r"GPT-[12]",
+    "names": r"GPT-[12]|SmolLM2(?:-135M)?",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
         r"\\(?:measured|ifmeasured|interval|published|studied|name|label|ref|eqref|cite"
         r"|includegraphics|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
+    # Written by `posenc record`, and compared with the record in test_findings.py.
+    "records": r"\\recorded\{[^{}]*\}\{[^{}]*\}",
     # Lengths: of boxes, and of spaces.
     "layout": (
         r"\\begin\{(?:minipage|column)\}\{[^{}]*\}|\\setlength\s*\\\w+\{[^{}]*\}|\\\\\[[^]]*\]"
@@ -86,5 +88,5 @@ def test_a_typed_number_is_found(document, number):
 
 @pytest.mark.parametrize("number", ["0.77", "1.5", "12", "5"])
 def test_a_number_in_a_displayed_equation_is_found(number):
-    text = read("paper").replace(r"\end{equation}", rf"= {number} \end{{equation}}", 1)
+    text = read("supplement").replace(r"\end{equation}", rf"= {number} \end{{equation}}", 1)
     assert len(typed_numbers(text)) == 1

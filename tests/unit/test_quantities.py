@@ -242,14 +242,16 @@ def test_roles_are_the_first_of_their_kind_and_named_where_they_lack():
                   "conditions": ["intact", "zero"]},
         "conditions": dict.fromkeys(keys.SPOKEN_CONDITIONS),
     }  # fmt: skip
-    assert keys.model_roles(study) == {"encoder": "a", "decoder": "b"}
+    roles = {"encoder": "a", "decoder": "b", "rotary_decoder": "x"}
+    assert keys.model_roles(study) == roles
     assert keys.dataset_roles(study) == {"reviews": "s", "questions": "q"}
     assert keys.decoders(study) == ["b", "c"]
     assert keys.missing_roles(study) == []
     study["study"] = {"models": ["d"], "datasets": ["r"], "conditions": ["intact"]}
     del study["conditions"]["mean"], study["conditions"]["fitted"]
     assert keys.missing_roles(study) == [
-        "no decoder in this study", "no questions in this study",
+        "no decoder in this study", "no rotary decoder in this study",
+        "no questions in this study",
         "no condition zero in this study", "no conditions mean, fitted in this study",
     ]  # fmt: skip
 

@@ -234,8 +234,10 @@ def record() -> None:
     if latex.missing():
         from ruamel.yaml import YAML
 
+        from posenc.figures.catalogue import DOCUMENTS
+
         stages = YAML(typ="safe").load(Path("dvc.yaml").read_text())["stages"]
-        targets = [name for name in stages if name not in ("paper", "slides")]
+        targets = [name for name in stages if name not in DOCUMENTS]
     if retired := drop_retired():
         print(f"dropped from dvc.lock: {len(retired)} stages that dvc.yaml does not have")
     result = _run("dvc", "commit", "--force", "--quiet", *targets)

@@ -1,4 +1,4 @@
-# measurements -> numbers and tables; figures, tables and text -> paper and slides
+# measurements -> numbers and tables; figures, tables and text -> paper, supplement, slides
 rule typeset:
     input:
         measurements=[rules.measurements.input, TRAININGS],
@@ -35,6 +35,7 @@ def shown(document):
     figures = [figure for figure in parts["figures"] if figure in DRAWN]
     return {
         "text": f"paper/{document}.tex",
+        "preamble": [] if document == "slides" else "paper/preamble.tex",
         "references": "paper/references.bib",
         "numbers": rules.typeset.output.numbers,
         "tables": [f"{RUNS}/generated/tables/{table}.tex" for table in parts["tables"]],
@@ -66,4 +67,4 @@ for document in DOCUMENTS:
             f"logs/benchmarks/{document}.tsv"
         shell:
             "python -m posenc.steps.latex --document {input.text} --output {output}"
-            " {input.references} {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"
+            " {input.preamble} {input.references} {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"

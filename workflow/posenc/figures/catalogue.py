@@ -7,12 +7,12 @@ a new one, or another caption, leaves the code of all figures as it is.
 
 from __future__ import annotations
 
-from posenc.figures.entry import BOTH, Entry, Table
+from posenc.figures.entry import ASIDE, BOTH, PAPER, SLIDES, SUPPLEMENT, Entry, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
 
 FIGURES = {
     "layer_similarity": Entry(
-        "A1 zeroed positions", ("similarity",), BOTH,
+        "A1 zeroed positions", ("similarity",), ASIDE,
         caption="Mean token cosine between each condition and the intact model, by layer, with "
         "its interval; random pairs of the intact model (dashed) and pairs of the same token in "
         "different documents (dotted), with theirs; and the Gaussian null.",
@@ -31,7 +31,7 @@ FIGURES = {
         quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
     ),
     "perplexity": Entry(
-        "D1 perplexity", ("perplexity",), BOTH,
+        "D1 perplexity", ("perplexity",), ASIDE,
         caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
         "upright stroke is the size of the vocabulary, which is the perplexity of a uniform guess.",
         alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
@@ -70,7 +70,7 @@ FIGURES = {
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
     ),
     "rotary_masks": Entry(
-        "F masks in place of rotation", ("conditions",),
+        "F masks in place of rotation", ("conditions",), (PAPER,),
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "
@@ -81,7 +81,7 @@ FIGURES = {
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
     ),
     "induction": Entry(
-        "F masks in place of rotation", ("induction",),
+        "F masks in place of rotation", ("induction",), (PAPER,),
         caption="Random tokens that are repeated once, under each condition, for the model that "
         "copies most: how much lower its loss is where a token occurs again, and the attention of "
         "the heads that look most at the previous token, and at the token after the earlier "
@@ -107,7 +107,7 @@ FIGURES = {
         quantities=("*sweep.length.*",),
     ),
     "extrapolation": Entry(
-        "A5 masks in place of positions", ("conditions",), BOTH,
+        "A5 masks in place of positions", ("conditions",), ASIDE,
         caption="Loss by position in documents longer than the decoder was trained for, with its "
         "interval. *Windows* cuts them into parts that are run alone; *wrapped* begins "
         "the table of positions again after its end; otherwise positions beyond the table get its "
@@ -135,7 +135,7 @@ FIGURES = {
         quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
     ),
     "position_regression": Entry(
-        "B3 what position embeddings learn", ("position_embeddings",), BOTH,
+        "B3 what position embeddings learn", ("position_embeddings",), ASIDE,
         caption="Error of the position, and of the order of two, read off tables of position "
         "embeddings and random ones of their shape; mean and standard deviation over repeats.",
         alt="Points with intervals: errors of position and of order read off each table, beside "
@@ -151,7 +151,7 @@ FIGURES = {
         "subspaces against their rank.",
     ),
     "position_probes": Entry(
-        "B4 probes", ("probes", "scheme_probes"), BOTH,
+        "B4 probes", ("probes", "scheme_probes"), ASIDE,
         caption="Probes of hidden states by layer, on documents that they did not learn from: "
         "error of the position, and of which of two tokens comes later. The level of chance is "
         "the best constant.",
@@ -159,7 +159,7 @@ FIGURES = {
         "decoders trained with other position schemes.",
     ),
     "causal_probes": Entry(
-        "B4 probes", ("causal_probes",),
+        "B4 probes", ("causal_probes",), (PAPER,),
         caption="Error of a ridge probe of position by layer, for the first decoder examined. "
         "Left: as it is, and without positions, with its own weights and random ones, without a "
         "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
@@ -262,7 +262,7 @@ FIGURES = {
         quantities=("*.pairs.*", "*.attention.*"),
     ),
     "downstream": Entry(
-        "A6 downstream", ("downstream",), BOTH,
+        "A6 downstream", ("downstream",), ASIDE,
         caption="Accuracy of classifiers with and without position embeddings, and of a bag of the "
         "same words; and what positions add against how far the classifier depends on the order "
         "of words.",
@@ -277,7 +277,7 @@ FIGURES = {
         "token embeddings, with the distance from additivity and the recall by dimensions.",
     ),
     "tokenizers": Entry(
-        "D3 tokenizers", ("tokenizers",), BOTH,
+        "D3 tokenizers", ("tokenizers",), ASIDE,
         caption="Bits per byte and fertility by tokenizer, data set and Unicode form.",
         alt="Points, a row for each kind of tokenizer: bits per byte, tokens per character and "
         "size of the vocabulary, with open marks after normalization.",
@@ -290,14 +290,14 @@ FIGURES = {
         "and norm of the Jacobian against the number of entries of queries and keys.",
     ),
     "pretraining": Entry(
-        "D5 pre-training", ("pretraining",), BOTH,
+        "D5 pre-training", ("pretraining",), ASIDE,
         caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
         "seed; layers transferred.",
         alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
         "and accuracy by the number of transferred blocks.",
     ),
     "hard_attention": Entry(
-        "E1 and E2: soft and hard attention", ("hard_attention",), BOTH,
+        "E1 and E2: soft and hard attention", ("hard_attention",), ASIDE,
         caption="Variance of the estimated gradient of hard attention against the number of "
         "samples, and against that without a baseline.",
         alt="Line charts: variance of the gradient against the number of samples for each "
@@ -320,7 +320,7 @@ FIGURES = {
         "share of the cost against the number of heads without rotation.",
     ),
     "token_classes": Entry(
-        "A1 and F1: which tokens pay without positions", ("token_classes",),
+        "A1 and F1: which tokens pay without positions", ("token_classes",), (PAPER,),
         caption="What it costs to take positions away, by class of token: mean over the tokens of "
         "a class (filled), and from a linear model of all classes at once with the documents taken "
         "out (hollow). The dotted line is the mean over all tokens.",
@@ -337,7 +337,7 @@ FIGURES = {
         "paraphrase and an unrelated sentence, in English and Japanese.",
     ),
     "memory_networks": Entry(
-        "E3 memory networks", ("memory_networks",), BOTH,
+        "E3 memory networks", ("memory_networks",), ASIDE,
         caption="Errors of memory networks by task, and the levels of those who must guess.",
         alt="Points with intervals, a panel for each task: share of wrong answers of each "
         "variant of a memory network.",
@@ -346,16 +346,16 @@ FIGURES = {
 """By name, which is the module's, in order of presentation."""
 
 TABLES = {
-    "models": Table(("similarity",)),
-    "datasets": Table(("similarity",)),
+    "models": Table(("similarity",), (PAPER,)),
+    "datasets": Table(("similarity",), (PAPER,)),
     "similarity": Table(("similarity",)),
     "anisotropy": Table(("similarity",)),
     "perplexity": Table(("perplexity",)),
     "reference": Table(("reference", "perplexity")),
     "conditions": Table(("conditions",)),
     "norms": Table(("norms", "conditions")),
-    "semantics": Table(("conditions",)),
-    "recovery": Table(("conditions",)),
+    "semantics": Table(("conditions",), (PAPER,)),
+    "recovery": Table(("conditions",), (PAPER,)),
     "published": Table((), BOTH),
     "positions": Table(("position_embeddings",)),
     "waves": Table(("position_embeddings",)),
@@ -377,6 +377,6 @@ DOCUMENTS = {
         "figures": [name for name, entry in FIGURES.items() if document in entry.documents],
         "tables": [name for name, table in TABLES.items() if document in table.documents],
     }
-    for document in BOTH
+    for document in (PAPER, SUPPLEMENT, SLIDES)
 }
 """Figures and tables that each document includes."""

@@ -6,8 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from posenc.figures.section import Figure
 
-PAPER, SLIDES = "paper", "slides"
+PAPER, SUPPLEMENT, SLIDES = "paper", "supplement", "slides"
 BOTH = (PAPER, SLIDES)
+ASIDE = (SUPPLEMENT, SLIDES)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Entry:
     section
         Its parameters in ``params.yaml``.
     caption
-        What it shows: in the paper, on the page and in Snakemake's report. Plain text, in which
+        What it shows: in the documents, on the page and in Snakemake's report. Plain text, in which
         ``*words*`` are emphasised.
     alt
         What it looks like, for those who do not see it; the table beside it has the numbers.
@@ -36,7 +37,7 @@ class Entry:
 
     question: str
     measurements: tuple[str, ...]
-    documents: tuple[str, ...] = (PAPER,)
+    documents: tuple[str, ...] = (SUPPLEMENT,)
     section: type[Figure] = Figure
     _: KW_ONLY
     caption: str
@@ -52,4 +53,4 @@ class Table:
     """
 
     measurements: tuple[str, ...]
-    documents: tuple[str, ...] = (PAPER,)
+    documents: tuple[str, ...] = (SUPPLEMENT,)

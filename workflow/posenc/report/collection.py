@@ -127,12 +127,12 @@ class _Collection:
     def models(self) -> Iterator[tuple[Place, str | None]]:
         """Models, and why there is nothing of a role."""
         for key, name in self.names("models"):
-            yield Place(name, called=(key, "")), None if name else f"no {key} in this study"
+            yield Place(name, called=(key, "")), None if name else keys.no(key)
 
     def with_datasets(self, place: Place) -> Iterator[tuple[Place, str | None]]:
         """The same of data sets, beside what a place has."""
         for key, name in self.names("datasets"):
-            lacking = None if name else f"no {key} in this study"
+            lacking = None if name else keys.no(key)
             yield replace(place, dataset=name, called=(place.called[0], key)), lacking
 
     def cells(self) -> Iterator[tuple[Place, str | None]]:

@@ -1,9 +1,10 @@
-"""Numbers in README and in the pages of docs/: filled in from the records of studies.
+"""Numbers in README, in the pages of docs/ and in the paper: filled in from the records of studies.
 
 A page names a number by its key in two comments that a reader does not see:
 ``<!--=superposition.relu.both-->25.7 [13.8, 37.7]<!--/-->``. It has as many decimals as are
 written there, an interval where one is written, and is in percent where there is a ``%``. A number
-of another study than the default one has its name before the key: ``<!--=rotary:KEY-->``.
+of another study than the default one has its name before the key: ``<!--=rotary:KEY-->``. In LaTeX
+it is ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 
 from posenc.artifacts.files import ArtifactError, write_text
 
-PAGES = ("README*.md", "docs/*.md")
+PAGES = ("README*.md", "docs/*.md", "paper/*.tex")
 STUDY = "default"
 """The study whose numbers have no study before their key."""
-MARKED = re.compile(
-    r"(?P<before><!--=(?:(?P<study>\w+):)?(?P<key>\S+?)-->)(?P<shown>[^<]*)<!--/-->"
-)
+KEY = r"(?:(?P<study>\w+):)?(?P<key>[^\s{}]+?)"
+MARKED = re.compile(rf"(?P<before><!--={KEY}-->)(?P<shown>[^<]*)(?P<after><!--/-->)")
+RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<shown>[^{{}}]*)(?P<after>\}})")
+"""The marks of Markdown, and those of LaTeX."""
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -30,7 +32,7 @@ def fill(page: str, records: Records) -> str:
     Parameters
     ----------
     page
-        Its Markdown.
+        Its Markdown, or LaTeX.
     records
         By study, what its record holds by key: ``value``, with ``low`` and ``high`` of an estimate,
         or ``not_run``.
@@ -48,14 +50,16 @@ def fill(page: str, records: Records) -> str:
             raise ArtifactError(f"no number {key!r} was recorded of the study {study!r}")
         if "not_run" in entry:
             raise ArtifactError(f"{key} of {study} was not run: {entry['not_run']}")
-        return f"{match['before']}{as_in(match['shown'], entry)}<!--/-->"
+        shown = as_in(match["shown"], entry)
+        shown = shown.replace("%", r"\%") if match.re is RECORDED else shown
+        return f"{match['before']}{shown}{match['after']}"
 
-    return MARKED.sub(written, page)
+    return RECORDED.sub(written, MARKED.sub(written, page))
 
 
 def as_in(shown: str, entry: Mapping[str, Any]) -> str:
     """A number, written as one is shown: its decimals, percent, and its interval or none."""
-    decimals = len(shown.partition(" ")[0].partition(".")[2])
+    decimals = len(shown.split()[0].partition(".")[2])
     factor, unit = (100, " %") if "%" in shown else (1, "")
 
     def said(value: float) -> str:

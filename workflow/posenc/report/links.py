@@ -12,7 +12,10 @@ from posenc.report import latex
 
 LINKS = {
     Path("paper/paper.pdf"): "paper.pdf",
+    Path("paper/supplement.pdf"): "supplement.pdf",
     Path("paper/slides.pdf"): "slides.pdf",
+    # Numbers of the documents lead to the page beside them.
+    Path("paper/index.html"): "index.html",
     Path("report/index.html"): "index.html",
     Path("data/metrics.json"): "metrics.json",
 }

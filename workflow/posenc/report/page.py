@@ -22,9 +22,9 @@ from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_rows import MissingError, label_of
-from posenc.report.quantities import decimals_of, written
+from posenc.report.quantities import decimals_of, weights_of, written
 from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
-from posenc.report.sources import weights_of
+from posenc.report.words import anchor
 
 MOST_BYTES = 5_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
@@ -282,17 +282,13 @@ def sections(
                     "name": figure.name, "number": number,
                     "caption": entry.caption.replace("*", ""),
                     "alt": entry.alt, "picture": embedded(figure.png),
-                    "rows": table(behind, root), "id": f"figure-{_anchor(figure.name)}",
+                    "rows": table(behind, root), "id": f"figure-{anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.png",
                 }
             )  # fmt: skip
-        titled.append({"title": category, "id": f"section-{_anchor(category)}", "figures": here})
+        titled.append({"title": category, "id": f"section-{anchor(category)}", "figures": here})
     return titled, table(left, root)
-
-
-def _anchor(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def page(

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from posenc.conditions.positions import TABLE
+from posenc.conditions.positions import ROTATION, TABLE
 from posenc.report.records import Entry, NotRun, Number
 
 INTACT = "intact"
@@ -292,12 +292,19 @@ def spread(entries: Sequence[Entry]) -> dict[str, Entry]:
 
 
 def model_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
-    """The first encoder and the first decoder of a study; None where it has none."""
-    models = [(name, study["models"][name]["is_decoder"]) for name in study["study"]["models"]]
-    return {
-        role: next((name for name, is_decoder in models if is_decoder == wanted), None)
-        for role, wanted in (("encoder", False), ("decoder", True))
+    """The first encoder, decoder and rotary decoder of a study; None where it has none."""
+    models = [(name, study["models"][name]) for name in study["study"]["models"]]
+    kinds = {
+        "encoder": [name for name, one in models if not one["is_decoder"]],
+        "decoder": [name for name, one in models if one["is_decoder"]],
+        "rotary_decoder": [name for name, one in models if one["positions"] == ROTATION],
     }
+    return {role: names[0] if names else None for role, names in kinds.items()}
+
+
+def no(role: str) -> str:
+    """Why there is nothing of a role that a study lacks."""
+    return f"no {role.replace('_', ' ')} in this study"
 
 
 def decoders(study: Mapping[str, Any]) -> list[str]:
@@ -320,6 +327,14 @@ def seeds(study: Mapping[str, Any]) -> list[str]:
     return [name for name, one in zip(found, sources, strict=True) if one == sources[0]]
 
 
+def weights_of(study: Mapping[str, Any], model: str) -> str:
+    """What published values call a model's weights, or a table of positions, by; or nothing."""
+    if model in study["matrices"]:
+        return f"matrix.{model}"
+    source = study["models"].get(model, {"source": {"kind": None}})["source"]
+    return source["id"] if source["kind"] == "hub" else ""
+
+
 def dataset_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
     """The first data set of each format of a study; None where it has none."""
     datasets = [(name, study["datasets"][name]["format"]) for name in study["study"]["datasets"]]
@@ -332,7 +347,7 @@ def dataset_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
 def missing_roles(study: Mapping[str, Any]) -> list[str]:
     """Why a study lacks what the documents speak of, one reason each."""
     roles = {**model_roles(study), **dataset_roles(study)}
-    reasons = [f"no {role} in this study" for role, name in roles.items() if name is None]
+    reasons = [no(role) for role, name in roles.items() if name is None]
     for condition in HEADLINE_CONDITIONS:
         if condition not in study["study"]["conditions"]:
             reasons.append(f"no condition {condition} in this study")

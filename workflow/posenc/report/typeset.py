@@ -7,19 +7,21 @@ import io
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
 from posenc.figures import catalogue
+from posenc.figures.entry import SUPPLEMENT
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
-from posenc.report import sources, weight_quantities
+from posenc.report import weight_quantities
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
-from posenc.report.records import ALL_DECODERS, Entry, NotRun, Number, Results
+from posenc.report.records import Entry, NotRun, Number, Place, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -38,6 +40,7 @@ from posenc.report.tables.cells import (
     interval,
     number,
 )
+from posenc.report.words import anchor
 
 
 def environment() -> Environment:
@@ -85,21 +88,24 @@ def studied(results: Results) -> dict[str, str]:
         "name": display(study["name"]),
         "parameters": results.study["parameters"][:12],
         "title": escape(study["title"]),
+        "authors": ", ".join(map(escape, results.study["authors"])),
         "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
     }
     titles = {name: one["title"] for name, one in results.study["models"].items()}
     words["models"] = ", ".join(escape(t) if t else display(name) for name, t in titles.items())
     for kind in ("datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
+    run = [one for one in results.versions["versions"] if one["status"] == "run"]
+    words["versions"] = rf"\num{{{len(run)}}}"
     calibration = study["calibration"]
     words["calibration"] = (
         display(calibration) if calibration else r"\notrunreason{no calibration text in this study}"
     )
     for roles in (keys.model_roles(results.study), keys.dataset_roles(results.study)):
         for role, name in roles.items():
-            lacking = rf"\notrunreason{{no {role} in this study}}"
+            lacking = rf"\notrunreason{{{keys.no(role)}}}"
             words[role] = lacking if name is None else display(name)
-            if role in ("encoder", "decoder"):
+            if role in ("encoder", "decoder", "rotary_decoder"):
                 words[f"{role}.weights"] = (
                     lacking if name is None else study_tables.weights(results, name)
                 )
@@ -113,12 +119,10 @@ def numbers_tex(results: Results) -> str:
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())
     ]
-    files = sources.sources(results)
     origins = [
-        (key, files[place.files[0]])
+        (key, on_page(place))
         for key, place in sorted(numbers.places.items())
-        # What several decoders have in common is of no one file.
-        if isinstance(numbers[key], Number) and place.files and place.model != ALL_DECODERS
+        if isinstance(numbers[key], Number) and place.files
     ]
     precision = note(one for m in results.measurements for one in precisions(m))
     return (
@@ -133,37 +137,41 @@ def numbers_tex(results: Results) -> str:
             published=published,
             numbers=[definition(key, entry) for key, entry in sorted(numbers.items())],
             origins=origins,
-            sources=[
-                (one, ", ".join(map(display, one.run))) for one in sorted({s for _, s in origins})
-            ],
             tables=[
-                (name, [_below(one.path) for one in sources.sources_of_table(results, name)])
+                (name, urlencode({"search": f"{table.measurements[0]}."}))
                 for name, table in catalogue.TABLES.items()
                 if table.measurements and not lacking(results, name)
             ],
             figures=[
                 (
                     name,
-                    escape(entry.question),
-                    ", ".join(map(_folder, entry.measurements)),
+                    f"figure-{anchor(name)}",
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
                     documents_of(results, entry.measurements),
                 )
                 for name, entry in catalogue.FIGURES.items()
                 if name in results.study["figures"]
             ],
+            further=[
+                name
+                for name in catalogue.DOCUMENTS[SUPPLEMENT]["figures"]
+                if name in results.study["figures"]
+            ],
         )
     )
 
 
-def _below(path: str) -> str:
-    """A measurement's path below the folder of the study's measurements."""
-    return path.partition("/measurements/")[2]
+def on_page(place: Place) -> str:
+    """The part of the page's address that leaves the rows of a place alone.
 
-
-def _folder(kind: str) -> str:
-    """Where the files of a kind of measurement lie, below the study's folder."""
-    return kind if kind == "training" else f"measurements/{kind}"
+    Examples
+    --------
+    >>> on_page(Place("gpt2", "imdb", "zero", "conditions", "delta_nll"))
+    'models=gpt2&data-sets=imdb&conditions=zero&search=conditions.delta_nll'
+    """
+    filters = {"models": place.model, "data-sets": place.dataset, "conditions": place.condition}
+    quantity = ".".join(filter(None, (place.measurement, place.quantity)))
+    return urlencode({name: one for name, one in filters.items() if one} | {"search": quantity})
 
 
 TABLES = {

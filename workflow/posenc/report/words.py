@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from posenc.report.order_words import ORDER_WORDS
 
 PARTS = {
@@ -322,3 +324,14 @@ def label(measurement: str, quantity: str) -> str:
         return words.get(part, part.replace("_", " "))
 
     return " · ".join(map(word, quantity.split(".")))
+
+
+def anchor(text: str) -> str:
+    """A text as a part of an address.
+
+    Examples
+    --------
+    >>> anchor("layer_similarity")
+    'layer-similarity'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

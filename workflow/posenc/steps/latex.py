@@ -24,8 +24,7 @@ from posenc.artifacts.files import (
 )
 
 SOURCES = (
-    "params.yaml", "Snakefile", "workflow", "paper/paper.tex", "paper/slides.tex",
-    "paper/published.yaml", "paper/references.bib", "docs/mask-versions.json",
+    "params.yaml", "Snakefile", "workflow", "paper", "docs/mask-versions.json",
 )  # fmt: skip
 """What documents are made of. A commit of anything else leaves them as they are."""
 COMMAND = (

@@ -331,6 +331,7 @@ def _facts(params: Params) -> dict[str, Any]:
             **active.model_dump(exclude={"measurements", "figures", "documents"}),
             "title": active.title or active.name,
         },
+        "authors": params.authors,
         "measured": active.measured,
         "measurements": declared.facts(active.measured),
         "figures": figures(params),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -31,6 +31,8 @@ class ParamsError(ValueError):
 class Params(Section):
     """The only place where experiments are defined."""
 
+    authors: Annotated[list[str], Field(min_length=1)]
+    """Of the documents, in order."""
     datasets: dict[Name, Dataset]
     models: dict[Name, Model]
     matrices: dict[Name, Matrix] = Field(default_factory=dict)

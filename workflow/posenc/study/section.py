@@ -66,7 +66,7 @@ class Study(Section):
     all that the study has models for."""
     figures: list[Name] | None = None
     """Those that are drawn; when it is left out, all whose measurements the study has."""
-    documents: list[Literal["paper", "slides"]] = Field(default_factory=list)
+    documents: list[Literal["paper", "supplement", "slides"]] = Field(default_factory=list)
     """Those that are built; without any, no LaTeX is needed."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""

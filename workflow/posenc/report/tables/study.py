@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from posenc.report import quantities as keys
-from posenc.report import sources
 from posenc.report.collection import collect
 from posenc.report.records import NotRun, Results
 from posenc.report.tables.cells import column, display, escape, intervals, shared_decimals
@@ -156,7 +155,7 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
             if isinstance(entry, NotRun):
                 comparison = escape(entry.reason)
             else:
-                same = sources.weights_of(results.study, place.model) in value["weights"]
+                same = keys.weights_of(results.study, place.model) in value["weights"]
                 comparison = r"\word{same model}" if same else r"\word{other model}"
                 comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
             of = (place.model, place.dataset, place.condition)

@@ -19,7 +19,8 @@ READMES = {"README.md": "What it found so far", "README.ja.md": "これまでに
 """Where each has its findings."""
 RESULTS = {"paper": "What the Library's Mask Did", "supplement": "Hidden States"}
 """By document, its first section that claims something."""
-METHODS = ("Limits",)
+UNCLAIMED = ("Limits", "Positions: All Probes, Reading Back, Further Figures")
+"""Parts that claim nothing: their numbers say what a table is of."""
 FIELDS = ("Claim", "Control", "Study", "File", "Command")
 FATES = ("Survived", "Weakened", "Sank", "No control yet")
 LINK = re.compile(r"claims\.md#([\w-]+)")
@@ -57,7 +58,7 @@ def claims() -> dict[str, list[str]]:
         parts = PART.split(results)
         abstract = opening.partition(r"\section{")[0]
         for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
-            if re.search(r"\\(measured|recorded)\{", part) and title not in METHODS:
+            if re.search(r"\\(measured|recorded)\{", part) and title not in UNCLAIMED:
                 named = ", ".join(IN_PAPER.findall(part))
                 found[f"{document}: {title}"] = named.split(", ") if named else []
     return found

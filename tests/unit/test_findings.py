@@ -92,7 +92,7 @@ def test_the_paper_has_marks_of_its_own():
     shown = "a \\recorded{other:model.loss}{25 \\% [20, 30]}, \\recorded{model.share}{1.0}"
     assert findings.fill(text, RECORDS) == shown
     assert findings.fill(shown, RECORDS) == shown
-    with pytest.raises(ArtifactError, match="no number .model.lost"):
+    with pytest.raises(ArtifactError, match=r"no number .model\.lost"):
         findings.fill("\\recorded{model.lost}{1}", RECORDS)
 
 

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import statistics
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -24,8 +25,8 @@ from posenc.artifacts.files import (
 from posenc.conditions.groups import GROUPS
 from posenc.conditions.semantics import semantics
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
+from posenc.report import page_rows, typeset
 from posenc.report import quantities as numbers
-from posenc.report import typeset
 from posenc.report.collection import collect
 from posenc.report.quantities import NotRun, Number, decimals_of, written
 from posenc.report.tables import cells
@@ -147,6 +148,7 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
 def test_the_documents_speak_of_the_conditions_that_are_listed():
     """What a study lacks of them is marked in it; the rest need not be there."""
     text = "".join(re.sub(r"\n\s*", "", body(document)) for document in DOCUMENTS)
+    text = re.sub(r"\\recorded\{[^{}]*\}", "", text)
     text += (PAPER / "published.yaml").read_text()
     spoken = set(re.findall(r"\.(\w+)\.conditions\.", text))
     assert spoken | set(numbers.HEADLINE_CONDITIONS) == set(numbers.SPOKEN_CONDITIONS)
@@ -680,6 +682,33 @@ def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
             if made != text[name]:
                 changed.add(name)
         assert changed == {name for name, kinds in kinds_of.items() if kind in kinds}, kind
+
+
+def test_each_number_leads_to_its_row_on_the_page(default):
+    """The page filters as page.js does: names are one of those chosen, a search is a part."""
+    found, rows = collect(default), {}
+    for place, entry in page_rows.rows_of(default).items():
+        rows.setdefault(place.files, []).append((place, entry))
+    led = 0
+    for key, place in found.places.items():
+        entry = found[key]
+        if not isinstance(entry, Number) or not place.files:
+            continue
+        wanted = {name: one[0] for name, one in parse_qs(typeset.on_page(place)).items()}
+        left = [
+            row
+            for row, other in rows[place.files]
+            if other == entry
+            and wanted.get("models", row.model) == row.model
+            and wanted.get("data-sets", row.dataset) == row.dataset
+            and wanted.get("conditions", row.condition) == row.condition
+            and all(
+                word in f"{row.measurement}.{row.quantity}" for word in wanted["search"].split()
+            )
+        ]
+        assert left, f"{key}: {wanted}"
+        led += 1
+    assert led > 1000
 
 
 def test_keys_of_published_values_are_of_numbers(default, tmp_path):

@@ -234,7 +234,7 @@ FIGURES = {
         alt="Maps: attention mass by offset for every head, ordered by layer.",
     ),
     "lags": Entry(
-        "C3 and C6: lags", ("lags",), BOTH,
+        "C3 and C6: lags", ("lags",), ASIDE,
         caption="Offset that weights and positions alone predict for a head against the offset "
         "where its attention is on real text.",
         alt="Scatter plots: offset found on text against the offset that weights predict, a "
@@ -355,7 +355,7 @@ TABLES = {
     "conditions": Table(("conditions",)),
     "norms": Table(("norms", "conditions")),
     "semantics": Table(("conditions",), (PAPER,)),
-    "recovery": Table(("conditions",), (PAPER,)),
+    "recovery": Table(("conditions",)),
     "published": Table((), BOTH),
     "positions": Table(("position_embeddings",)),
     "waves": Table(("position_embeddings",)),

@@ -27,9 +27,16 @@ SPOKEN_CONDITIONS = (
     "zero_slope",
     "zero_distilled",
     "mean_distilled",
-    "mean_distilled_pairs",
     "fitted_vectors",
     "fitted",
+    "bands_high_16",
+    "zero_alibi",
+    "zero_closed",
+    "zero_closed_one_0",
+    "placebo_heads",
+    "placebo_layers",
+    "placebo_mean",
+    "zero_scores",
 )
 """The same, of the conditions that are evaluated."""
 SPOKEN_FITS = ("zero_fitted", "fitted")

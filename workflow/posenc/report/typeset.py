@@ -167,11 +167,13 @@ def on_page(place: Place) -> str:
     Examples
     --------
     >>> on_page(Place("gpt2", "imdb", "zero", "conditions", "delta_nll"))
-    'models=gpt2&data-sets=imdb&conditions=zero&search=conditions.delta_nll'
+    'models=gpt2&data-sets=imdb&conditions=zero&search=conditions+delta_nll'
     """
-    filters = {"models": place.model, "data-sets": place.dataset, "conditions": place.condition}
-    quantity = ".".join(filter(None, (place.measurement, place.quantity)))
-    return urlencode({name: one for name, one in filters.items() if one} | {"search": quantity})
+    # Conditions of long documents alone stand among the quantities there.
+    condition = "" if place.measurement == "extrapolation" else place.condition
+    filters = {"models": place.model, "data-sets": place.dataset, "conditions": condition}
+    words = " ".join(filter(None, (place.measurement, place.quantity)))
+    return urlencode({name: one for name, one in filters.items() if one} | {"search": words})
 
 
 TABLES = {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import pytest
 
 from posenc.report import findings
-from posenc.study import plan
-from posenc.study.declared import KINDS
-from posenc.study.params import load
 
+from .pages import command, entries, made, text
 from .synthetic import PROJECT
 
 CLAIMS = PROJECT / "docs/claims.md"
@@ -26,18 +23,6 @@ FATES = ("Survived", "Weakened", "Sank", "No control yet")
 LINK = re.compile(r"claims\.md#([\w-]+)")
 IN_PAPER = re.compile(r"^ *% Claims: (.+)$", re.MULTILINE)
 PART = re.compile(r"\\(?:section|subsection|paragraph)\{(.+?)\}")
-
-
-def text(path: str) -> str:
-    return (PROJECT / path).read_text(encoding="utf-8")
-
-
-def entries() -> dict[str, dict[str, str]]:
-    """By name, an entry's fields."""
-    named = re.split(r"(?m)^### (.+)\n", text("docs/claims.md"))[1:]
-    bodies = [body.partition("\n## ")[0] for body in named[1::2]]
-    fields = [dict(re.findall(r"(?m)^- \*\*(\w+)\.\*\* (.+)$", body)) for body in bodies]
-    return dict(zip(named[::2], fields, strict=True))
 
 
 def claims() -> dict[str, list[str]]:
@@ -62,14 +47,6 @@ def claims() -> dict[str, list[str]]:
                 named = ", ".join(IN_PAPER.findall(part))
                 found[f"{document}: {title}"] = named.split(", ") if named else []
     return found
-
-
-@cache
-def made(study: str) -> set[str]:
-    """Every measurement file that the rules make for a study."""
-    params = load(PROJECT / "params.yaml", {"study": study})
-    files = {f"{plan.folder(params)}/{file}" for kind in KINDS for file in plan.files(params, kind)}
-    return {file.removeprefix(f"{PROJECT}/") for file in files}
 
 
 @pytest.mark.parametrize("claim", claims())
@@ -101,7 +78,6 @@ def test_an_entry_has_a_file_that_the_study_makes_and_its_command(name):
     study = re.match(r"`(\w+)`", entry["Study"])[1]
     file = entry["File"].strip("`")
     assert file in made(study)
-    config = "" if study == findings.STUDY else f" --config study={study}"
-    assert entry["Command"] == f"`snakemake --cores 8{config} -- {file}`"
+    assert entry["Command"] == f"`{command(study, file)}`"
     marks = findings.MARKED.finditer(entry["Claim"])
     assert {mark["study"] or findings.STUDY for mark in marks} <= {study}

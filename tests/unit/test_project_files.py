@@ -8,9 +8,13 @@ import tomllib
 import pytest
 from ruamel.yaml import YAML
 
+from posenc.report import findings
+
+from .pages import anchors
 from .synthetic import PROJECT
 
 HOOKS = YAML(typ="safe").load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"]
+PAGES = [*findings.pages(PROJECT), PROJECT / "CONTRIBUTING.md"]
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 
 
@@ -77,11 +81,11 @@ def test_the_japanese_readme_has_the_same_commands_and_pages():
     assert "](README.ja.md)" in english and "](README.md)" in japanese
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "README.ja.md", "CONTRIBUTING.md", "docs/architecture.md"]
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(page):
-    text = (PROJECT / page).read_text(encoding="utf-8")
-    folder = (PROJECT / page).parent
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert target.startswith("https://") or (folder / target).exists(), target
+    text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    for target, _, anchor in re.findall(r"\]\(([^)#]*)(#([^)]+))?\)", text):
+        if not target.startswith("https://"):
+            linked = page.parent / target if target else page
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"

@@ -12,13 +12,13 @@ from . import synthetic
 
 # What may hold digits, and why.
 ALLOWED = {
-    "names": r"GPT-[12]",
+    "names": r"GPT-[12]|SmolLM2",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
         r"\\(?:measured|ifmeasured|interval|published|studied|name|label|ref|eqref|cite"
-        r"|includegraphics|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
+        r"|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
-    "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
+    "comparisons": r"\\(?:compare|compared)\s*(?:\{[^{}]*\}){2}",
     # Lengths: of boxes, and of spaces.
     "layout": (
         r"\\begin\{(?:minipage|column)\}\{[^{}]*\}|\\setlength\s*\\\w+\{[^{}]*\}|\\\\\[[^]]*\]"

@@ -141,10 +141,12 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
 
 def test_the_slides_stage_has_the_figures_of_the_study_that_they_show():
     yaml = YAML(typ="safe")
-    left = stages.needed(STAGES, study_with(**{**CHOSEN, "documents": ["slides"]}))
+    figures = [*CHOSEN["figures"], "mask_semantics"]
+    study = study_with(**{**CHOSEN, "documents": ["slides"], "figures": figures})
+    left = stages.needed(STAGES, study)
     shown = [dep for dep in yaml.load(left)["stages"]["slides"]["deps"] if "/figures/" in dep]
     folder = "data/studies/${study.name}/figures"
-    assert shown == [f"{folder}/perplexity.pdf", f"{folder}/perplexity.json"]
+    assert shown == [f"{folder}/mask_semantics.pdf", f"{folder}/mask_semantics.json"]
     whole = yaml.load(stages.needed(left, study_with()))["stages"]["slides"]
     assert whole == yaml.load(STAGES)["stages"]["slides"]
 

@@ -129,7 +129,8 @@ def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, doc
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
     words = " ".join(text.split())
-    assert "SmolLM2-135M-Instruct (Q4_1)" in words and "gpt2 are not kept" in words
+    assert "SmolLM2-135M-Instruct (Q4_1)" in words
+    assert "gpt2 are not kept" in words or document == "slides"
 
 
 @pytest.mark.slow
@@ -284,7 +285,7 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
     builds = []
     original = latex.build
     monkeypatch.setattr(latex, "build", lambda *of: builds.append(of) or original(*of))
-    document, output = project / "paper/slides.tex", project / FOLDER / "slides.pdf"
+    document, output = project / "paper/paper.tex", project / FOLDER / "paper.pdf"
     measured = sorted((project / "data/measurements/perplexity").rglob("*.json"))
     shown = make_figure(project, "perplexity", measured)
     for expected in (1, 1):
@@ -299,7 +300,7 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
         assert output.read_bytes() != unchanged
     finally:
         make_figure(project, "perplexity", measured)
-    (project / "paper/build/default/slides.pdf").write_bytes(b"damaged")
+    (project / "paper/build/default/paper.pdf").write_bytes(b"damaged")
     latex.main(document, output, [shown])
     assert len(builds) == 3
     assert output.read_bytes() == unchanged

@@ -16,9 +16,9 @@ ALLOWED = {
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
         r"\\(?:measured|ifmeasured|interval|published|studied|name|label|ref|eqref|cite"
-        r"|includegraphics|fittable|fitfigure|showfigure\*?)\s*(?:\[[^]]*\])*\{[^{}]*\}"
+        r"|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
-    "comparisons": r"\\(?:compare|compared|comparedwords)\s*(?:\{[^{}]*\}){2}",
+    "comparisons": r"\\(?:compare|compared)\s*(?:\{[^{}]*\}){2}",
     # Written by `posenc record`, and compared with the record in test_findings.py.
     "records": r"\\recorded\{[^{}]*\}\{[^{}]*\}",
     # Lengths: of boxes, and of spaces.

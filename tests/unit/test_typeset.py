@@ -114,7 +114,8 @@ def test_every_key_of_a_document_exists(any_results, document):
     absent = defined(text, "posencnotrun")
     values = estimates | defined(text, "posencvalue") | absent
     shown = shown_where(document, values - absent) + tables
-    measured = used(shown, "measured")
+    rows = {key for command in ("finding", "control", "guide") for key in used(shown, command)}
+    measured = used(shown, "measured") | rows
     assert len(measured) > 5
     assert measured <= values
     assert used(shown, "interval") <= estimates | absent
@@ -122,9 +123,7 @@ def test_every_key_of_a_document_exists(any_results, document):
     assert used(shown, "published") <= published
     names = used(shown, "studied") | (used(shown, "name") - {"#1"})
     assert names <= defined(text, "posencstudied")
-    compared = {
-        key for c in ("compare", "compared", "comparedwords") for key in used(shown, c, arguments=2)
-    }
+    compared = {key for c in ("compare", "compared") for key in used(shown, c, arguments=2)}
     assert compared
     assert compared <= values | {f"published.{key}" for key in published}
 
@@ -132,7 +131,7 @@ def test_every_key_of_a_document_exists(any_results, document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_show_the_figures_and_tables_that_are_listed(document):
     text = body(document)
-    command = r"\\(?:includegraphics|fitfigure|showfigure\*?)(?:\[[^]]*\])*\{(\w+)\}"
+    command = r"\\(?:includegraphics|showfigure\*?)(?:\[[^]]*\])*\{(\w+)\}"
     figures = re.findall(command, text)
     tables = re.findall(r"\\fittable\{(\w+)\}", text)
     listed = DOCUMENTS[document]
@@ -147,7 +146,8 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
 
 def test_the_documents_speak_of_the_conditions_that_are_listed():
     """What a study lacks of them is marked in it; the rest need not be there."""
-    text = "".join(re.sub(r"\n\s*", "", body(document)) for document in DOCUMENTS)
+    always = (shown_where(document, ()) for document in DOCUMENTS)
+    text = "".join(re.sub(r"\n\s*", "", one) for one in always)
     text = re.sub(r"\\recorded\{[^{}]*\}", "", text)
     text += (PAPER / "published.yaml").read_text()
     spoken = set(re.findall(r"\.(\w+)\.conditions\.", text))
@@ -156,19 +156,17 @@ def test_the_documents_speak_of_the_conditions_that_are_listed():
     assert set(re.findall(r"\.masks\.(\w+)\.", text)) == set(numbers.SPOKEN_MASKS)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_was_computed_in_bfloat16_is_said_under_every_table(default, document):
+def test_what_was_computed_in_bfloat16_is_said_under_every_table_and_on_the_slides(default):
     assert r"\newcommand\precisionmark{}" in typeset.numbers_tex(default)
     fast = {"mode": "fast", "tokens": 512, "nll_difference": 0.0021, "nll_sd": 0.01}
     changed = [{**default.measurements[0], "precision": fast}, *default.measurements[1:]]
     text = typeset.numbers_tex(dataclasses.replace(default, measurements=changed))
     assert "off float32 by at most 0.002 nats per token" in text
     assert r"\newcommand\precisionmark{}" not in text
-    preamble = (PAPER / f"{document}.tex").read_text().split(r"\begin{document}")[0]
-    if r"\input{preamble}" in preamble:
-        preamble = (PAPER / "preamble.tex").read_text()
+    preamble = (PAPER / "preamble.tex").read_text()
     table = preamble.split(r"\newcommand\fittable[1]{%")[1].split("\n\\")[0]
     assert table.endswith("\\precisionmark}")
+    assert r"\precisionmark" in body("slides")
 
 
 def test_captions_are_those_of_the_catalogue(default):

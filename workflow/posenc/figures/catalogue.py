@@ -12,7 +12,7 @@ from posenc.figures.parameters import Histogram, MaskSemantics
 
 FIGURES = {
     "layer_similarity": Entry(
-        "A1 zeroed positions", ("similarity",), ASIDE,
+        "A1 zeroed positions", ("similarity",),
         caption="Mean token cosine between each condition and the intact model, by layer, with "
         "its interval; random pairs of the intact model (dashed) and pairs of the same token in "
         "different documents (dotted), with theirs; and the Gaussian null.",
@@ -22,7 +22,7 @@ FIGURES = {
         quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*"),
     ),
     "cosine_histogram": Entry(
-        "A2 is this cosine high?", ("similarity",), BOTH, Histogram,
+        "A2 is this cosine high?", ("similarity",), (PAPER,), section=Histogram,
         caption="Distribution of the token cosine against its nulls: random pairs of the intact "
         "model (dashed), pairs of the same token in different documents (dotted), and the density "
         "of independent Gaussian vectors.",
@@ -31,7 +31,7 @@ FIGURES = {
         quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
     ),
     "perplexity": Entry(
-        "D1 perplexity", ("perplexity",), ASIDE,
+        "D1 perplexity", ("perplexity",),
         caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
         "upright stroke is the size of the vocabulary, which is the perplexity of a uniform guess.",
         alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
@@ -62,7 +62,7 @@ FIGURES = {
                     "conditions.bits_per_byte", "conditions.worse_than_uniform"),
     ),
     "recovered_share": Entry(
-        "A5 masks in place of positions", ("conditions",), BOTH,
+        "A5 masks in place of positions", ("conditions",), (PAPER,),
         caption="Recovered share of the lost log-perplexity, one mark per decoder, with its "
         "interval. Arrows point to shares below the axis.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
@@ -107,7 +107,7 @@ FIGURES = {
         quantities=("*sweep.length.*",),
     ),
     "extrapolation": Entry(
-        "A5 masks in place of positions", ("conditions",), ASIDE,
+        "A5 masks in place of positions", ("conditions",),
         caption="Loss by position in documents longer than the decoder was trained for, with its "
         "interval. *Windows* cuts them into parts that are run alone; *wrapped* begins "
         "the table of positions again after its end; otherwise positions beyond the table get its "
@@ -135,7 +135,7 @@ FIGURES = {
         quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
     ),
     "position_regression": Entry(
-        "B3 what position embeddings learn", ("position_embeddings",), ASIDE,
+        "B3 what position embeddings learn", ("position_embeddings",),
         caption="Error of the position, and of the order of two, read off tables of position "
         "embeddings and random ones of their shape; mean and standard deviation over repeats.",
         alt="Points with intervals: errors of position and of order read off each table, beside "
@@ -151,7 +151,7 @@ FIGURES = {
         "subspaces against their rank.",
     ),
     "position_probes": Entry(
-        "B4 probes", ("probes", "scheme_probes"), ASIDE,
+        "B4 probes", ("probes", "scheme_probes"),
         caption="Probes of hidden states by layer, on documents that they did not learn from: "
         "error of the position, and of which of two tokens comes later. The level of chance is "
         "the best constant.",
@@ -234,14 +234,14 @@ FIGURES = {
         alt="Maps: attention mass by offset for every head, ordered by layer.",
     ),
     "lags": Entry(
-        "C3 and C6: lags", ("lags",), ASIDE,
+        "C3 and C6: lags", ("lags",),
         caption="Offset that weights and positions alone predict for a head against the offset "
         "where its attention is on real text.",
         alt="Scatter plots: offset found on text against the offset that weights predict, a "
         "point for each head.",
     ),
     "head_curves": Entry(
-        "F3 the mask in closed form", ("score_parts",),
+        "F3 the mask in closed form", ("score_parts",), ASIDE,
         caption="What position adds to the scores by distance, the mean over the pairs of text "
         "(wide), and the mask in closed form, from mean queries and keys of other text (thin): "
         "a curve for each head, a panel for each layer, on its own scale. Negative distances are "
@@ -262,7 +262,7 @@ FIGURES = {
         quantities=("*.pairs.*", "*.attention.*"),
     ),
     "downstream": Entry(
-        "A6 downstream", ("downstream",), ASIDE,
+        "A6 downstream", ("downstream",),
         caption="Accuracy of classifiers with and without position embeddings, and of a bag of the "
         "same words; and what positions add against how far the classifier depends on the order "
         "of words.",
@@ -277,7 +277,7 @@ FIGURES = {
         "token embeddings, with the distance from additivity and the recall by dimensions.",
     ),
     "tokenizers": Entry(
-        "D3 tokenizers", ("tokenizers",), ASIDE,
+        "D3 tokenizers", ("tokenizers",),
         caption="Bits per byte and fertility by tokenizer, data set and Unicode form.",
         alt="Points, a row for each kind of tokenizer: bits per byte, tokens per character and "
         "size of the vocabulary, with open marks after normalization.",
@@ -290,14 +290,14 @@ FIGURES = {
         "and norm of the Jacobian against the number of entries of queries and keys.",
     ),
     "pretraining": Entry(
-        "D5 pre-training", ("pretraining",), ASIDE,
+        "D5 pre-training", ("pretraining",),
         caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
         "seed; layers transferred.",
         alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
         "and accuracy by the number of transferred blocks.",
     ),
     "hard_attention": Entry(
-        "E1 and E2: soft and hard attention", ("hard_attention",), ASIDE,
+        "E1 and E2: soft and hard attention", ("hard_attention",),
         caption="Variance of the estimated gradient of hard attention against the number of "
         "samples, and against that without a baseline.",
         alt="Line charts: variance of the gradient against the number of samples for each "
@@ -337,7 +337,7 @@ FIGURES = {
         "paraphrase and an unrelated sentence, in English and Japanese.",
     ),
     "memory_networks": Entry(
-        "E3 memory networks", ("memory_networks",), ASIDE,
+        "E3 memory networks", ("memory_networks",),
         caption="Errors of memory networks by task, and the levels of those who must guess.",
         alt="Points with intervals, a panel for each task: share of wrong answers of each "
         "variant of a memory network.",
@@ -356,7 +356,7 @@ TABLES = {
     "norms": Table(("norms", "conditions")),
     "semantics": Table(("conditions",), (PAPER,)),
     "recovery": Table(("conditions",)),
-    "published": Table((), BOTH),
+    "published": Table((), (PAPER,)),
     "positions": Table(("position_embeddings",)),
     "waves": Table(("position_embeddings",)),
     "position_heads": Table(("position_heads",)),

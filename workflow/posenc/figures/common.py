@@ -14,6 +14,7 @@ import matplotlib
 import typer
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Canvas
 
 from posenc.artifacts.command import read_section
@@ -32,6 +33,8 @@ from posenc.figures.section import Figure, Style
 INTACT = "intact"
 SMALLEST_POINTS = 6.0
 """No text of a figure is smaller than this at print size."""
+SLIDE_POINTS = 10.0
+"""Size of text on slides; that of ticks is a point smaller."""
 GREY = "0.35"
 LIGHT = "0.82"
 MARKERS = "osD^vP*X"
@@ -89,10 +92,37 @@ def drawing(
     return drawn
 
 
-def save(figure: Canvas, outputs: Iterable[Path], style: Style) -> None:
+def slide(
+    width: float, height: float
+) -> Callable[[Callable[[Canvas, Any, Style], None]], Callable[[Any, Style], Canvas]]:
+    """Give what draws for slides a canvas of that size in inches, its place on the slide.
+
+    Slides have a language, and figures none: what is drawn has digits and no words, which the
+    slide sets itself, in its own fonts.
+    """
+
+    def decorated(draw: Callable[[Canvas, Any, Style], None]) -> Callable[[Any, Style], Canvas]:
+        @functools.wraps(draw)
+        def drawn(measurements: Any, style: Style) -> Canvas:
+            larger = style.model_copy(update={"font_size": SLIDE_POINTS})
+            with styled(larger):
+                made = Canvas(figsize=(width, height))
+                FigureCanvasAgg(made)
+                draw(made, measurements, larger)
+            return made
+
+        return drawn
+
+    return decorated
+
+
+def save(
+    figure: Canvas, outputs: Iterable[Path], style: Style, for_slides: Canvas | None = None
+) -> None:
     """Write a figure to each output atomically; the format is that of the suffix.
 
-    The bytes depend on the figure alone: no date and no version is recorded.
+    The bytes depend on the figure alone: no date and no version is recorded. What is drawn for
+    slides is the second page of a PDF.
     """
     with styled(style):
         for output in outputs:
@@ -100,7 +130,12 @@ def save(figure: Canvas, outputs: Iterable[Path], style: Style) -> None:
             # A None removes the entry that matplotlib would write by itself.
             metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind)
             with atomic_file(output) as temporary:
-                figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+                if kind == "pdf" and for_slides:
+                    with PdfPages(temporary, metadata=metadata) as pages:
+                        for page in (figure, for_slides):
+                            pages.savefig(page)
+                else:
+                    figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 def display(name: str) -> str:
@@ -297,6 +332,7 @@ def command(
     draw: Callable[[list, Any, Style], Canvas],
     section: type[Figure],
     read: Callable[[Sequence[Path]], list] = read_measurements,
+    for_slides: Callable[[list, Style], Canvas] | None = None,
 ) -> Callable[..., None]:
     """Make a figure's command line.
 
@@ -308,6 +344,8 @@ def command(
         The figure's section of params.yaml.
     read : callable
         What reads the inputs.
+    for_slides : callable, optional
+        ``for_slides(measurements, style)``: what slides show of it, the second page of the PDF.
 
     Returns
     -------
@@ -325,7 +363,7 @@ def command(
         measurements = read(inputs or [])
         made = draw(measurements, read_section(config, section), shared)
         say_precision(made, measurements, shared)
-        save(made, output, shared)
+        save(made, output, shared, for_slides(measurements, shared) if for_slides else None)
         # What the figure is made of, and what its files should be when they are read.
         write_sealed(
             output[0].with_suffix(".json"),

@@ -103,7 +103,23 @@ def line(curves: dict) -> tuple[np.ndarray, np.ndarray]:
     return distances, np.concatenate([future[::-1], past])
 
 
-main = common.command(draw, Figure)
+@common.slide(2.6, 2.0)
+def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
+    """Draw the heads of the last model's middle layer."""
+    axes = made.add_subplot()
+    measured = [one for one in of_kind(measurements, "score_parts") if one["status"] == "measured"]
+    if not measured:
+        axes.set_axis_off()
+        return
+    last = measured[-1]["run"]["model"]
+    one = next(one for one in measured if one["run"]["model"] == last)
+    for head in one["heads"]:
+        if head["layer"] == one["n_layers"] // 2:
+            _curves(axes, head, style.palette[head["head"] % len(style.palette)])
+    axes.axhline(0, color="0.75", lw=0.6, zorder=0)
+
+
+main = common.command(draw, Figure, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -18,6 +18,8 @@ from posenc.metrics.patterns import softmax
 PER_ROW = 6
 SCALE = 1.5
 """Standard deviation of the random scores."""
+VERSIONS = ("none", "hf_le420", "hf_finfo", "hf_sdpa_cpu", "hf_bool")
+SLIDE_TOKENS = 8
 
 
 @common.drawing
@@ -115,7 +117,15 @@ def _draw_pattern(axes: Axes, values: NDArray[np.float64]):
     return image
 
 
-main = common.command(draw, MaskSemantics)
+@common.slide(5.6, 1.06)
+def for_slides(made: Canvas, measurements: list, style: Style) -> None:
+    """Draw the patterns of equal scores that versions of the library made, in their order."""
+    found = changes(SLIDE_TOKENS, floor=0.1, slope=0.0)
+    for axes, name in zip(made.subplots(1, len(VERSIONS)), VERSIONS, strict=True):
+        _draw_pattern(axes, pattern(np.zeros((SLIDE_TOKENS, SLIDE_TOKENS)), found[name]))
+
+
+main = common.command(draw, MaskSemantics, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

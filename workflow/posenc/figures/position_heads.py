@@ -78,12 +78,9 @@ def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style:
 
 
 def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
-    curve = np.array(head["distances"]["bias"])  # [distances]
-    distance = head["distances"]["from"] + np.arange(len(curve))  # [distances]
-    shown = np.abs(distance) <= REACH  # [distances]
     axes.axhline(0, color=common.LIGHT, lw=0.4, zorder=0)
     if head["distance_share"] is not None:
-        axes.plot(distance[shown], curve[shown] / head["deviation"], lw=0.9,
+        axes.plot(*shown_curve(head), lw=0.9,
                   color=style.palette[marks[0] if marks else 0],
                   alpha=1 if marks else 0.25 + 0.75 * head["distance_share"])  # fmt: skip
         deviation = common.plain_number(float(f"{head['deviation']:.2g}"))
@@ -94,6 +91,14 @@ def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
     axes.set_xticks([0, REACH])
     axes.set_yticks([-2, 0, 2], ["\u22122", "0", "2"])
     axes.tick_params(labelsize=common.SMALLEST_POINTS, length=1.5, pad=1)
+
+
+def shown_curve(head: Mapping) -> tuple[np.ndarray, np.ndarray]:
+    """Distances back from query to key, [distances], and a head's mask in SD of its scores."""
+    curve = np.array(head["distances"]["bias"])  # [distances]
+    distance = head["distances"]["from"] + np.arange(len(curve))  # [distances]
+    shown = np.abs(distance) <= REACH  # [distances]
+    return distance[shown], curve[shown] / head["deviation"]
 
 
 def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -> None:
@@ -117,7 +122,22 @@ def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -
     place.supxlabel("offset, key minus query (tokens)", fontsize=style.font_size)
 
 
-main = common.command(draw, Figure)
+@common.slide(2.25, 1.6)
+def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
+    """Draw the masks by distance of the steepest heads of whatever has the most heads."""
+    axes = made.add_subplot()
+    measured = [o for o in of_kind(measurements, "position_heads") if o["status"] == "measured"]
+    one = max(measured, key=lambda one: len(one["heads"]), default=None)
+    if one is None:
+        axes.set_axis_off()
+        return
+    for number, head in enumerate(steepest(one["heads"], MARKED)):
+        axes.plot(*shown_curve(head), color=style.palette[number])
+    axes.axhline(0, color=common.LIGHT, lw=0.6, zorder=0)
+    axes.set_xlim(right=REACH)
+
+
+main = common.command(draw, Figure, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -42,6 +42,9 @@ from posenc.report.tables.cells import (
 )
 from posenc.report.words import anchor
 
+LINEAR = ("hf_le420", "hf_finfo", "hf_sdpa_cpu", "hf_bool")
+"""What a linear mask has meant in GPT-2, one default of the library after the other."""
+
 
 def environment() -> Environment:
     """Jinja with delimiters that LaTeX does not use; an undefined name is an error."""
@@ -93,10 +96,9 @@ def studied(results: Results) -> dict[str, str]:
     }
     titles = {name: one["title"] for name, one in results.study["models"].items()}
     words["models"] = ", ".join(escape(t) if t else display(name) for name, t in titles.items())
+    words |= library_versions(results)
     for kind in ("datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
-    run = [one for one in results.versions["versions"] if one["status"] == "run"]
-    words["versions"] = rf"\num{{{len(run)}}}"
     calibration = study["calibration"]
     words["calibration"] = (
         display(calibration) if calibration else r"\notrunreason{no calibration text in this study}"
@@ -109,6 +111,20 @@ def studied(results: Results) -> dict[str, str]:
                 words[f"{role}.weights"] = (
                     lacking if name is None else study_tables.weights(results, name)
                 )
+    return words
+
+
+def library_versions(results: Results) -> dict[str, str]:
+    """How many versions of the library were run, and which had each semantics of the linear mask.
+
+    Of a semantics in several ranges, such as one for each implementation, the first is named.
+    """
+    run = [one for one in results.versions["versions"] if one["status"] == "run"]
+    words = {"versions": rf"\num{{{len(run)}}}"}
+    for name in LINEAR:
+        found = evaluation_tables.ranges(results.versions, name)
+        ends = [escape(found[0][end]) for end in ("first", "last")] if found else ["none"]
+        words[f"versions.{name}"] = "--".join(ends)
     return words
 
 

@@ -1,0 +1,87 @@
+"""What slides show of figures: the second page of a PDF, without words, large enough to be read."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from matplotlib.text import Text
+
+from posenc.figures import common
+from posenc.figures.catalogue import DOCUMENTS
+from posenc.figures.section import Style
+from posenc.metrics.position_scores import steepest
+
+from . import synthetic_positions as positions
+from .synthetic import PROJECT
+
+STYLE = Style(font_size=8, palette=["#0072B2", "#D55E00", "#009E73", "#CC79A7"] * 2)
+READABLE = 9.0
+"""Points."""
+
+
+def module(name):
+    return importlib.import_module(f"posenc.figures.{name}")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS["slides"]["figures"])
+def test_slides_show_the_second_page_alone(name):
+    text = (PROJECT / "paper/slides.tex").read_text(encoding="utf-8")
+    assert f"[page=2,width=\\linewidth]{{{name}}}" in text
+    assert hasattr(module(name), "for_slides")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS["slides"]["figures"])
+def test_nothing_measured_leaves_no_word(name):
+    figure = module(name).for_slides([], STYLE)
+    assert not words(figure)
+
+
+def test_patterns_are_those_of_versions_in_their_order():
+    figure = module("mask_semantics").for_slides([], STYLE)
+    first, *_, last = [axes.images[0].get_array() for axes in figure.axes]
+    assert (first == last).all(), "a mask without a zero does nothing in the newest versions"
+    alone = figure.axes[2].images[0].get_array()
+    assert (alone == [[row == column for column in range(8)] for row in range(8)]).all()
+    assert not words(figure)
+
+
+def test_curves_of_one_layer_are_drawn_as_they_were_measured():
+    one = positions.score_parts("decoder", "sample_reviews", True)
+    figure = module("head_curves").for_slides([one], STYLE)
+    heads = [head for head in one["heads"] if head["layer"] == one["n_layers"] // 2]
+    curves = [line.get_ydata().tolist() for line in figure.axes[0].get_lines()]
+    assert all(head[key]["past"] in curves for head in heads for key in ("measured", "closed_form"))
+    assert not words(figure)
+
+
+def test_the_steepest_heads_are_drawn():
+    one = positions.position_heads("decoder", True)
+    figure = module("position_heads").for_slides([one], STYLE)
+    lines = figure.axes[0].get_lines()
+    heads = steepest(one["heads"], 3)
+    assert len(heads) == 3
+    for line, head in zip(lines, heads, strict=False):
+        seen = [value / head["deviation"] for value in head["distances"]["bias"]]
+        assert line.get_ydata().tolist() == pytest.approx(seen[: len(line.get_ydata())])
+    assert not words(figure)
+
+
+def words(figure):
+    """Texts with letters, or too small to be read."""
+    with common.styled(STYLE):
+        figure.draw_without_rendering()
+    found = [text for text in figure.findobj(Text) if text.get_text().strip()]
+    return [
+        text.get_text()
+        for text in found
+        if any(map(str.isalpha, text.get_text())) or text.get_fontsize() < READABLE
+    ]
+
+
+def test_a_second_page_is_written_and_is_the_same_each_time(tmp_path):
+    draw = module("mask_semantics").for_slides
+    for name in ("one.pdf", "two.pdf"):
+        common.save(draw([], STYLE), [tmp_path / name], STYLE, draw([], STYLE))
+    one, two = ((tmp_path / name).read_bytes() for name in ("one.pdf", "two.pdf"))
+    assert one == two and b"/Count 2" in one

@@ -127,7 +127,7 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert set(before) - set(after) == {
         *(set(OPTIONAL) - {"heads", "embedding_sums"}), "reference_pretrained",
         "position_embeddings_of_matrices", "position_heads_of_matrices", "downstream",
-        "tokenizers", "pretraining", "memory_networks", "slides", "figure_mask_semantics",
+        "tokenizers", "pretraining", "memory_networks", "slides", "supplement", "figure_mask_semantics",
         "corpora",
     }  # fmt: skip
     assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
 from posenc.figures.evaluated import of_kind
@@ -124,17 +125,17 @@ def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -
 
 @common.slide(2.25, 1.6)
 def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
-    """Draw the masks by distance of the steepest heads of whatever has the most heads."""
+    """Draw the mask by distance of the steepest head of whatever has the most heads."""
     axes = made.add_subplot()
     measured = [o for o in of_kind(measurements, "position_heads") if o["status"] == "measured"]
     one = max(measured, key=lambda one: len(one["heads"]), default=None)
-    if one is None:
+    steep = steepest(one["heads"], 1) if one else []
+    if not steep:
         axes.set_axis_off()
         return
-    for number, head in enumerate(steepest(one["heads"], MARKED)):
-        axes.plot(*shown_curve(head), color=style.palette[number])
+    axes.plot(*shown_curve(steep[0]), color=style.palette[0])
     axes.axhline(0, color=common.LIGHT, lw=0.6, zorder=0)
-    axes.set_xlim(right=REACH)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
 
 
 main = common.command(draw, Figure, for_slides=for_slides)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 import shutil
@@ -171,6 +172,32 @@ def test_two_conditions_stand_side_by_side(opened):
     assert "compare=decoder,sample_reviews,intact,zero" in tab.url
 
 
+def test_the_largest_differences_stand_first_where_a_reader_wants_that(browser, opened):
+    tab = opened.tab
+    tab.locator("nav a[href='#compare']").click()
+    tab.locator("#compare-order").select_option("difference")
+    shown = tab.locator("#compared tbody tr td:last-child").all_inner_texts()
+    changes = [abs(float(text.replace("−", "-"))) for text in shown if text != "–"]
+    assert len(changes) > 20 and max(changes) > 0
+    # As they are shown: in fewer digits than they are sorted by.
+    assert all(before >= 0.99 * after - 1e-3 for before, after in itertools.pairwise(changes))
+    tab.wait_for_function("location.hash.includes('order=difference')")
+    again = Opened(browser, tab.url)
+    assert again.tab.locator("#compare-order").input_value() == "difference"
+    again.context.close()
+
+
+@pytest.mark.parametrize("words", ["minilm", "sample questions", "sample_questions zero"])
+def test_a_search_finds_rows_by_the_names_of_what_they_are_of(opened, words):
+    opened.tab.get_by_label("Search quantities").fill(words)
+    opened.tab.wait_for_function("location.hash.includes('search')")
+    assert opened.visible() > 20
+    if words == "minilm":
+        assert opened.names(0) == {"minilm"}
+    else:
+        assert opened.names(1) == {"sample questions"}
+
+
 def test_downloads_hold_the_rows_that_are_shown(opened, tmp_path):
     choose(opened, "models", "decoder")
     choose(opened, "data-sets", "sample reviews")
@@ -229,6 +256,8 @@ def test_the_page_is_accessible_and_fits(browser, path, scheme, width):
     made.tab.evaluate("document.querySelector('.numbers').open = true")
     made.tab.locator("#compare").scroll_into_view_if_needed()
     made.tab.wait_for_selector("#compared tbody tr")
+    made.tab.locator("#heads").scroll_into_view_if_needed()
+    made.tab.wait_for_selector("#pattern-masked td[data-at]")
     assert made.tab.evaluate("document.documentElement.scrollWidth") <= width
     # All rows of a table are alike.
     made.tab.evaluate(
@@ -249,7 +278,9 @@ def test_the_page_is_accessible_and_fits(browser, path, scheme, width):
 def test_the_page_is_whole_without_scripts(browser, path):
     made = Opened(browser, path.as_uri(), java_script_enabled=False)
     assert made.tab.locator("#filters").is_hidden()
-    assert made.tab.locator("noscript p").is_visible()
+    assert made.tab.locator(".interactive").is_hidden()
+    for told in made.tab.locator("noscript p").all():
+        assert told.is_visible()
     assert made.tab.locator(".headlines .value").first.is_visible()
     details = made.tab.locator(".numbers").first
     details.locator("summary").click()

@@ -433,6 +433,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
                 runs = [make({**run, "condition": one}, is_decoder) for one in conditions]
                 add(kind, place, {"measurement": kind, "run": run, "runs": runs})
     for model, facts in study["models"].items():
+        add("sample_scores", f"{model}.json", positions.sample_scores(model, facts["is_decoder"]))
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)

@@ -275,6 +275,33 @@ def heads(run: dict, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def sample_scores(model: str, is_decoder: bool) -> dict:
+    """Scores of a sentence of seven tokens, which fall with distance where there are positions."""
+    n_layers, n_heads = SIZES[is_decoder]
+    first, last = ("<|endoftext|>", []) if is_decoder else ("[CLS]", ["[SEP]"])
+    pieces = [first, "a", "<b>", "&", "猫", "sat", *last]
+    place = np.arange(len(pieces))
+    seen = np.tri(len(place), dtype=bool) if is_decoder else np.ones([len(place)] * 2, bool)
+
+    def head(layer: int, index: int, slope: float) -> str:
+        content = np.sin(1.7 * (place + layer)[:, None] * (place + index + 1))
+        scores = content - slope * (1 + index) * np.abs(place[:, None] - place)
+        return " ".join(f"{score:.2f}" for score in scores[seen])
+
+    return {
+        **shared("sample_scores", model=model), "documents": 1, "tokens": len(pieces),
+        "is_causal": is_decoder, "n_layers": n_layers, "n_heads": n_heads, "pieces": pieces,
+        "conditions": [
+            {
+                "condition": name,
+                "layers": [[head(layer, index, slope) for index in range(n_heads)]
+                           for layer in range(n_layers)],
+            }
+            for name, slope in (("intact", 0.3), ("zero", 0.0))
+        ],
+    }  # fmt: skip
+
+
 def lags(models: dict[str, bool], datasets: list[str]) -> dict:
     """Offsets that are found where they are predicted, but for a few."""
     agreement = {"share": estimate(0.4), "chance": estimate(0.1), "p": 0.001}

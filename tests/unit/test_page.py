@@ -9,6 +9,7 @@ import functools
 import html
 import io
 import itertools
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,7 +30,7 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.figures.catalogue import FIGURES
-from posenc.report import page, page_rows
+from posenc.report import page, page_heads, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES
@@ -448,6 +449,45 @@ def test_estimates_of_a_measurement_without_keys_are_shown(default):
     assert (place.model, place.quantity) == ("minilm", "tasks.sorting.accuracy")
     assert entry == Number(0.5, 0.4, 0.6)
     assert place.files == (new["file"],)
+
+
+def test_heads_are_left_out_where_no_scores_of_a_sentence_are_measured(default):
+    root, written, inputs, before = default
+    assert 'id="heads"' in before and "#heads" in before
+    kept = {path: path.read_bytes() for path in written["sample_scores"]}
+    for path in kept:
+        none = {"status": "not run", "reason": "no sentence"}
+        write_sealed(path, {**read_sealed(path), **none})
+    after = make(root, written["study"], inputs)
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert 'id="heads' not in after and 'href="#heads"' not in after
+    assert "no sentence" in after
+    Document(after)
+
+
+def test_heads_of_measured_models_alone_are_offered(default):
+    results = results_of(default[1])
+    gone = [
+        {**one, "status": "not run"} if one["run"] == {"model": "minilm"} else one
+        for one in results.measurements
+    ]
+    found = json.loads(page_heads.heads(dataclasses.replace(results, measurements=gone)))
+    assert [one["name"] for one in found["models"]] == ["decoder", "smollm2"]
+
+
+def test_nothing_in_the_data_of_heads_ends_its_element(default):
+    text = default[3].split('id="heads-data">')[1].split("</script>")[0]
+    assert "<" not in text
+    assert "<b>" in json.loads(text)["models"][0]["pieces"]
+
+
+def test_what_position_adds_is_told_by_offset():
+    curves = {"past": [0.5, -1.0, None, -3.0], "future": [None, 10.0, 20.0]}
+    head = {"measured": curves, "closed_form": {"past": [0.0, 1.0]}}
+    assert page_heads.curves_of({"heads": [head]}, 2) == [
+        ["- -1000 500 10000 20000", "- 1000 0 - -"]
+    ]
 
 
 trees = st.recursive(

@@ -382,6 +382,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("measurements.lags.seed", 9, {"lags.json"}),
         ("models.scheme_none.source.steps", 9, {"models/scheme_none/train.json"}),
         ("measurements.scaling.seed", 9, {"scaling.json"}),
+        ("measurements.sample_scores.tokens", 9, of_all("sample_scores")),
         # A further seed leaves the trials of the others as they are.
         ("experiments.superposition.digits.seeds", [0, 1, 2, 3], {"superposition.json"}),
         ("experiments.superposition.digits.confidence", 0.9, {"superposition.json"}),

@@ -21,16 +21,19 @@ from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
+from posenc.report.page_heads import heads
+from posenc.report.page_numbers import display, inline, shown, typographic
 from posenc.report.page_rows import MissingError, label_of
-from posenc.report.quantities import decimals_of, weights_of, written
+from posenc.report.quantities import weights_of
 from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.words import anchor
 
-MOST_BYTES = 5_000_000
+MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
 PIXELS = 1.4
 """Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+EXACT_BYTES = 300_000
+"""Of a picture without loss, at most; one that is larger has a slight loss."""
 
 
 @dataclass(frozen=True)
@@ -50,39 +53,16 @@ def environment() -> Environment:
     )  # fmt: skip
 
 
-def display(name: str) -> str:
-    """The name of params.yaml as it is shown: underscores are spaces."""
-    return name.replace("_", " ")
-
-
-def typographic(text: str) -> str:
-    """A number in digits, with a minus sign and a power of ten."""
-    digits, _, exponent = text.replace("-", "−").partition("e")
-    if not exponent:
-        return digits
-    return f"{digits} × 10{str(int(exponent.replace('−', '-'))).translate(RAISED)}"
-
-
-def shown(entry: Number) -> dict[str, str]:
-    """A number as it is shown, in the digits of the documents, and its interval."""
-    decimals = decimals_of(entry)
-    ends = {"low": entry.low, "high": entry.high}
-    return {
-        "value": typographic(written(entry.value, decimals)),
-        **{
-            name: "" if end is None else typographic(written(end, decimals))
-            for name, end in ends.items()
-        },
-    }
-
-
 def embedded(png: bytes) -> dict[str, Any]:
-    """A picture as a data URI, without loss in a smaller format, and its size on the page."""
+    """A picture as a data URI in a smaller format, and its size on the page."""
     with Image.open(io.BytesIO(png)) as picture:
-        webp = io.BytesIO()
         opaque = Image.new("RGB", picture.size, "white")
         opaque.paste(picture, mask=picture.getchannel("A") if picture.mode == "RGBA" else None)
+        webp = io.BytesIO()
         opaque.save(webp, format="WEBP", lossless=True, quality=80, method=4)
+        if len(webp.getvalue()) > EXACT_BYTES:
+            webp = io.BytesIO()
+            opaque.save(webp, format="WEBP", quality=85, method=4)
     text = base64.b64encode(webp.getvalue()).decode()
     return {
         "uri": f"data:image/webp;base64,{text}",
@@ -109,12 +89,9 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
             return NotRun(f"{display(measurement)} is not part of this study")
         raise MissingError(f"the page has no number {key}")
 
-    def inline(match: re.Match[str]) -> str:
+    def said(match: re.Match[str]) -> str:
         entry = find(match[1])
-        if isinstance(entry, NotRun):
-            return f"none ({entry.reason})"
-        number = shown(entry)
-        return number["value"] + (f" [{number['low']}, {number['high']}]" if number["low"] else "")
+        return f"none ({entry.reason})" if isinstance(entry, NotRun) else inline(entry)
 
     def named(match: re.Match[str]) -> str:
         return display(roles[match[1]] or f"no {match[1]}")
@@ -122,7 +99,7 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
     entry = find(headline.place.key)
     return {
         "title": headline.title,
-        "text": re.sub(r"\{(\w+)\}", named, re.sub(r"\{\[(.+?)\]\}", inline, headline.text)),
+        "text": re.sub(r"\{(\w+)\}", named, re.sub(r"\{\[(.+?)\]\}", said, headline.text)),
         "number": shown(entry) if isinstance(entry, Number) else None,
         "reason": entry.reason if isinstance(entry, NotRun) else None,
     }
@@ -332,10 +309,13 @@ def page(
         return [display(n) for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
 
     env = environment()
-    style, script = (env.loader.get_source(env, f"page.{kind}")[0] for kind in ("css", "js"))
+    parts = ("page.css", "page.js", "heads.js")
+    style, script, heads_script = (env.loader.get_source(env, name)[0] for name in parts)
     return env.get_template("page.html.jinja").render(
         style=style,
         script=script,
+        heads=heads(results),
+        heads_script=heads_script,
         study=results.study["study"],
         materials=materials(results),
         digest=results.study["parameters"],

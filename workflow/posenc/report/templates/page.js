@@ -4,6 +4,7 @@
   const one = (selector, within = document) => within.querySelector(selector);
   // Names of params.yaml have underscores where the page shows spaces.
   const plain = (text) => text.trim().replaceAll(" ", "_");
+  const spaced = (name) => name.replaceAll("_", " ");
   const filters = all(".filter");
   const search = one("#search");
   let rows = null;
@@ -20,9 +21,9 @@
           quantity: quantity.join("."),
           raw: element.dataset.v.split(" "),
           label: one("th", element).textContent,
-          shown: reason ? [] : all("td.n", element).map((cell) => cell.textContent),
+          shown: reason ? [] : [4, 5, 6].map((i) => element.cells[i].textContent),
           reason: reason ? reason.textContent.replace("not run: ", "") : "",
-          file: one("td.f", element).textContent,
+          file: element.lastElementChild.textContent,
         };
       }));
     return rows;
@@ -30,6 +31,13 @@
   const identity = (row) => [row.model, row.data_set, row.condition, row.measurement, row.quantity].join(" ");
   function different(list) {
     return [...new Map(list.map((row) => [identity(row), row])).values()];
+  }
+
+  // A row is found by its quantity and by the names of what it is of, with spaces or underscores.
+  function words_of(row) {
+    const names = [row.model, row.data_set, row.condition];
+    const text = [row.label, `${row.measurement}.${row.quantity}`, ...names, ...names.map(spaced)];
+    return (row.text ??= text.join(" ").toLowerCase());
   }
 
   // Filters: nothing chosen shows everything.
@@ -49,7 +57,7 @@
     }
     const shown = new Map();
     for (const row of read()) {
-      const text = `${row.label} ${row.measurement}.${row.quantity}`.toLowerCase();
+      const text = words_of(row);
       row.hidden = !(active.every(([kind, names]) => names.includes(row[fields[kind]])) &&
         words.every((word) => text.includes(word)));
       if (row.element.hidden !== row.hidden) row.element.hidden = row.hidden;
@@ -70,12 +78,17 @@
 
   // The state of the page is in its address, so that a view can be sent to someone else.
   const selects = ["model", "dataset", "a", "b"].map((name) => one(`#compare-${name}`));
+  const order = one("#compare-order");
   let place = "";
+  // What other parts of the page keep in the address, and need for it.
+  const shared = (globalThis.posenc = { heads: "", remember, whenNear });
   function remember() {
     const state = new URLSearchParams();
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
     if (search.value.trim()) state.set("search", search.value.trim());
     if (compared) state.set("compare", selects.map((select) => plain(select.value)).join(","));
+    if (order.value) state.set("order", order.value);
+    if (shared.heads) state.set("heads", shared.heads);
     if (place) state.set("at", place);
     const hash = `#${state.toString().replaceAll("%2C", ",")}`;
     try {
@@ -94,7 +107,10 @@
     search.value = state.get("search") ?? "";
     const wanted = (state.get("compare") ?? "").split(",");
     compared = wanted.length === 4;
+    order.value = state.get("order") === "difference" ? "difference" : "";
     place = state.get("at") ?? "";
+    shared.heads = state.get("heads") ?? "";
+    dispatchEvent(new Event("recalled"));
     // A page without state is shown as it is; its tables are read when they are needed.
     if (rows || hash.includes("=")) apply();
     if (rows || compared) compare(wanted); else whenNear(one("#compare"), () => compare(wanted));
@@ -138,7 +154,13 @@
       here.filter((row) => row.condition === select.value).map((row) => [`${row.measurement}.${row.quantity}`, row])));
     one("#head-a").textContent = `A: ${a.selectedOptions[0]?.text ?? ""}`;
     one("#head-b").textContent = `B: ${b.selectedOptions[0]?.text ?? ""}`;
-    const lines = unique(columns.flatMap((column) => [...column.keys()])).map((key) => {
+    const change = (key) => {
+      const pair = columns.map((column) => column.get(key));
+      return pair.every(Boolean) ? Math.abs(Number(pair[1].raw[0]) - Number(pair[0].raw[0])) : -1;
+    };
+    const quantities = unique(columns.flatMap((column) => [...column.keys()]));
+    if (order.value) quantities.sort((one, other) => change(other) - change(one));
+    const lines = quantities.map((key) => {
       const pair = columns.map((column) => column.get(key));
       const known = pair[0] ?? pair[1];
       const line = document.createElement("tr");

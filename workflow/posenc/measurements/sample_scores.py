@@ -1,0 +1,125 @@
+"""Attention scores of one sentence, of every head, with positions and without (C6).
+
+They are for looking at: the report page makes patterns of them, and of the scores without positions
+plus a mask. One sentence proves nothing, so that nothing here has an interval.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import sha256_file, verify
+from posenc.conditions.section import Condition
+from posenc.config.base import Length, Line, Section
+from posenc.measurements.declaration import MODEL, TOKENIZER, WEIGHTS, Measurement
+from posenc.measurements.frame import Config, Output, seal
+from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
+from posenc.models.files import model_digests
+
+DECIMALS = 2
+"""Of a score in nats: its weight in the pattern is then right to a hundredth, whatever the size
+of the score."""
+CONDITIONS = {"intact": {"position": "intact"}, "zero": {"position": "zero"}}
+
+
+class SampleScores(Section):
+    """Attention scores of one sentence, with positions and without (C6)."""
+
+    sentence: Line
+    tokens: Annotated[Length, Field(ge=2, le=32)]
+    """The sentence is cut to this many tokens; numbers grow with the square."""
+
+
+MEASUREMENT = Measurement(
+    "sample_scores", SampleScores, of=MODEL, reads=(TOKENIZER, WEIGHTS), catalogue=("C6",),
+    uses=("torch", "transformers", "tokenizers"), subjects="models",
+)  # fmt: skip
+
+
+def main(
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokenizer: TokenizerFile,
+    output: Output,
+) -> None:
+    """Write OUTPUT."""
+    from tokenizers import Tokenizer
+
+    from posenc.models.affine import load_ready
+
+    job = read_section(config, Job[SampleScores])
+    digests = model_digests(weights) | {"tokenizer": sha256_file(tokenizer)}
+    # Sums by several threads would be in another order.
+    network = load_ready(weights, job.reading.family, "cpu", threads=1)
+    measured = measure(job, network, Tokenizer.from_file(str(verify(tokenizer))))
+    seal(output, MEASUREMENT, {"model": model}, measured, job.parameters, digests)
+
+
+def measure(job: Job[SampleScores], network: Any, tokenizer: Any) -> dict[str, Any]:
+    """Run the sentence once under each condition."""
+    parameters, reading = job.parameters, job.reading
+    longest = min(parameters.tokens, reading.max_tokens)
+    ids, pieces = tokens_of(tokenizer, parameters.sentence, longest, reading.is_decoder)
+    conditions = []
+    for name, spec in CONDITIONS.items():
+        layers = scores_under(network, ids, Condition.model_validate(spec))
+        packed = [[written(head, reading.is_decoder) for head in layer] for layer in layers]
+        conditions.append({"condition": name, "layers": packed})
+    return {
+        "documents": 1,
+        "tokens": len(ids),
+        "is_causal": reading.is_decoder,
+        "n_layers": len(layers),
+        "n_heads": len(layers[0]),
+        "pieces": pieces,
+        "conditions": conditions,
+    }
+
+
+def tokens_of(
+    tokenizer: Any, sentence: str, longest: int, is_decoder: bool
+) -> tuple[list[int], list[str]]:
+    """Tokens of the sentence as those of a document, and what each covers of its text.
+
+    One that the tokenizer adds is called by its name in the vocabulary.
+    """
+    from posenc.tokens.tokenize import tokenize
+
+    (row,) = tokenize(tokenizer, ["0"], [sentence], longest, is_decoder).to_pylist()
+    ids = row["input_ids"]
+    spans = zip(ids, row["starts"], row["ends"], strict=True)
+    return ids, [sentence[start:end].strip() or tokenizer.id_to_token(n) for n, start, end in spans]
+
+
+def scores_under(
+    network: Any, ids: list[int], condition: Condition
+) -> list[NDArray[np.float32]]:  # [n_heads, tokens, tokens] of each layer
+    """Scaled scores before mask and softmax, of queries and keys that the library computes."""
+    from posenc.capture.capture import forward
+    from posenc.capture.content import scores_of
+    from posenc.capture.interventions import applied
+    from posenc.capture.parts import is_decoder
+
+    with applied(network, condition):
+        _, recorded = forward(network, [ids], is_decoder(network))
+    return [
+        scores_of(recorded.queries[layer], recorded.keys[layer])[0].numpy()
+        for layer in sorted(recorded.queries)
+    ]
+
+
+def written(scores: NDArray[np.float32], causal: bool) -> str:
+    """Scores [tokens, tokens] of one head as text: query by query, the keys that each sees."""
+    tokens = len(scores)
+    seen = np.tri(tokens, dtype=bool) if causal else np.ones((tokens, tokens), bool)
+    return " ".join(f"{score:.{DECIMALS}f}" for score in scores[seen].tolist())
+
+
+if __name__ == "__main__":
+    run(main)

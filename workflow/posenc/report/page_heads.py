@@ -1,0 +1,169 @@
+"""The heads of the report page: what each looks at, and what a mask would make of it.
+
+All of it comes from measurements: scores of one sentence (``sample_scores``), attention mass by
+offset (``heads``), what position adds by distance (``score_parts``), and losses under masks
+(``conditions``). The page computes patterns of the sentence's scores itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from posenc.report.page_numbers import display, inline
+from posenc.report.position_quantities import estimate
+from posenc.report.records import Number, Results
+from posenc.report.words import label
+
+WINDOW = 10
+"""Offsets that are shown on either side, of a model whose masses by offset are not measured."""
+WITHOUT = "zero"
+PROFILES = {
+    ("additive", "alibi"): ("slope", "ALiBi: minus slope × distance"),
+    ("additive", "logarithmic"): ("slope", "minus slope × log of 1 + distance"),
+    ("log_mask", "linear"): ("floor", "linear floor, its log added"),
+    ("hf_le420", "linear"): ("floor", "linear floor, as transformers up to 4.20 took it"),
+    ("logit_mul", "linear"): ("floor", "linear floor, times the scores"),
+    ("prob_mul", "linear"): ("floor", "linear floor, times the pattern"),
+}
+"""By semantics and kind of profile, in order: the parameter that the page varies, and a title."""
+NOTHING = {"slope": 0.0, "floor": 1.0}
+"""Where a profile is no mask, so that the model is the one without positions."""
+OF_DECODERS, OF_ENCODERS = ("perplexity", "nll_per_token"), ("last_cosine",)
+
+
+def heads(results: Results) -> str | None:
+    """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
+    models = [of_model(one, results) for one in results.of("sample_scores") if measured(one)]
+    if not models:
+        return None
+    text = json.dumps({"models": models}, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def measured(one: Mapping[str, Any]) -> bool:
+    """Whether a measurement was run."""
+    return one["status"] == "measured"
+
+
+def of_model(one: Mapping[str, Any], results: Results) -> dict[str, Any]:
+    """A model: its sentence's scores, and what is measured of its heads on each data set."""
+    model = one["run"]["model"]
+    datasets = []
+    for dataset in results.study["study"]["datasets"]:
+        own = {"model": model, "dataset": dataset}
+
+        def of(kind: str, own: dict[str, str] = own) -> list[Mapping[str, Any]]:
+            return [
+                found
+                for found in results.of(kind)
+                if measured(found) and own.items() <= found["run"].items()
+            ]
+
+        masses, parts = of("heads"), of("score_parts")
+        window = masses[0]["offsets"][-1] if masses else WINDOW
+        datasets.append(
+            {
+                "name": dataset,
+                "window": window,
+                "masses": {found["run"]["condition"]: masses_of(found) for found in masses},
+                "curves": curves_of(parts[0], window) if parts else None,
+                "masks": [mask for found in of("conditions") for mask in masks_of(found)],
+                "intact": [cells for found in of("conditions") for cells in intact_of(found)],
+                "quantities": [label("conditions", name) for name in quantities(one["is_causal"])],
+            }
+        )
+    return {
+        "name": model,
+        "causal": one["is_causal"],
+        "layers": one["n_layers"],
+        "heads": one["n_heads"],
+        "pieces": one["pieces"],
+        "scores": {found["condition"]: scores_of(found) for found in one["conditions"]},
+        "datasets": datasets,
+    }
+
+
+def packed(values: Iterable[float | None], unit: float) -> str:
+    """Numbers as one text of whole multiples of a unit; ``-`` where there is none."""
+    return " ".join("-" if value is None else str(round(value / unit)) for value in values)
+
+
+def scores_of(condition: Mapping[str, Any]) -> list[list[str]]:
+    """The scores of a condition by layer and head, in hundredths, as they were measured."""
+    return [
+        [packed(map(float, head.split(" ")), 0.01) for head in layer]
+        for layer in condition["layers"]
+    ]
+
+
+def masses_of(one: Mapping[str, Any]) -> list[str]:
+    """Of each head, in thousandths, the mass before the window, at each offset, and after it."""
+    return [packed([head["before"], *head["mass"], head["after"]], 0.001) for head in one["heads"]]
+
+
+def curves_of(one: Mapping[str, Any], window: int) -> list[list[str]]:
+    """Of each head, what position adds by offset, measured and in closed form, in thousandths."""
+
+    def at(curves: Mapping[str, Any]) -> list[float | None]:
+        past, future = (curves.get(side, [])[: window + 1] for side in ("past", "future"))
+        missing = [None] * (window + 1)
+        before = [*past, *missing][window::-1]  # offsets -window to 0
+        return [*before, *[*future, *missing][1 : window + 1]]
+
+    return [[packed(at(head[kind]), 0.001) for kind in ("measured", "closed_form")]
+            for head in one["heads"]]  # fmt: skip
+
+
+def quantities(is_decoder: bool) -> tuple[str, ...]:
+    """What is measured under a mask."""
+    return OF_DECODERS if is_decoder else OF_ENCODERS
+
+
+def cells_of(entry: Mapping[str, Any], is_decoder: bool) -> list[str]:
+    """The quantities of a condition or a point of a sweep, as they are shown."""
+    last = {"last_cosine": entry["layers"][-1]} if "layers" in entry else {}
+    found = (estimate({**last, **entry}[name]) for name in quantities(is_decoder))
+    return [inline(number) for number in found if isinstance(number, Number)]
+
+
+def intact_of(one: Mapping[str, Any]) -> list[list[str]]:
+    """The quantities of the intact model."""
+    return [
+        cells_of(entry, one["is_decoder"])
+        for entry in one["conditions"]
+        if entry["condition"] == "intact"
+    ]
+
+
+def masks_of(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Masks on the model without positions, each with the values at which it was measured."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    if WITHOUT not in entries:
+        return []
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for name, entry in entries.items():
+        spec = entry["spec"]
+        mask = spec.get("mask") or {"semantics": "", "profile": {"kind": ""}}
+        profile = mask["profile"]
+        kind = (mask["semantics"], profile["kind"])
+        if kind not in PROFILES or spec["position"] != WITHOUT or "span" in mask:
+            continue
+        parameter, title = PROFILES[kind]
+        points = {NOTHING[parameter]: entries[WITHOUT], profile[parameter]: entry}
+        for sweep in one["sweeps"].values():
+            if sweep["key"] == f"mask.profile.{parameter}":
+                points |= {row["value"]: row for row in sweep["rows"] if row["condition"] == name}
+        found[kind] = {
+            "condition": name,
+            "shape": profile["kind"] if mask["semantics"] == "additive" else mask["semantics"],
+            "title": f"{title} ({display(name)})",
+            "parameter": parameter,
+            "at": profile[parameter],
+            "points": [
+                {"value": value, "cells": cells_of(points[value], one["is_decoder"])}
+                for value in sorted(points)
+            ],
+        }
+    return [found[kind] for kind in PROFILES if kind in found]

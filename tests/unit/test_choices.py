@@ -127,8 +127,8 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     assert set(before) - set(after) == {
         *(set(OPTIONAL) - {"heads", "embedding_sums"}), "reference_pretrained",
         "position_embeddings_of_matrices", "position_heads_of_matrices", "downstream",
-        "tokenizers", "pretraining", "memory_networks", "slides", "supplement", "figure_mask_semantics",
-        "corpora",
+        "tokenizers", "pretraining", "memory_networks", "slides", "supplement",
+        "figure_mask_semantics", "corpora",
     }  # fmt: skip
     assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
     both = ["measurements/superposition.json", "measurements/embedding_sums"]

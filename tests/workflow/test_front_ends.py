@@ -82,6 +82,8 @@ def test_a_second_run_does_nothing(finished):
     assert finished.planned() == {}
 
 
+OF_TEXTS = [name for name in OF_MODELS if name not in OF_WEIGHTS]
+"""Measurements of every model on its data sets."""
 SHOWN = {"page": 1, **DOCUMENTS}
 FIGURE = {"figure": 1, **SHOWN}
 MEASURE = {"figure": 2, "typeset": 1, **SHOWN}
@@ -111,7 +113,7 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "token_classes": 2, "figure":
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "scheme_probes": 1, "gpu_trials": 2,
           "trials": 4, "experiment": 2, "experiment_of_model": 1,
-          **dict.fromkeys([*OF_MODELS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 28}),
+          **dict.fromkeys([*OF_TEXTS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 28}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
          {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "causal_probes": 1,

@@ -37,7 +37,7 @@ from tests.faults.kills import CAPTURE, SNAKEMAKE, STUDY, TRAINING, State, remov
 from tests.workflow.conftest import Project, make_project
 
 ACTIVATIONS, MEASUREMENTS = f"{STUDY}/activations", f"{STUDY}/measurements"
-DOCUMENTS = (f"{STUDY}/paper.pdf", f"{STUDY}/slides.pdf")
+DOCUMENTS = tuple(f"{STUDY}/{name}.pdf" for name in ("paper", "supplement", "slides"))
 # DVC leaves them to git, or to the workspace.
 UNCACHED = ("paper/build", "data/config")
 

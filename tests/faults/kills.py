@@ -89,8 +89,11 @@ REMOVALS = (
         ("figure@layer_similarity", "figure@cosine_histogram", "figure@training_loss"),
     ),
     Removal(
-        tuple(f"{STUDY}/{name}" for name in ("generated", "plots", "paper.pdf", "slides.pdf")),
-        ("typeset", "paper", "slides"),
+        tuple(
+            f"{STUDY}/{name}"
+            for name in ("generated", "plots", "paper.pdf", "supplement.pdf", "slides.pdf")
+        ),
+        ("typeset", "paper", "supplement", "slides"),
     ),
 )
 VICTIMS = ("front end", "job", "all", "interrupt")

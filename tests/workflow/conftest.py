@@ -149,7 +149,7 @@ CORE = {
     "experiments": {"superposition": "digits"},
     "measurements": ["heads"],
     "figures": ["perplexity", "training_loss", "head_offsets"],
-    "documents": ["paper"],
+    "documents": ["supplement"],
     "evaluated": ["zero_log_mask", "zero_slope"],
     "sweeps": [],
 }
@@ -161,7 +161,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
 
     With ``core``, it keeps one of each mechanism: a decoder that is trained, capture and store, a
     learned mask, measurements with a file per run and bundled ones, an experiment, three figures
-    and the paper.
+    and the supplement.
     """
     copy_project(folder)
     project = Project(folder)

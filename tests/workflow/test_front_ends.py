@@ -10,13 +10,15 @@ import shutil
 
 import pytest
 
+from posenc.figures import catalogue
 from posenc.report import latex
 from tests.unit.synthetic import BUNDLED, EVALUATING, OF_EXAMINED, OF_MODELS, OF_WEIGHTS
 from tests.workflow.conftest import ROOT, make_project
 
 HAVE_LATEX = not latex.missing()
-DOCUMENTS = {"paper": 1, "slides": 1} if HAVE_LATEX else {}
-PAPER = {"paper": 1} if HAVE_LATEX else {}
+DOCUMENTS = dict.fromkeys(catalogue.DOCUMENTS, 1) if HAVE_LATEX else {}
+SUPPLEMENT = {"supplement": 1} if HAVE_LATEX else {}
+"""Of the core study; it shows the figures that are edited here."""
 
 
 def artifacts(project) -> dict[str, str]:
@@ -85,7 +87,7 @@ def test_a_second_run_does_nothing(finished):
 OF_TEXTS = [name for name in OF_MODELS if name not in OF_WEIGHTS]
 """Measurements of every model on its data sets."""
 SHOWN = {"page": 1, **DOCUMENTS}
-FIGURE = {"figure": 1, **SHOWN}
+FIGURE = {"figure": 1, "page": 1, **SUPPLEMENT}
 MEASURE = {"figure": 2, "typeset": 1, **SHOWN}
 EXPERIMENT = {"experiment": 1, **MEASURE, "figure": 1}
 # One job a model; it keeps the runs that the edit does not reach (test_matrix.py).
@@ -102,7 +104,7 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "token_classes": 2, "figure":
     [
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
-        ("figures.training_loss.height", 3.1, {k: v for k, v in FIGURE.items() if k != "slides"}),
+        ("figures.training_loss.height", 3.1, FIGURE),
         ("figures.style.font_size", 9, {"figure": 40, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
@@ -190,9 +192,7 @@ def test_an_edited_module_reruns_its_step(finished):
 def test_dvc_reproduces_an_edit_and_restores_it(core):
     before = artifacts(core)
     with edited(core, "figures.training_loss.height", 3.3):
-        assert sorted(core.reproduced()) == sorted(
-            ["figure@training_loss", "page", *(["paper"] if DOCUMENTS else [])]
-        )
+        assert sorted(core.reproduced()) == sorted(["figure@training_loss", "page", *SUPPLEMENT])
         assert core.planned() == {}
         changed = {name for name, digest in artifacts(core).items() if before[name] != digest}
         assert changed == {
@@ -202,7 +202,7 @@ def test_dvc_reproduces_an_edit_and_restores_it(core):
                 "figures/training_loss.png",
                 "figures/training_loss.json",
                 "index.html",
-                *(["paper.pdf"] if DOCUMENTS else []),
+                *(f"{name}.pdf" for name in SUPPLEMENT),
             )
         }
     assert core.reproduced() == [], "DVC restores from its cache"
@@ -262,7 +262,7 @@ def test_wrong_parameters_stop_both_front_ends_at_once(core):
 def test_a_study_without_its_stages_stops_dvc_before_it_removes_anything(core):
     before = artifacts(core)
     with edited(core, "studies.default.measurements", ["heads", "scaling"]):
-        assert core.planned() == {"scaling": 1, "typeset": 1, "page": 1, **PAPER}
+        assert core.planned() == {"scaling": 1, "typeset": 1, "page": 1, **SUPPLEMENT}
         for command in (["dvc", "repro"], ["posenc", "record"]):
             result = core.run(*command, check=False)
             assert result.returncode != 0

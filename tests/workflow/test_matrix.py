@@ -14,11 +14,13 @@ from posenc.report import latex
 from tests.workflow.conftest import Project
 from tests.workflow.test_front_ends import artifacts
 
-PAPER = ["paper"] if not latex.missing() else []
+SUPPLEMENT = ["supplement"] if not latex.missing() else []
 HEIGHT = "figures.training_loss.height"
 SEED = "measurements.perplexity.seed"
-PERPLEXITY_STAGES = sorted(["perplexity@decoder", "figure@perplexity", "typeset", "page", *PAPER])
-PERPLEXITY_JOBS = dict.fromkeys(["perplexity", "figure", "typeset", "page", *PAPER], 1)
+PERPLEXITY_STAGES = sorted(
+    ["perplexity@decoder", "figure@perplexity", "typeset", "page", *SUPPLEMENT]
+)
+PERPLEXITY_JOBS = dict.fromkeys(["perplexity", "figure", "typeset", "page", *SUPPLEMENT], 1)
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_after_an_unrecorded_snakemake_dvc_makes_the_same(project):
     project.edit(HEIGHT, 3.1)
     project.snakemake()
     made = artifacts(project)
-    assert sorted(project.reproduced()) == ["figure@training_loss", "page", *PAPER]
+    assert sorted(project.reproduced()) == ["figure@training_loss", "page", *SUPPLEMENT]
     assert artifacts(project) == made
     assert agree(project)
 
@@ -137,7 +139,7 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     planned = clone.planned()
     reached = ("capture", "similarity", "perplexity", "evaluate", "conditions", "heads")
     assert planned == {
-        **dict.fromkeys([*reached, "store", "typeset", "page", *PAPER], 1), "figure": 2,
+        **dict.fromkeys([*reached, "store", "typeset", "page", *SUPPLEMENT], 1), "figure": 2,
     }  # fmt: skip
     clone.snakemake()
     measured = "data/studies/default/measurements"
@@ -220,7 +222,7 @@ def test_an_edited_module(project):
     # Other measurements use the module too.
     assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 1}
     stages = project.reproduced()
-    # Numbers and figures come out the same, so the paper is not built.
+    # Numbers and figures come out the same, so the supplement is not built.
     assert set(stages) == {
         "perplexity@decoder", "conditions@decoder", "figure@perplexity", "typeset", "page",
     }  # fmt: skip
@@ -275,7 +277,7 @@ OTHER_STUDY = """\
     experiments: {superposition: digits}
     measurements: [heads]
     figures: [perplexity, training_loss, head_offsets]
-    documents: [paper]
+    documents: [supplement]
     datasets: [sample_reviews]
     conditions: [intact]
     calibration: sample_reviews

@@ -36,5 +36,11 @@ def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
         assert numbers[f"gpt2.imdb.{key}"]["value"] > 0
     assert numbers["gpt2.positions.rows"]["value"] == 512
     assert numbers["gpt2.position_heads.heads"]["value"] == 144
-    for file in ("index.html", "paper.pdf", "slides.pdf", "figures/position_heads.pdf"):
+    for file in (
+        "index.html",
+        "paper.pdf",
+        "supplement.pdf",
+        "slides.pdf",
+        "figures/position_heads.pdf",
+    ):
         assert (made / file).stat().st_size > 10_000

@@ -37,25 +37,27 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         reasons = [one["reason"] for one in found.values()] or ["the study has no spectra"]
         common.not_run(made.add_subplot(), reasons, 60)
         return
-    grid = common.grid(made, list(panels))
+    shown = {panel: one for panel, one in found.items() if one["status"] == "measured"}
+    grid = common.grid(made, list(shown))
     top = 0.04 + max(
         estimate["high"]
-        for one in found.values() if one["status"] == "measured"
+        for one in shown.values()
         for layer in [one["uniform"], *one["kept"], *one["left_out"]] for estimate in layer
     )  # fmt: skip
-    for panel, one in found.items():
+    for panel, one in shown.items():
         axes = grid[panel]
-        if one["status"] != "measured":
-            common.not_run(axes, [one["reason"]], 22)
-            continue
         _draw_bands(axes, panels[panel]["bands"], one, style)
         axes.set_ylim(0, top)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.margins(x=0.06)
         axes.tick_params(labelleft=common.is_left(axes))
+        axes.set_xlabel("layer")
     made.supylabel("total variation distance", fontsize=style.font_size)
-    made.supxlabel("layer", fontsize=style.font_size)
+    common.note_not_run(
+        made,
+        {", ".join(panel): one["reason"] for panel, one in found.items() if panel not in shown},
+    )
     common.legend_above(made, grid.values(), columns=4)
 
 

@@ -265,7 +265,8 @@ FIGURES = {
         "A6 downstream", ("downstream",),
         caption="Accuracy of classifiers with and without position embeddings, and of a bag of the "
         "same words; and what positions add against how far the classifier depends on the order "
-        "of words.",
+        "of words: one minus Cohen's kappa of its answers to documents and to the same ones with "
+        "their words shuffled, beyond what chance agrees.",
         alt="Points with intervals: test accuracy of each method on each task, and the gain from "
         "positions against how sensitive a task is to order.",
     ),

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -253,6 +253,22 @@ def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
         0.5, 0.5, textwrap.fill(text, characters), ha="center", va="center",
         transform=axes.transAxes,
     )  # fmt: skip
+
+
+def note_not_run(made: Canvas, runs: Mapping[str, str]) -> None:
+    """Say below the panels what was not run, and why, so that it takes no panel of its own.
+
+    Parameters
+    ----------
+    made : matplotlib.figure.Figure
+        The figure; it has no common label of its x axes.
+    runs : mapping
+        The reason by what was not run.
+    """
+    if runs:
+        said = "; ".join(f"{display(name)} ({reason})" for name, reason in runs.items())
+        room = int(made.get_figwidth() * 72 / SMALLEST_POINTS / 0.55)  # characters of a line
+        made.supxlabel(textwrap.fill(f"not run: {said}", room), fontsize=SMALLEST_POINTS)
 
 
 def measured(

@@ -17,7 +17,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Parameters
     ----------
     measurements : list of dict
-        Measurements of extrapolation; a model that was not run has a narrow panel that says why.
+        Measurements of extrapolation; of a model that was not run, a line below says why.
 
     Returns
     -------
@@ -36,23 +36,18 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         for bucket in entry["buckets"] for end in ("low", "high")
     ]  # fmt: skip
     margin = 0.04 * (max(ends) - min(ends))
-    layout = made.add_gridspec(
-        1, len(runs), width_ratios=[3 if one in measured else 1 for one in runs]
-    )
-    is_first = True
-    for place, one in enumerate(runs):
-        axes = made.add_subplot(layout[place])
-        axes.set_title(common.title(made, one["run"]["model"], len(runs)))
-        if one not in measured:
-            common.not_run(axes, [one["reason"]], 15)
-            continue
+    for place, one in enumerate(measured):
+        axes = made.add_subplot(1, len(measured), place + 1)
+        axes.set_title(common.title(made, one["run"]["model"], len(measured)))
         _draw_panel(axes, one, looks)
         axes.set_ylim(min(ends) - margin, max(ends) + margin)
-        axes.tick_params(labelleft=is_first)
-        if is_first:
+        axes.tick_params(labelleft=place == 0)
+        if place == 0:
             axes.set_ylabel("loss (nats per token)")
         axes.set_xlabel("position")
-        is_first = False
+    common.note_not_run(
+        made, {one["run"]["model"]: one["reason"] for one in runs if one not in measured}
+    )
     common.legend_above(made, made.axes, columns=4)
 
 

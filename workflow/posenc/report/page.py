@@ -31,7 +31,7 @@ MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
 PIXELS = 1.4
 """Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
-EXACT_BYTES = 300_000
+EXACT_BYTES = 140_000
 """Of a picture without loss, at most; one that is larger has a slight loss."""
 
 

@@ -34,7 +34,7 @@ COLOURS = 256
 """Of a picture of the page."""
 PIXELS = 1.4
 """Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
-EXACT_BYTES = 140_000
+EXACT_BYTES = 300_000
 """Of a picture without loss, at most; one that is larger has a slight loss."""
 
 

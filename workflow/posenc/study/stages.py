@@ -35,9 +35,9 @@ BEGIN = "  # Measurements, by their declarations: `posenc stages` writes them wh
 END = "  # The end of what `posenc stages` writes whole.\n\n"
 LIST = re.compile(
     r"(?m)(?P<head>^    foreach:\n)(?:^      \w+: .+\n)+"
-    rf"|(?:^      - {re.escape(FOLDER)}/figures/.+\n)+"
+    rf"|(?:^      - {re.escape(FOLDER)}/(?:figures/.+|generated/tables/\w+\.tex)\n)+"
 )
-"""The names that a template is made for, or the figures that the slides show."""
+"""The names that a template is made for, or the figures and tables that a document shows."""
 PLACES = {
     ACTIVATIONS: f"{FOLDER}/activations/${{item}}",
     TOKENS: f"{FOLDER}/tokens/${{item}}",
@@ -86,16 +86,26 @@ def _lists(params: Params) -> dict[str, dict[str, str]]:
     """By stage, the names that its template is made for, or that it reads, each with its line."""
     drawn = {name: FIGURES[name].measurements for name in figures(params)}
     places = {name: list(map(_place, kinds)) for name, kinds in drawn.items()}
-    shown = DOCUMENTS["slides"]["figures"] if "slides" in params.study.documents else []
     return {
         "figure": {n: f"      {n}: {of[0]}\n" for n, of in places.items() if len(of) == 1},
         "figure_of_two": {
             n: f"      {n}: [{of[0]}, {of[1]}]\n" for n, of in places.items() if len(of) == 2
         },
-        "slides": {
-            n: "".join(f"      - {FOLDER}/figures/{n}.{form}\n" for form in ("pdf", "json"))
-            for n in shown
-            if n in drawn
+        **{
+            document: {
+                file: f"      - {FOLDER}/{file}\n"
+                for file in (
+                    *(
+                        f"figures/{n}.{form}"
+                        for n in shown["figures"]
+                        if n in drawn
+                        for form in ("pdf", "json")
+                    ),
+                    *(f"generated/tables/{n}.tex" for n in shown["tables"]),
+                )
+                if document in params.study.documents
+            }
+            for document, shown in DOCUMENTS.items()
         },
     }
 

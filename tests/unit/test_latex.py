@@ -309,10 +309,10 @@ def test_a_document_is_built_only_when_what_it_shows_changed(
 @pytest.mark.parametrize(
     "damaged",
     [
-        "figures/perplexity.pdf",
-        "figures/perplexity.json",
+        "figures/rotary_masks.pdf",
+        "figures/rotary_masks.json",
         "generated/numbers.tex",
-        "generated/tables/perplexity.tex",
+        "generated/tables/published.tex",
         "generated/tables/checksums.json",
     ],
 )

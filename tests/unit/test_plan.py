@@ -274,7 +274,7 @@ def mentions(name: str, files) -> set[str]:
     return {file for file in files if name in [part.split(".")[0] for part in Path(file).parts]}
 
 
-EVALUATED = ("tokens/", "measurements/conditions/")
+EVALUATED = ("tokens/", "measurements/conditions/", "measurements/sample_scores/")
 """What a model has that is not captured."""
 FEWER = {
     "condition": ({"conditions": ["intact"]}, "zero"),

@@ -381,7 +381,9 @@ def lacking(study: dict) -> set[tuple[str, str, str, str]]:
     """Measurement, model, data set and condition of all that documents print of a study."""
     active, of_runs = study["study"], {"components", "hard_attention", "heads", "probes", "spectra"}
     found = {("training", model, "", "") for model in active["trained"]}
-    for kind in set(study["measured"]) - {"conditions", "extrapolation", "lags", "training"}:
+    # Scores of a sentence are for looking at: documents print no number of them.
+    others = {"conditions", "extrapolation", "lags", "training", "sample_scores"}
+    for kind in set(study["measured"]) - others:
         of, subjects = (study["measurements"][kind][name] for name in ("of", "subjects"))
         conditions = active["conditions"] if "condition" in of or kind in of_runs else [""]
         if kind == "scheme_probes":

@@ -267,7 +267,8 @@ def note_not_run(made: Canvas, runs: Mapping[str, str]) -> None:
     """
     if runs:
         said = "; ".join(f"{display(name)} ({reason})" for name, reason in runs.items())
-        room = int(made.get_figwidth() * 72 / SMALLEST_POINTS / 0.55)  # characters of a line
+        # In lines that fit where a note in the size of the text follows as well.
+        room = int(made.get_figwidth() * 72 / (0.55 * matplotlib.rcParams["font.size"]))
         made.supxlabel(textwrap.fill(f"not run: {said}", room), fontsize=SMALLEST_POINTS)
 
 

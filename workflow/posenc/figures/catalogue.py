@@ -7,7 +7,8 @@ a new one, or another caption, leaves the code of all figures as it is.
 
 from __future__ import annotations
 
-from posenc.figures.entry import ASIDE, BOTH, PAPER, SLIDES, SUPPLEMENT, Entry, Table
+from posenc.figures import entry as declared
+from posenc.figures.entry import ASIDE, BOTH, PAPER, Entry, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
 
 FIGURES = {
@@ -378,6 +379,6 @@ DOCUMENTS = {
         "figures": [name for name, entry in FIGURES.items() if document in entry.documents],
         "tables": [name for name, table in TABLES.items() if document in table.documents],
     }
-    for document in (PAPER, SUPPLEMENT, SLIDES)
+    for document in declared.DOCUMENTS
 }
 """Figures and tables that each document includes."""

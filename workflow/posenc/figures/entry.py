@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from posenc.figures.section import Figure
 
 PAPER, SUPPLEMENT, SLIDES = "paper", "supplement", "slides"
+DOCUMENTS = (PAPER, SUPPLEMENT, SLIDES)
+"""All that there are, by the names of their texts in ``paper/``."""
 BOTH = (PAPER, SLIDES)
 ASIDE = (SUPPLEMENT, SLIDES)
 

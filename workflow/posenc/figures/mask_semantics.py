@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from posenc.conditions import profiles
 from posenc.conditions import semantics as rows
 from posenc.figures import common
-from posenc.figures.parameters import MaskSemantics
+from posenc.figures.parameters import LINEAR, MaskSemantics
 from posenc.figures.section import Style
 from posenc.metrics.patterns import softmax
 
 PER_ROW = 6
 SCALE = 1.5
 """Standard deviation of the random scores."""
-VERSIONS = ("none", "hf_le420", "hf_finfo", "hf_sdpa_cpu", "hf_bool")
+VERSIONS = ("none", *LINEAR)
 SLIDE_TOKENS = 8
 
 

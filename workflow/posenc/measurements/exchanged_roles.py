@@ -13,22 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.command import run
 from posenc.conditions.section import Condition
 from posenc.config.base import Confidence, Documents, Samples, Section, Seed
 from posenc.datasets.generated.roles import Roles, sentences
 from posenc.measurements.declaration import MODEL, TOKENIZER, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.of_models import Job
+from posenc.measurements.of_sentences import CONDITIONS, of_sentences
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.similarity import token_cosines
-from posenc.models.files import model_digests
 
 Floats = NDArray[np.float64]
 KINDS = ("exchanged", "paraphrase", "unrelated")
 """What a sentence is compared with."""
-CONDITIONS = {"intact": {"position": "intact"}, "zero": {"position": "zero"}}
 
 
 class ExchangedRoles(Section):
@@ -46,26 +44,6 @@ MEASUREMENT = Measurement(
     "exchanged_roles", ExchangedRoles, of=MODEL, reads=(TOKENIZER, WEIGHTS), catalogue=("A1",),
     uses=("torch", "transformers", "tokenizers"),
 )  # fmt: skip
-
-
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokenizer: TokenizerFile,
-    output: Output,
-) -> None:
-    """Write OUTPUT."""
-    from tokenizers import Tokenizer
-
-    from posenc.models.affine import load_ready
-
-    job = read_section(config, Job[ExchangedRoles])
-    digests = model_digests(weights) | {"tokenizer": sha256_file(tokenizer)}
-    # Sums by several threads would be in another order.
-    network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    measured = measure(job, network, Tokenizer.from_file(str(verify(tokenizer))))
-    seal(output, MEASUREMENT, {"model": model}, measured, job.parameters, digests)
 
 
 def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> dict[str, Any]:
@@ -147,6 +125,8 @@ def vectors_of(network: Any, texts: list[list[int]], condition: Condition) -> Fl
         parts = last.split([len(ids) for ids in texts])
         return torch.stack([part.mean(dim=0) for part in parts]).numpy()
 
+
+main = of_sentences(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

@@ -12,19 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.command import run
 from posenc.conditions.section import Condition
 from posenc.config.base import Length, Line, Section
 from posenc.measurements.declaration import MODEL, TOKENIZER, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, seal
-from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
-from posenc.models.files import model_digests
+from posenc.measurements.of_models import Job
+from posenc.measurements.of_sentences import CONDITIONS, of_sentences
 
 DECIMALS = 2
 """Of a score in nats: its weight in the pattern is then right to a hundredth, whatever the size
 of the score."""
-CONDITIONS = {"intact": {"position": "intact"}, "zero": {"position": "zero"}}
 
 
 class SampleScores(Section):
@@ -39,26 +36,6 @@ MEASUREMENT = Measurement(
     "sample_scores", SampleScores, of=MODEL, reads=(TOKENIZER, WEIGHTS), catalogue=("C6",),
     uses=("torch", "transformers", "tokenizers"), subjects="models",
 )  # fmt: skip
-
-
-def main(
-    model: Model,
-    config: Config,
-    weights: WeightsFolder,
-    tokenizer: TokenizerFile,
-    output: Output,
-) -> None:
-    """Write OUTPUT."""
-    from tokenizers import Tokenizer
-
-    from posenc.models.affine import load_ready
-
-    job = read_section(config, Job[SampleScores])
-    digests = model_digests(weights) | {"tokenizer": sha256_file(tokenizer)}
-    # Sums by several threads would be in another order.
-    network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    measured = measure(job, network, Tokenizer.from_file(str(verify(tokenizer))))
-    seal(output, MEASUREMENT, {"model": model}, measured, job.parameters, digests)
 
 
 def measure(job: Job[SampleScores], network: Any, tokenizer: Any) -> dict[str, Any]:
@@ -120,6 +97,8 @@ def written(scores: NDArray[np.float32], causal: bool) -> str:
     seen = np.tri(tokens, dtype=bool) if causal else np.ones((tokens, tokens), bool)
     return " ".join(f"{score:.{DECIMALS}f}" for score in scores[seen].tolist())
 
+
+main = of_sentences(MEASUREMENT, measure)
 
 if __name__ == "__main__":
     run(main)

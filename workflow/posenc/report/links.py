@@ -8,12 +8,11 @@ from pathlib import Path
 
 from posenc.artifacts.files import UNFINISHED
 from posenc.artifacts.places import STUDIES
+from posenc.figures.entry import DOCUMENTS
 from posenc.report import latex
 
 LINKS = {
-    Path("paper/paper.pdf"): "paper.pdf",
-    Path("paper/supplement.pdf"): "supplement.pdf",
-    Path("paper/slides.pdf"): "slides.pdf",
+    **{Path(f"paper/{document}.pdf"): f"{document}.pdf" for document in DOCUMENTS},
     # Numbers of the documents lead to the page beside them.
     Path("paper/index.html"): "index.html",
     Path("report/index.html"): "index.html",

@@ -15,6 +15,7 @@ from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
 from posenc.figures import catalogue
 from posenc.figures.entry import SUPPLEMENT
+from posenc.figures.parameters import LINEAR
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import weight_quantities
@@ -41,9 +42,6 @@ from posenc.report.tables.cells import (
     number,
 )
 from posenc.report.words import anchor
-
-LINEAR = ("hf_le420", "hf_finfo", "hf_sdpa_cpu", "hf_bool")
-"""What a linear mask has meant in GPT-2, one default of the library after the other."""
 
 
 def environment() -> Environment:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Documents, Line, Name, Section
+from posenc.figures.entry import DOCUMENTS
 from posenc.measurements.declaration import MATRICES
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
 from posenc.study.names import CALIBRATION, LONG
@@ -66,7 +67,7 @@ class Study(Section):
     all that the study has models for."""
     figures: list[Name] | None = None
     """Those that are drawn; when it is left out, all whose measurements the study has."""
-    documents: list[Literal["paper", "supplement", "slides"]] = Field(default_factory=list)
+    documents: list[Literal[DOCUMENTS]] = Field(default_factory=list)  # type: ignore[valid-type]
     """Those that are built; without any, no LaTeX is needed."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""

@@ -52,7 +52,7 @@ GIVEN = frozenset({*PLACES, *MEASUREMENTS})
 PATH = re.compile(
     rf"^ +- {re.escape(FOLDER)}/(?:(?:measurements|trials)/(?P<measurement>\w+)"
     r"|texts/\$\{item\}/(?P<text>\w+)\."
-    r"|figures/(?P<figure>\w+)\.|(?P<document>paper|supplement|slides)\.pdf)"
+    rf"|figures/(?P<figure>\w+)\.|(?P<document>{'|'.join(DOCUMENTS)})\.pdf)"
 )
 LISTED = ("pretrained", "trained", "schemes", "corpora", "matrices", "calibration")
 """Keys that a study may leave out; a template that reads one is then taken out as well."""

@@ -33,7 +33,7 @@ def captured(model, documents, packs, lengths, output: Path) -> None:
     """All activations into one shard, as the step does."""
     parameters = Activations(
         quantities=["hidden_states", "queries", "keys"], dtype="float16", precision="exact",
-        device="cpu", batch_tokens=1024, shard_tokens=1 << 30,
+        device="cpu", batch_tokens=1024, shard_tokens=100_000_000,
     )  # fmt: skip
     tensors = tensors_of(capture.Shape.of(model), parameters, int(lengths.sum()))
     begins = np.cumsum(lengths) - lengths

@@ -82,6 +82,10 @@ class Branch:
         """Whether one bias serves all documents, but for their padding."""
         return self.mask.semantics == "additive" and not self.is_hashed
 
+    def serves_all(self, layer: int) -> bool:
+        """Whether one change serves a layer's attention in documents of all lengths."""
+        return not self.acts_on(layer) or self.is_shared
+
     def change(self, layer: int, length: int, ids: Sequence[int] | None = None) -> Change:
         """What it does to the attention of a layer in a document of so many tokens."""
         mask = self.mask

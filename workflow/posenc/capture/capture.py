@@ -7,6 +7,7 @@ computed goes straight into a buffer of the storage type, and is written while t
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,8 +23,11 @@ from posenc.capture.parts import body, first_position, is_decoder
 from posenc.capture.section import Activations
 from posenc.models import attention
 from posenc.models.affine import affine
+from posenc.models.devices import wait_for
 from posenc.tokens.packing import Pack, positions_of
 
+_LOGITS = {"cpu": 2048, "cuda": 2**13}
+"""Tokens, and entries of the vocabulary, whose logits are made at a time."""
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
@@ -136,14 +140,16 @@ def token_losses(
     hidden: Tensor,  # [tokens, d_model], after the final norm
     weight: Tensor,  # [vocabulary, d_model]
     targets: Tensor,  # [tokens]
-    chunk: int = 2048,
+    chunk: int | None = None,
 ) -> Tensor:
     """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
 
     Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
-    they stay in the processor's cache; the sum over the vocabulary grows block by block.
+    they stay in the processor's cache; the sum over the vocabulary grows block by block. None takes
+    as many as the device is best at.
     """
     losses = []
+    chunk = chunk or _LOGITS[hidden.device.type]
     for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
         total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
         for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
@@ -199,7 +205,7 @@ class _Into(dict):
         self.buffer = buffer
 
     def __setitem__(self, layer: int, value: Tensor) -> None:  # [1, n_heads, tokens, d_head]
-        self.buffer[layer].copy_(value[0])
+        self.buffer[layer].copy_(value[0], non_blocking=True)
 
 
 @dataclass
@@ -214,17 +220,22 @@ class Buffer:
         Tokens of the longest pack.
     parameters
         Quantities and storage type.
+    is_pinned
+        Whether a GPU writes to it: its pages stay where they are, so that the GPU copies by itself
+        while the program goes on.
     """
 
     shape: Shape
     tokens: int
     parameters: Activations
+    is_pinned: bool = False
 
     def __post_init__(self) -> None:
         dtype = _TORCH_DTYPES[self.parameters.dtype]
         sizes = self.shape.sizes(self.tokens)
         self.arrays = {
-            name: torch.empty(sizes[name], dtype=dtype) for name in self.parameters.quantities
+            name: torch.empty(math.prod(sizes[name]), dtype=dtype, pin_memory=self.is_pinned)
+            for name in self.parameters.quantities
         }
 
     def fill(
@@ -240,14 +251,19 @@ class Buffer:
         last
             Hidden states after the final norm, [tokens, d_model], as they were computed.
         """
-        tokens = sum(map(len, documents))
-        views = {name: array[..., :tokens, :] for name, array in self.arrays.items()}
+        sizes = self.shape.sizes(sum(map(len, documents)))
+        # In one piece, as a copy from a GPU has to be.
+        views = {
+            name: array[: math.prod(sizes[name])].view(sizes[name])
+            for name, array in self.arrays.items()
+        }
         with attention.recording() as recording:
             for name in ("queries", "keys"):
                 setattr(recording, name, _Into(views[name]) if name in views else _Nowhere())
             states = packed_states(model, documents)
         for view, state in zip(views.get("hidden_states", ()), states, strict=False):
-            view.copy_(state[0])
+            view.copy_(state[0], non_blocking=True)
+        wait_for(states[-1].device)
         return views, states[-1][0]
 
 
@@ -304,7 +320,8 @@ def capture(
     """
     causal, losses = is_decoder(model), {}
     longest = max((pack.tokens for pack in packs), default=0)
-    buffers = [Buffer(Shape.of(model), longest, parameters) for _ in range(2)]
+    is_on_gpu = next(model.parameters()).device.type == "cuda"
+    buffers = [Buffer(Shape.of(model), longest, parameters, is_on_gpu) for _ in range(2)]
     writing: Future | None = None
 
     # NumPy, not PyTorch: it would start threads of its own beside those of the model.

@@ -25,6 +25,7 @@ from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
+from posenc.models.devices import PASSES_AT_ONCE
 from posenc.tokens.packing import Pack, packs_of, windows_of
 
 INTACT = Condition()
@@ -210,7 +211,8 @@ def _packs(
     config = model.config
     room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
     most = max((len(names) * conditions[names[0]].runs_per_token for names in groups), default=1)
-    budget = max(1, min(batch_tokens, room) // most)
+    at_once = PASSES_AT_ONCE[next(model.parameters()).device.type]
+    budget = max(1, at_once * min(batch_tokens, room) // most)
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls, and a mask is made once for each length.
     order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))
@@ -304,7 +306,8 @@ def evaluate(
     masks
         Learned masks by name.
     batch_tokens
-        Tokens of one forward pass, all conditions of the pass included; a large model takes fewer.
+        Tokens of one forward pass, all conditions of the pass included; a large model takes fewer,
+        a GPU more.
     progress
         Object with ``update(tokens)``: tokens times conditions.
 

@@ -20,6 +20,7 @@ from transformers.masking_utils import sdpa_mask
 
 from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_of, real_keys
 from posenc.capture.parts import ConditionError
+from posenc.capture.ragged import Ragged
 from posenc.models import attention
 
 NAME = "posenc_conditions"
@@ -43,6 +44,7 @@ class Batch:
     branches: list[Branch]
     documents: Sequence[Sequence[int]] | None = None
     is_packed: bool = False
+    _ragged: Ragged | None = None
 
     def groups(self) -> Iterator[tuple[int, list[Sequence[int]]]]:
         """Packed documents that are neighbours of equal length, and where they begin."""
@@ -51,6 +53,17 @@ class Batch:
             documents = list(group)
             yield begin, documents
             begin += len(documents) * length
+
+    @functools.cached_property
+    def lengths(self) -> list[int]:
+        """Tokens of each packed document."""
+        return lengths_of(self.documents)
+
+    def ragged(self, device: torch.device) -> Ragged:
+        """Where packed documents lie; made once for all layers."""
+        if self._ragged is None:
+            self._ragged = Ragged.of(self.lengths, device)
+        return self._ragged
 
 
 _batch: Batch | None = None
@@ -96,6 +109,10 @@ def _packed_attention(
     n_heads, tokens, width = query.shape[1:]
     out = query.new_empty(len(query), tokens, n_heads, width)
     for row, branch in enumerate(_batch.branches):
+        if is_together(query.device) and branch.serves_all(module.layer_idx):
+            parts = [x[row] for x in (query, key, value)]  # [n_heads, tokens, d_head] each
+            out[row] = _together(module, *parts, branch, options)
+            continue
         for begin, documents in _batch.groups():
             number, length = len(documents), len(documents[0])
             span = slice(begin, begin + number * length)
@@ -107,6 +124,34 @@ def _packed_attention(
             attended = _attend(module, *parts, branch, documents, options)
             out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))
     return out
+
+
+def is_together(device: torch.device) -> bool:
+    """Whether packed documents of all lengths are computed in one call."""
+    return device.type == "cuda"
+
+
+def _together(
+    module: nn.Module,
+    query: Tensor,  # [n_heads, tokens, d_head]
+    key: Tensor,  # [n_heads, tokens, d_head]
+    value: Tensor,  # [n_heads, tokens, d_head]
+    branch: Branch,
+    options: Mapping,
+) -> Tensor:
+    """Attention of each document to itself, in one call: [tokens, n_heads, d_head]."""
+    ragged = _batch.ragged(query.device)
+    is_plain = not branch.acts_on(module.layer_idx) and not hasattr(module, "pair_scores")
+    if is_plain and query.dtype == torch.bfloat16:
+        return ragged.attend(query, key, value, _scaling(query, options), branch.causal)
+    parts = (ragged.padded(x) for x in (query, key, value))
+    return ragged.packed(_attend(module, *parts, branch, _batch.lengths, options))
+
+
+def _scaling(query: Tensor, options: Mapping) -> float:  # query [..., d_head]
+    """What products of queries and keys are multiplied by."""
+    scaling = options.get("scaling")
+    return query.shape[-1] ** -0.5 if scaling is None else scaling
 
 
 def _attend(
@@ -121,8 +166,7 @@ def _attend(
     """Attention of one branch, [batch, n_heads, tokens, d_head]."""
     layer, longest = module.layer_idx, query.shape[2]
     lengths = lengths_of(documents)
-    scaling = options.get("scaling")
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scaling = _scaling(query, options)
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
     is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
     pairs = getattr(module, "pair_scores", None)  # of rotary models: posenc.capture.rotation
@@ -147,6 +191,9 @@ def _attend(
         if pattern_factor is not None:
             value = value * pattern_factor.transpose(-1, -2).to(value.dtype)  # p_j m_j v_j
         bias = made["bias"].to(query.dtype).expand(len(query), -1, -1, -1)
+        if bias.requires_grad and not query.requires_grad:
+            # A GPU keeps what the gradient of a bias needs where queries have one, and only there.
+            query = query.detach().requires_grad_()
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=bias, scale=scaling
         )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 GPU_NODES = ("nvidia[0-9]*", "dxg")
 """Under ``/dev``: NVIDIA's own driver, and Windows' for Linux."""
@@ -52,3 +56,17 @@ def use_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(min(threads, len(os.sched_getaffinity(0))))
+
+
+PASSES_AT_ONCE = {"cpu": 1, "cuda": 16}
+"""How many times the tokens of a pass on a CPU one takes on a device. A pass on a CPU stays in the
+caches; a GPU has to be filled. What comes out is the same but for rounding: documents do not depend
+on those that they run beside."""
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a device has done what it was given; a GPU runs behind its program."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

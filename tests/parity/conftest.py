@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import posenc.steps.capture as step
+from posenc.models import rates
 from tests.parity.capture_project import CaptureProject
 from tests.parity.library import reference
 
@@ -51,3 +52,9 @@ def written(monkeypatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr(step, "write_shard", write)
     return found
+
+
+@pytest.fixture
+def in_bfloat16(monkeypatch) -> None:
+    """Fast runs compute in bfloat16, also where that is slower."""
+    monkeypatch.setattr(rates, "is_quicker_in_bfloat16", lambda model: True)

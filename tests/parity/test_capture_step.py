@@ -16,6 +16,7 @@ from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
 from posenc.capture import runs
 from posenc.capture.capture import forward
 from posenc.conditions.section import Condition
+from posenc.models import rates
 from posenc.models.load import load
 from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
@@ -177,7 +178,21 @@ def test_parts_after_one_edit_leave_the_other_run_alone(project, written):
 # --- Precision ----------------------------------------------------------------------------------
 
 
-def test_a_fast_run_says_how_far_it_is_from_float32(project, capsys):
+def test_a_fast_run_is_exact_where_bfloat16_is_slower(project, monkeypatch):
+    """The very bytes of an exact run."""
+    exact = project.from_nothing() and stores(project.folder / "anew/activations/gpt2")
+    monkeypatch.setattr(rates, "is_quicker_in_bfloat16", lambda model: False)
+    project.parameters["precision"] = "fast"
+    project.make()
+    for condition, store in stores(project.output).items():
+        assert store.metadata["precision"] == {"mode": "exact"}
+        for shard in range(SHARDS):
+            for name in ("hidden_states", "queries", "keys"):
+                ours, theirs = (getattr(one, name)(shard) for one in (store, exact[condition]))
+                np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_fast_run_says_how_far_it_is_from_float32(project, capsys, in_bfloat16):
     """Against the stores of both, read back: the error of the first documents, layer by layer."""
     project.parameters["dtype"] = "float32"
     exact = project.from_nothing() and stores(project.folder / "anew/activations/gpt2")

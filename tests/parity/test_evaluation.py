@@ -168,7 +168,7 @@ def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
     batch_tokens, groups, most, monkeypatch
 ):
     monkeypatch.setattr(evaluation, "STATES_BYTES", 60 * 4 * 4 * 3)
-    model = SimpleNamespace(config=SimpleNamespace(hidden_size=4, num_hidden_layers=2))
+    model = sized("cpu")
     lengths = [9, 2, 15, 1, 9, 30, 3, 2, 31, 6, 60]
     documents = [[number] * length for number, length in enumerate(lengths)]
     conditions = {name: Condition() for names in groups for name in names}
@@ -185,11 +185,27 @@ def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
 
 
 def test_a_pass_of_overlapping_windows_has_fewer_documents():
-    model = SimpleNamespace(config=SimpleNamespace(hidden_size=4, num_hidden_layers=2))
+    model = sized("cpu")
     sliding = Condition(segments=8, stride=3)  # a token lies in three windows at most
     for condition, tokens in ((Condition(segments=8), 12), (sliding, 4)):
         given = (model, [[0]] * 24, {"it": condition}, [["it"]], 12)
         assert {pack.tokens for pack, _ in evaluation._packs(*given)} == {tokens}
+
+
+def test_a_pass_on_a_gpu_has_more_documents():
+    documents = [[0]] * 1000
+    for device, tokens in (("cpu", 12), ("cuda", 12 * 16)):
+        packs = evaluation._packs(sized(device), documents, {"it": Condition()}, [["it"]], 12)
+        assert max(pack.tokens for pack, _ in packs) == tokens
+
+
+def sized(device: str) -> SimpleNamespace:
+    """What the sizes of passes depend on."""
+    weight = SimpleNamespace(device=SimpleNamespace(type=device))
+    return SimpleNamespace(
+        config=SimpleNamespace(hidden_size=4, num_hidden_layers=2),
+        parameters=lambda: iter([weight]),
+    )
 
 
 @pytest.fixture
@@ -324,7 +340,7 @@ def test_a_stopped_run_goes_on_with_its_documents(workplace, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-5)
 
 
-def test_fast_evaluations_say_how_far_they_are_from_float32(workplace, capsys):
+def test_fast_evaluations_say_how_far_they_are_from_float32(workplace, capsys, in_bfloat16):
     exact, metadata = read_table(call(workplace) / "reviews.parquet")
     assert set(map(str, metadata["precision"].values())) == {"{'mode': 'exact'}"}
     job = json.loads((workplace / "job.json").read_text())

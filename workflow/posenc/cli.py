@@ -272,6 +272,16 @@ def compare() -> None:
 
 
 @app.command()
+def bench(
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+) -> None:
+    """Measure products of matrices in each form, and say what `precision: fast` computes in."""
+    from posenc.models.rates import table
+
+    print(table(device))
+
+
+@app.command()
 def verify() -> None:
     """Read every file of the study again, and mark what is damaged, so that it is made again."""
     from posenc.study.ledger import LedgerError

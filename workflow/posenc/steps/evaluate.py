@@ -213,12 +213,11 @@ def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str
     Returns
     -------
     By source and unit that there is to do: its precision. Fast units are compared with float32 on
-    the first documents.
+    the first documents. Where bfloat16 is slower than float32, all are exact.
     """
-    if network.job.precision == "exact":
+    is_exact = network.job.precision == "exact" or not any(one.todo for one in sources)
+    if is_exact or not network.is_quicker_in_bfloat16():
         return {one.name: {unit: {"mode": "exact"} for unit in one.todo} for one in sources}
-    if not any(one.todo for one in sources):
-        return {one.name: {} for one in sources}
 
     def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
         packs = packs_of(source.text.lengths, source.chosen, SAMPLE_TOKENS)
@@ -294,6 +293,12 @@ class _Network:
         from posenc.models.affine import load_ready
 
         return load_ready(self.weights, self.job.reading.family, self.job.device, self.threads)
+
+    def is_quicker_in_bfloat16(self) -> bool:
+        """Whether it is, on this machine."""
+        from posenc.models.rates import is_quicker_in_bfloat16
+
+        return is_quicker_in_bfloat16(self.model)
 
     def quicken(self) -> None:
         """Let the model compute in bfloat16 from now on."""

@@ -127,7 +127,7 @@ def table(device: str) -> str:
     device
         ``auto``, ``cpu`` or ``cuda``.
     """
-    place, lines = torch.device(device_for(device)), []
+    place, lines = torch.device(device_for(device)), list[str]()
     for name, (inputs, outputs) in SHAPES.items():
         made = forms(inputs, outputs, place)
         rates = {form: rate(*one, outputs) / 1e9 for form, one in made.items()}

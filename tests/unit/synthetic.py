@@ -370,7 +370,7 @@ def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
-        for one in ("captured", "examined", "pretrained", "finetuned"):
+        for one in ("captured", "examined", "pretrained", "finetuned", "retrained"):
             study["study"][one] = [m for m in study["study"][one] if m in models]
         study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
@@ -451,6 +451,9 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
                 if not facts["is_decoder"]:
                     made = {**made, "status": "not run", "reason": "no language-model head"}
                 add(kind, f"{model}/{dataset}.json", made)
+    for model in study["study"]["retrained"]:
+        for dataset in datasets:
+            add("retraining", f"{model}/{dataset}.json", experiments.retraining(model, dataset))
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

@@ -289,6 +289,40 @@ def unrotated_heads(model: str, dataset: str) -> dict:
     }  # fmt: skip
 
 
+def retraining(model: str, dataset: str) -> dict:
+    """All get better, most without rotation."""
+    steps = [0, 1, 4, 16, 64]
+    losses = {
+        "intact": [4.0, 3.98, 3.95, 3.9, 3.85],
+        "zero": [6.0, 5.9, 5.0, 4.25, 3.98],
+        "zero_closed": [4.5, 4.48, 4.4, 4.2, 4.0],
+    }
+    entries = []
+    for name, curve in losses.items():
+        rows = [
+            {
+                "step": step,
+                "tokens": 8192 * step,
+                "nll": estimate(value),
+                "seeds": [value] * 3,
+                "above_intact": None if name == "intact" else estimate(value - intact),
+            }
+            for step, value, intact in zip(steps, curve, losses["intact"], strict=True)
+        ]
+        entries.append({"condition": name, "spec": {}, "curve": rows, "worth": None})
+    worth = {
+        "start": {"value": 65536.0, "low": 50000.0, "high": 80000.0},
+        "start_above_intact": {"value": 90000.0, "low": 70000.0, "high": None},
+        "meets": {"value": None, "low": 400000.0, "high": None},
+    }
+    entries[2]["worth"] = {name: {**one, "seeds": [None] * 3} for name, one in worth.items()}
+    return {
+        **shared("retraining", model=model, dataset=dataset), "documents": 64, "tokens": 18000,
+        "confidence": 0.95, "conditions": entries, "scored": [], "sums": {},
+        "learned_from": {"documents": 12000, "sequences": 5000, "tokens_per_step": 8192},
+    }  # fmt: skip
+
+
 def hard_attention(run: dict, is_decoder: bool) -> dict:
     """A baseline takes most of the variance away."""
     factor = {"none": 1.0, "mean": 0.06, "optimal": 0.05}

@@ -229,6 +229,16 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "exchanged_roles": {"sentences": 4, "bootstrap_samples": 100},
         "effective_keys": {"documents": 3, "tokens": 24, "keys": [1], "bootstrap_samples": 100},
         "unrotated_heads": {"documents": 4, "tokens": 12, "counts": [2], "bootstrap_samples": 100},
+        "retraining": {
+            "documents": 8,
+            "tokens": 16,
+            "evaluated": 2,
+            "steps": 2,
+            "warmup_steps": 1,
+            "batch_sequences": 2,
+            "evaluate_steps": [0, 2],
+            "bootstrap_samples": 100,
+        },
     }.items():
         for key, value in section.items():
             changes[f"measurements.{measurement}.{key}"] = value

@@ -93,6 +93,8 @@ for measurement, declared in MEASUREMENTS.items():
         resources:
             mem_mb=8000,
             runtime=240,
+            # What trains a model.
+            gpu=GPU * (declared.subjects == "retrained"),
         params:
             options=options_of,
         shell:

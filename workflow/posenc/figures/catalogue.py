@@ -321,6 +321,15 @@ FIGURES = {
         alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
         "share of the cost against the number of heads without rotation.",
     ),
+    "retraining": Entry(
+        "F6 a start for training without rotation", ("retraining",),
+        caption="Left: loss by training tokens of a decoder that is trained on without rotation, "
+        "from nothing in its place and from a mask, and of the intact one. Right: what it has "
+        "above the intact one after as many. Dotted: the loss of the mask before training, as far "
+        "as the model without it needs to reach it.",
+        alt="Two line charts of loss against training tokens, a line for each start and for the "
+        "intact model: the loss, and what it has above the intact model's.",
+    ),
     "token_classes": Entry(
         "A1 and F1: which tokens pay without positions", ("token_classes",), (PAPER,),
         caption="What it costs to take positions away, by class of token: mean over the tokens of "

@@ -61,6 +61,17 @@ UNROTATED_HEADS = (
       for part in ("delta_nll", "share")),
 )  # fmt: skip
 
+TRAINED_ON, STARTS = ("intact", "zero", "zero_closed"), ("zero_closed",)
+"""Conditions that models are trained on under, and those of them that are worth tokens."""
+OF_TRAINED = ("first", "last", "first.above_intact", "last.above_intact")
+WORTH = ("start", "start_above_intact", "meets")
+RETRAINING = (
+    "documents", "tokens", "learned_tokens",
+    *(f"{condition}.{part}" for condition in TRAINED_ON for part in OF_TRAINED
+      if condition != "intact" or "above" not in part),
+    *(f"{condition}.{part}{of}" for condition in STARTS for part in WORTH for of in ("", ".least")),
+)  # fmt: skip
+
 PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
 """Conditions whose costs by class are spoken of."""
 CLASSES = {
@@ -188,6 +199,35 @@ def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def retraining(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Losses before and after training, and the training tokens that a start is worth.
+
+    A number of tokens whose upper bound was not reached has none; ``least`` is its lower one.
+    """
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    last = one["conditions"][0]["curve"][-1]["tokens"]
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    found["learned_tokens"] = Number(last)
+    for condition in TRAINED_ON:
+        curve = entries[condition]["curve"] if condition in entries else [{"nll": None}]
+        for part, row in (("first", curve[0]), ("last", curve[-1])):
+            found[f"{condition}.{part}"] = estimate(row["nll"], NOT_EVALUATED)
+            if condition != "intact":
+                above = estimate(row.get("above_intact"), NOT_EVALUATED)
+                found[f"{condition}.{part}.above_intact"] = above
+    for condition in STARTS:
+        lacking = dict.fromkeys(WORTH, dict.fromkeys(("value", "low", "high")))
+        worth = entries.get(condition, {"worth": lacking})["worth"]
+        reason = f"not reached in {last:,} training tokens"
+        reason = reason if condition in entries else NOT_EVALUATED
+        for part in WORTH:
+            own = worth[part]
+            is_whole = None not in (own["low"], own["high"])
+            found[f"{condition}.{part}"] = estimate(own if is_whole else own["value"], reason)
+            found[f"{condition}.{part}.least"] = estimate(own["low"], reason)
+    return found
+
+
 def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Costs by class of token and condition."""
     entries = {entry["condition"]: entry for entry in one["conditions"]}
@@ -230,6 +270,7 @@ def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
 OF_CELLS = {
     "causal_probes": (causal_probes, CAUSAL_PROBES),
     "unrotated_heads": (unrotated_heads, UNROTATED_HEADS),
+    "retraining": (retraining, RETRAINING),
     "induction": (induction, INDUCTION),
     "swaps": (swaps, SWAPS),
     "choices": (choices, CHOICES),

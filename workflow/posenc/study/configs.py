@@ -120,6 +120,8 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         job["conditions"] = {c: one.model_dump() for c, one in evaluated.items() if c in wanted}
     if {DATASETS, TOKENIZER} <= {*reads}:
         job["documents"] = study.evaluation_of(name).documents
+    if MEASUREMENTS[measurement].subjects == "retrained":
+        job["device"] = params.activations.device
     return job
 
 

@@ -255,6 +255,12 @@ class Params(Section):
                     f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
                     f"which masks are calibrated on: choose another"
                 )
+        split = self.measurements.retraining.split
+        if study.retrained and calibration.split == split:
+            raise ValueError(
+                f"measurements.retraining.split is {split!r}, which masks are calibrated on in "
+                f"{where}: choose another"
+            )
 
 
 def _check_scheme(where: str, name: str, model: Model) -> None:

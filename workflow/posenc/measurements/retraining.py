@@ -1,0 +1,427 @@
+"""What is a mask in place of rotation worth, in training tokens (F6)?
+
+Gelberg et al. (2026, https://arxiv.org/abs/2512.12167) drop rotation from a trained decoder and
+train it on for a short while. Here a decoder is trained on without rotation from nothing in its
+place, and from a mask that was learned with the weights frozen and stays on the scores while they
+learn: how many tokens does the one need to come as far as the other is without any? What belongs
+to the text is not to be counted: the control is the intact model, trained on in the same steps on
+the same text in the same order. Each way has several seeds, of the order of the text.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json, verify
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.positions import ROTATION
+from posenc.conditions.section import dumped
+from posenc.config.base import (
+    Batch,
+    Confidence,
+    Decay,
+    Documents,
+    FirstSteps,
+    Length,
+    Line,
+    Name,
+    Rate,
+    Samples,
+    Section,
+    Seed,
+    Steps,
+)
+from posenc.config.optimization import Optimization
+from posenc.measurements.declaration import (
+    CELL,
+    DATASETS,
+    MASKS,
+    TOKENIZER,
+    TOKENS,
+    WEIGHTS,
+    Measurement,
+)
+from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.of_models import (
+    DocumentsFolder,
+    MasksFolder,
+    Model,
+    TokenizerFile,
+    TokensFolder,
+    WeightsFolder,
+    cells,
+    texts_of,
+)
+from posenc.measurements.under_conditions import (
+    INTACT,
+    WITHOUT,
+    ConditionsJob,
+    learned_masks,
+)
+from posenc.metrics.retraining import CrossedMeans, reached, tokens_to_reach
+from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Floats = NDArray[np.float64]
+
+
+class Retraining(Section):
+    """Loss by training tokens of a decoder that is trained on without rotation (F6)."""
+
+    split: Line
+    """Of a data set, what is learned from: none that is evaluated, or that masks are learned
+    from."""
+    documents: Documents
+    """At most so many of its documents, drawn at random."""
+    tokens: Annotated[Length, Field(ge=2)]
+    """Of a sequence, which begins where a document begins."""
+    conditions: Annotated[list[Name], Field(min_length=2)]
+    """Those that the model is trained under, of the ones that a study evaluates it under."""
+    evaluated: Annotated[Documents, Field(ge=2)]
+    """At most so many documents, the first that a study evaluates the model on."""
+    steps: Steps
+    batch_sequences: Batch
+    learning_rate: Rate
+    warmup_steps: FirstSteps
+    weight_decay: Decay
+    precision: Literal["float32", "bfloat16"]
+    """Of matrix products in training; weights, and losses on evaluated documents, are float32."""
+    evaluate_steps: Annotated[list[FirstSteps], Field(min_length=2)]
+    """Steps after which the loss is measured, rising from 0 to the last."""
+    batch_tokens: Length
+    """Tokens of one forward pass: a batch with more is run in parts, which takes less memory."""
+    checkpoint_steps: Steps
+    """A training that is stopped goes on from the last of every so many steps."""
+    seeds: Annotated[list[Seed], Field(min_length=2)]
+    """Of the order in which sequences are learned from."""
+    bootstrap_samples: Samples
+    confidence: Confidence
+    seed: Seed
+    """Of the choice of documents, and of the bootstrap."""
+
+    @property
+    def optimization(self) -> Optimization:
+        """As a training loop takes it."""
+        alike = set(Optimization.model_fields) & set(Retraining.model_fields)
+        return Optimization(
+            **{name: getattr(self, name) for name in alike},
+            batch=self.batch_sequences,
+            validate_steps=self.steps,
+            patience=None,
+        )
+
+    @model_validator(mode="after")
+    def _check(self) -> Retraining:
+        for name in (INTACT, WITHOUT):
+            if name not in self.conditions:
+                raise ValueError(f"conditions lacks {name!r}, which others are compared with")
+        steps = self.evaluate_steps
+        if steps[0] != 0 or steps[-1] != self.steps or steps != sorted(set(steps)):
+            raise ValueError(
+                f"evaluate_steps is {steps}: it must rise from 0 to steps, {self.steps}"
+            )
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds {self.seeds} names one twice")
+        return self
+
+
+MEASUREMENT = Measurement(
+    "retraining", Retraining, of=CELL, reads=(DATASETS, TOKENIZER, TOKENS, WEIGHTS, MASKS),
+    catalogue=("F6",), uses=("torch", "transformers", "tokenizers"), subjects="retrained",
+)  # fmt: skip
+
+
+class Job(ConditionsJob[Retraining]):
+    """What the measurement of one model depends on, besides its files."""
+
+    documents: int | None
+    """On how many documents a study evaluates the model, if it says so."""
+    device: str
+
+
+class Text(NamedTuple):
+    """What is learned from.
+
+    Attributes
+    ----------
+    documents
+        How many there are.
+    sequences
+        int64 [sequences, tokens].
+    """
+
+    documents: int
+    sequences: Tensor
+
+
+def main(
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    masks: MasksFolder,
+    documents: DocumentsFolder,
+    tokenizer: TokenizerFile,
+    output: Output,
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set; a training that is done is not done again."""
+    job = read_section(config, Job)
+    learned, digests = learned_masks(job, masks)
+    network = None
+    if job.reading.positions == ROTATION:
+        from posenc.models.affine import for_training
+        from posenc.models.devices import device_for, use_threads
+        from posenc.models.load import load
+
+        use_threads(1)  # sums by several threads would be in another order
+        network = for_training(load(weights, job.reading.family, device_for(job.device)))
+    inputs = {
+        **model_digests(weights), "masks": digests, "tokenizer": sha256_file(verify(tokenizer)),
+    }  # fmt: skip
+    for path, of, text in cells(model, job.datasets, tokens, output):
+        source = documents / path.with_suffix(".parquet").name
+        made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
+        # Apart from the output, which a workflow manager removes before a job.
+        partial = output.parents[1].with_name("captures") / f"{model}.{of['dataset']}.retraining"
+        measured = measure(job, network, text, source, tokenizer, learned, partial, made_of)
+        seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def measure(
+    job: Job,
+    network: Any,
+    text: Tokens,
+    source: Path,
+    tokenizer: Path,
+    learned: Mapping[str, LearnedMask],
+    partial: Path,
+    made_of: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Train a model on under each condition with each seed, on the documents of a file.
+
+    Parameters
+    ----------
+    job, network
+        What is measured, and the model; None where no rotation can be dropped.
+    text, source, tokenizer
+        The documents that are evaluated, as tokens; the data set's file of documents; the
+        tokenizer's file.
+    learned
+        The masks that the conditions name.
+    partial, made_of
+        Folder of what is not finished, and checksums of all that it is made of.
+    """
+    parameters = job.parameters
+    if network is None:
+        reason = "positions come in by a table" if job.reading.is_decoder else "it is no decoder"
+        return not_run(f"{reason}: there is no rotation to drop", parameters)
+    if missing := [name for name in (INTACT, WITHOUT) if name not in job.conditions]:
+        return not_run(f"the study does not evaluate {missing[0]}", parameters)
+    count = min(parameters.evaluated, job.documents or parameters.evaluated)
+    documents = [ids for ids in text.ids[:count] if len(ids) > 1]
+    if len(documents) < 2:
+        return not_run("too few documents have two tokens", parameters)
+    learned_from = text_of(parameters, text, source, tokenizer)
+    if learned_from is None:
+        return not_run(f"the data set has no split {parameters.split!r}", parameters)
+    identity = {
+        **made_of, "parameters": parameters.model_dump(), "device": job.device,
+        "evaluated": len(documents), "versions": versions("numpy", *MEASUREMENT.uses),
+        "code": code_digest(f"posenc.measurements.{MEASUREMENT.name}"),
+    }  # fmt: skip
+    sums = trained(job, network, documents, learned_from.sequences, learned, partial, identity)
+    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
+    return {
+        "documents": len(documents),
+        "tokens": int(lengths.sum()),
+        "confidence": parameters.confidence,
+        "learned_from": {
+            "documents": learned_from.documents,
+            "sequences": len(learned_from.sequences),
+            "tokens_per_step": parameters.batch_sequences * parameters.tokens,
+        },
+        **results(job, sums, lengths),
+        # From which other intervals follow.
+        "scored": lengths.tolist(),
+        "sums": {name: found.tolist() for name, found in zip(job.conditions, sums, strict=True)},
+    }
+
+
+def text_of(parameters: Retraining, text: Tokens, source: Path, tokenizer: Path) -> Text | None:
+    """What is learned from; None where the data set has no such split.
+
+    A document whose words are those of one that is evaluated is left out.
+
+    Raises
+    ------
+    ArtifactError
+        If the split is evaluated on.
+    """
+    from tokenizers import Tokenizer
+
+    from posenc.datasets.documents import read_documents
+    from posenc.models.training import sequences
+    from posenc.tokens.tokenize import tokenize
+
+    if text.metadata["evaluation"]["split"] == parameters.split:
+        raise ArtifactError(
+            f"measurements.retraining.split is {parameters.split!r}, which {source.stem} is "
+            f"evaluated on: choose another in params.yaml"
+        )
+    table = read_documents(source, split=parameters.split, columns=["document_id", "text"])
+    evaluated = set(texts_of(source, text))
+    names, texts = (table[name].to_pylist() for name in ("document_id", "text"))
+    others = [index for index, one in enumerate(texts) if one not in evaluated]
+    if not others:
+        return None
+    order = np.random.default_rng(parameters.seed).permutation(others)[: parameters.documents]
+    found = tokenize(
+        Tokenizer.from_file(str(tokenizer)),
+        [names[index] for index in order],
+        [texts[index] for index in order],
+        max_tokens=None,
+        is_decoder=True,
+    )
+    # As the documents that are evaluated begin.
+    cut = sequences(found["input_ids"].to_pylist(), parameters.tokens, "documents")
+    return Text(len(order), cut)
+
+
+def trained(
+    job: Job,
+    network: Any,
+    documents: list[list[int]],
+    sequences: Tensor,  # int64 [sequences, tokens]
+    learned: Mapping[str, LearnedMask],
+    partial: Path,
+    identity: Mapping[str, Any],
+) -> Floats:
+    """Sums of the documents' losses in nats, [conditions, seeds, evaluations, documents]."""
+    from posenc.capture.retraining import Schedule, retrain, trained_under
+    from posenc.models.training import progress
+
+    parameters = job.parameters
+    device = next(network.parameters()).device
+    given = {name: weight.clone() for name, weight in network.state_dict().items()}
+    on_device = sequences.to(device)
+    longest = max(parameters.tokens, *map(len, documents))
+    found = []
+    for condition, section in job.conditions.items():
+        with trained_under(network, section, learned, longest):
+            for seed in parameters.seeds:
+                network.load_state_dict(given)
+                name = f"{condition}-{seed}"
+                own = sha256_json({**identity, "condition": section.model_dump(), "seed": seed})
+                schedule = Schedule(
+                    parameters.optimization, parameters.evaluate_steps, parameters.batch_tokens,
+                    seed,
+                )  # fmt: skip
+                checkpoint = Checkpoint(partial / f"{name}.pt", own)
+                with progress(name, parameters.steps) as report:
+                    found.append(
+                        retrain(network, on_device, documents, schedule, checkpoint, report)
+                    )
+    network.load_state_dict(given)
+    return np.reshape(found, (len(job.conditions), len(parameters.seeds), *found[0].shape))
+
+
+def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any]:
+    """Curves of loss by condition, and what each start is worth.
+
+    Parameters
+    ----------
+    job
+        Whose conditions, seeds and steps the first three axes of ``sums`` are.
+    sums
+        [conditions, seeds, evaluations, documents]: sums of losses in nats.
+    lengths
+        [documents]: tokens that are scored.
+    """
+    parameters, names = job.parameters, list(job.conditions)
+    tokens = [
+        step * parameters.batch_sequences * parameters.tokens for step in parameters.evaluate_steps
+    ]
+    points = len(tokens)
+    # [seeds, documents, conditions * evaluations]
+    flat = sums.transpose(1, 3, 0, 2).reshape(sums.shape[1], len(lengths), -1)
+    means = CrossedMeans(flat, lengths, **bootstrap(parameters))
+    places = {name: slice(k * points, (k + 1) * points) for k, name in enumerate(names)}
+    entries = []
+    for name, own in places.items():
+        above = [None] * points
+        if name != INTACT:
+            above = means.difference(own, places[INTACT])
+        seeds = means.of_seeds[:, own].T.tolist()  # [evaluations, seeds]
+        rows = zip(parameters.evaluate_steps, tokens, means.of(own), above, seeds, strict=True)
+        keys = ("step", "tokens", "nll", "above_intact", "seeds")
+        entry: dict[str, Any] = {
+            "condition": name,
+            "spec": dumped(job.conditions[name]),
+            "curve": [dict(zip(keys, row, strict=True)) for row in rows],
+            "worth": None,
+        }
+        if name not in (INTACT, WITHOUT):
+            entry["worth"] = worth(means, tokens, *(places[one] for one in (name, WITHOUT, INTACT)))
+        entries.append(entry)
+    return {"conditions": entries}
+
+
+def worth(
+    means: CrossedMeans, tokens: Sequence[int], own: slice, without: slice, intact: slice
+) -> dict[str, Any]:
+    """How many training tokens the model without rotation needs, in three senses.
+
+    Parameters
+    ----------
+    means
+        Of all curves.
+    tokens
+        [evaluations]: of the curves.
+    own, without, intact
+        Columns of the curve whose start is valued, and of the two that it is compared with.
+
+    Returns
+    -------
+    dict
+        ``start``: to reach the loss that the other has before it is trained;
+        ``start_above_intact``: the same with the intact model's loss at the same step taken away on
+        both sides; ``meets``: to be as good as the other after as many tokens. Each with an
+        interval, None for a number that was not reached, and of each seed.
+    """
+    reach = functools.partial(tokens_to_reach, tokens)
+    ways = {
+        "start": lambda a, b, c: reach(b, a[..., 0]),
+        "start_above_intact": lambda a, b, c: reach(b - c, a[..., 0] - c[..., 0]),
+        "meets": lambda a, b, c: reach(b - a, np.zeros(a.shape[:-1])),
+    }
+    columns = (own, without, intact)
+    value, replicates, seeds = (
+        [all_of[..., one] for one in columns]
+        for all_of in (means.value, means.replicates, means.of_seeds)
+    )
+    return {
+        name: {
+            **reached(float(way(*value)), way(*replicates), means.confidence),
+            "seeds": [float(one) if np.isfinite(one) else None for one in way(*seeds)],
+        }
+        for name, way in ways.items()
+    }
+
+
+if __name__ == "__main__":
+    run(main)

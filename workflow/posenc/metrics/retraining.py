@@ -1,0 +1,126 @@
+"""How many training tokens a start is worth: curves of loss against tokens (row F6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posenc.metrics.bootstrap import Estimate, percentile_interval, resampling_counts
+
+Floats = NDArray[np.float64]
+
+
+def tokens_to_reach(tokens: ArrayLike, losses: ArrayLike, target: ArrayLike) -> Floats:
+    """Training tokens after which a loss is first as low as a target.
+
+    Between two evaluations the loss is taken as linear in the logarithm of the tokens; before the
+    first training step, where there is no logarithm, as linear in the tokens.
+
+    Parameters
+    ----------
+    tokens
+        [points]: tokens of the evaluations, rising; the first is 0.
+    losses
+        [..., points]: losses there, in nats per token.
+    target
+        [...]: the losses to be reached.
+
+    Returns
+    -------
+    float64 [...]; infinite where no evaluation is as low.
+
+    Examples
+    --------
+    >>> float(tokens_to_reach([0, 100, 10_000], [5.0, 4.0, 2.0], 3.0))
+    1000.0
+    """
+    tokens = np.asarray(tokens, np.float64)  # [points]
+    losses = np.asarray(losses, np.float64)  # [..., points]
+    target = np.asarray(target, np.float64)[..., None]  # [..., 1]
+    is_low = losses <= target  # [..., points]
+    after = is_low.argmax(axis=-1)[..., None]  # [..., 1], the first that is
+    before = np.maximum(after - 1, 0)  # [..., 1]
+    high, low = (np.take_along_axis(losses, place, -1) for place in (before, after))  # [..., 1]
+    begin, end = tokens[before], tokens[after]  # [..., 1] each
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (high - target) / (high - low)  # [..., 1]
+        on_logarithm = begin * (end / begin) ** share  # [..., 1]
+        found = np.where(begin > 0, on_logarithm, share * end)  # [..., 1]
+    found = np.where(after > 0, found, 0.0)  # [..., 1]
+    return np.where(is_low.any(axis=-1), found[..., 0], np.inf)
+
+
+def reached(value: float, replicates: Floats, confidence: float) -> dict[str, float | None]:
+    """A number of tokens with its percentile interval; None for what was not reached.
+
+    Parameters
+    ----------
+    value
+        In tokens; infinite where it was not reached.
+    replicates
+        [samples], likewise.
+    confidence
+        Share of replicates between the bounds.
+    """
+    tail = (1 - confidence) / 2
+    # Without a mean of neighbours, which of an infinite one would be none.
+    low, high = np.quantile(replicates, [tail, 1 - tail], method="inverted_cdf")
+    found = {"value": value, "low": low, "high": high}
+    return {name: float(one) if np.isfinite(one) else None for name, one in found.items()}
+
+
+class CrossedMeans:
+    """Means over tokens of several curves, with replicates over documents and over seeds.
+
+    Documents and seeds are crossed: each seed's model reads every document. Both are resampled,
+    independently of each other, and all curves with the same draws: the pigeonhole bootstrap of
+    Owen (2007), "The pigeonhole bootstrap", Annals of Applied Statistics 1, 386-411, whose variance
+    is no less than the true one in expectation.
+
+    Parameters
+    ----------
+    sums
+        [seeds, documents, k]: sums over each document's tokens, such as nll in nats.
+    tokens
+        [documents]: tokens of each document.
+    samples, confidence, seed
+        Of the bootstrap.
+
+    Attributes
+    ----------
+    value
+        [k]: means over all.
+    of_seeds
+        [seeds, k]: means over documents.
+    replicates
+        [samples, k].
+    """
+
+    def __init__(
+        self, sums: ArrayLike, tokens: ArrayLike, *, samples: int, confidence: float, seed: int
+    ) -> None:
+        sums, tokens = np.asarray(sums, np.float64), np.asarray(tokens, np.float64)
+        self.of_seeds: Floats = sums.sum(axis=1) / tokens.sum()  # [seeds, k]
+        self.value: Floats = self.of_seeds.mean(axis=0)  # [k]
+        self.confidence = confidence
+        documents = np.concatenate(list(resampling_counts(len(tokens), samples, seed)))
+        others = np.random.SeedSequence([seed, 1])
+        seeds = np.concatenate(list(resampling_counts(len(sums), samples, others)))
+        documents, seeds = documents.astype(np.float64), seeds / len(sums)
+        parts = np.einsum("bd,sdk->bsk", documents, sums, optimize=True)  # [samples, seeds, k]
+        means = np.einsum("bs,bsk->bk", seeds, parts)  # [samples, k]
+        self.replicates: Floats = means / (documents @ tokens)[:, None]
+
+    def of(self, columns: slice) -> list[Any]:
+        """Estimates of some of the means, as JSON."""
+        return self.difference(columns, None)
+
+    def difference(self, columns: slice, other: slice | None) -> list[Any]:
+        """Estimates of some of the means minus others, paired, as JSON."""
+        value, replicates = self.value[columns], self.replicates[:, columns]
+        if other is not None:
+            value, replicates = value - self.value[other], replicates - self.replicates[:, other]
+        found: Estimate = percentile_interval(value, replicates, self.confidence)
+        return found.as_json()  # type: ignore[return-value]

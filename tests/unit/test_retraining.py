@@ -101,11 +101,15 @@ def schedule(seed: int = 0, evaluate=(0, 1, 4), **changes) -> Schedule:
     return Schedule(parameters.optimization, evaluate, parameters.batch_tokens, seed)
 
 
-def run(folder: Path, sequences, documents, name: str, masks, killed_at: int = 0, **changes):
+def run(
+    folder: Path, sequences, documents, name: str, masks, killed_at: int = 0, told=None, **changes
+):
     """Train a fresh model under a condition; optionally die after a step."""
     model = llama()
 
     def report(done, loss):
+        if told is not None:
+            told.append(loss)
         if done == killed_at:
             raise KeyboardInterrupt
 
@@ -198,9 +202,14 @@ def test_steps_are_those_of_a_plain_loop_over_the_library_s_model(
 
 
 def test_a_batch_in_parts_is_the_batch(tmp_path, documents, closed, sequences):
-    _, whole = run(tmp_path / "1", sequences, documents, "zero_closed", closed, evaluate=(0, 1, 4))
-    _, parts = run(tmp_path / "2", sequences, documents, "zero_closed", closed, batch_tokens=8)
+    given = (sequences, documents, "zero_closed", closed)
+    told: list[list[float]] = [[], []]
+    _, whole = run(tmp_path / "1", *given, told=told[0])
+    _, parts = run(tmp_path / "2", *given, told=told[1], batch_tokens=8)
     np.testing.assert_allclose(whole, parts, rtol=1e-4)
+    np.testing.assert_allclose(*told, rtol=1e-4)
+    first = sequences[torch.from_numpy(batch_rows(0, 4, 10, 0))]
+    assert told[0][0] == pytest.approx(float(library_loss(llama(), first, "zero_closed", closed)))
 
 
 def test_a_killed_training_ends_with_the_same_bits(tmp_path, documents, closed, sequences):

@@ -45,6 +45,8 @@ from posenc.models.files import model_digests
 from posenc.models.load import load
 from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
+from posenc.report.position_quantities import facts_of
+from posenc.report.records import NotRun
 from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 from posenc.tokens.tokenized import Tokens
 
@@ -606,5 +608,8 @@ def test_numbers_are_those_of_the_file(measured):
     assert found["zero_closed.start_above_intact.least"].value == 70000
     assert found["zero_closed.meets"].reason == "not reached in 524,288 training tokens"
     assert found["zero_closed.meets.least"].value == 400000
+    lacking = facts_of({**measured, "status": "not run", "reason": "no rotation"},
+                       numbers.retraining, numbers.RETRAINING)  # fmt: skip
+    assert lacking == dict.fromkeys(numbers.RETRAINING, NotRun("no rotation"))
     del measured["conditions"][2]
     assert "does not evaluate" in numbers.retraining(measured)["zero_closed.start"].reason

@@ -45,6 +45,8 @@ from posenc.models.files import model_digests
 from posenc.models.load import load
 from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
+from posenc.report.position_quantities import facts_of
+from posenc.report.records import NotRun
 from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 from posenc.tokens.tokenized import Tokens
 
@@ -101,11 +103,15 @@ def schedule(seed: int = 0, evaluate=(0, 1, 4), **changes) -> Schedule:
     return Schedule(parameters.optimization, evaluate, parameters.batch_tokens, seed)
 
 
-def run(folder: Path, sequences, documents, name: str, masks, killed_at: int = 0, **changes):
+def run(
+    folder: Path, sequences, documents, name: str, masks, killed_at: int = 0, told=None, **changes
+):
     """Train a fresh model under a condition; optionally die after a step."""
     model = llama()
 
     def report(done, loss):
+        if told is not None:
+            told.append(loss)
         if done == killed_at:
             raise KeyboardInterrupt
 
@@ -198,9 +204,14 @@ def test_steps_are_those_of_a_plain_loop_over_the_library_s_model(
 
 
 def test_a_batch_in_parts_is_the_batch(tmp_path, documents, closed, sequences):
-    _, whole = run(tmp_path / "1", sequences, documents, "zero_closed", closed, evaluate=(0, 1, 4))
-    _, parts = run(tmp_path / "2", sequences, documents, "zero_closed", closed, batch_tokens=8)
+    given = (sequences, documents, "zero_closed", closed)
+    told: list[list[float]] = [[], []]
+    _, whole = run(tmp_path / "1", *given, told=told[0])
+    _, parts = run(tmp_path / "2", *given, told=told[1], batch_tokens=8)
     np.testing.assert_allclose(whole, parts, rtol=1e-4)
+    np.testing.assert_allclose(*told, rtol=1e-4)
+    first = sequences[torch.from_numpy(batch_rows(0, 4, 10, 0))]
+    assert told[0][0] == pytest.approx(float(library_loss(llama(), first, "zero_closed", closed)))
 
 
 def test_a_killed_training_ends_with_the_same_bits(tmp_path, documents, closed, sequences):
@@ -597,5 +608,8 @@ def test_numbers_are_those_of_the_file(measured):
     assert found["zero_closed.start_above_intact.least"].value == 70000
     assert found["zero_closed.meets"].reason == "not reached in 524,288 training tokens"
     assert found["zero_closed.meets.least"].value == 400000
+    lacking = facts_of({**measured, "status": "not run", "reason": "no rotation"},
+                       numbers.retraining, numbers.RETRAINING)  # fmt: skip
+    assert lacking == dict.fromkeys(numbers.RETRAINING, NotRun("no rotation"))
     del measured["conditions"][2]
     assert "does not evaluate" in numbers.retraining(measured)["zero_closed.start"].reason

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -81,7 +81,8 @@ def last_of(queries: Tensor, projections: Tensor) -> Tensor:
     return rows @ queries
 
 
-class Filtered(NamedTuple):
+@dataclass(frozen=True)
+class Filtered:
     """Products of projected queries and projected keys."""
 
     kept: Projections
@@ -92,7 +93,8 @@ class Filtered(NamedTuple):
         return torch.einsum("bhij,ikj->bhik", rows, kept)
 
 
-class Scaled(NamedTuple):
+@dataclass(frozen=True)
+class Scaled:
     """Products of queries and keys that are as long as the projected ones, in their own directions.
 
     A query is as long as its projection. The keys that it sees are so many times shorter that they

@@ -90,8 +90,9 @@ class Filter(NamedTuple):
 
     def kept(self, tokens: int, limits: list[float]) -> Booleans:
         """Which cosines of so many tokens are left, bool [tokens]."""
-        constant = np.arange(tokens) == 0  # [tokens]
-        chosen = constant if self.band == MEAN else wave_bands(tokens, limits)[self.band]
+        chosen = np.arange(tokens) == 0  # [tokens]
+        if isinstance(self.band, int):
+            chosen = wave_bands(tokens, limits)[self.band]
         return chosen if self.way == "kept" else ~chosen
 
 
@@ -240,7 +241,7 @@ def results(
                 **costs(number, 0),
                 "layers": [
                     {"layer": layer, **costs(number, 1 + layer)}
-                    for layer in range(runs.shape[2] - 1)
+                    for layer in range(sums.shape[3] - 1)
                 ],
             }
             for number, one in enumerate(filters)

@@ -198,6 +198,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "causal_probes": {"documents": 8, "tokens": 200, "windows": [4]},
     "random_causal": {"n_layers": 2, "d_model": 16, "tokens": 32, "sequences": 2, "models": 2},
     "spectra": {"window": 16, "bands": [0.1, 0.3]},
+    "filtered_loss": {"documents": 3, "tokens": 16},
     "components": {"tokens": 200, "components": 4},
     "layer_norm": {"tokens": 200},
     "heads": {"types": 3},

@@ -444,6 +444,8 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
                 made = {**made, "status": "not run", "reason": "positions come in by a table"}
             if model in study["study"]["examined"]:
                 add("unrotated_heads", f"{model}/{dataset}.json", made)
+                made = positions.filtered_loss(model, dataset, facts["is_decoder"])
+                add("filtered_loss", f"{model}/{dataset}.json", made)
                 made = positions.causal_probes(model, dataset, facts["is_decoder"])
                 add("causal_probes", f"{model}/{dataset}.json", made)
             for kind in ("induction", "swaps", "choices", "token_classes"):

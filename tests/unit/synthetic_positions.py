@@ -703,6 +703,37 @@ def spectra(run: dict, is_decoder: bool, window: int = 64) -> dict:
     }  # fmt: skip
 
 
+def filtered_loss(model: str, dataset: str, is_decoder: bool) -> dict:
+    """The slower a band, the more it costs; controls cost less, and later layers too."""
+    n_layers = 4 if is_decoder else 6
+
+    def part(value: float) -> dict:
+        return {"delta_nll": estimate(value) if is_decoder else None,
+                "distance": estimate(value / 8)}  # fmt: skip
+
+    def costs(value: float) -> dict:
+        found = {"cost": part(value)}
+        for control, share in (("random", 0.4), ("scaled", 0.7)):
+            found[control] = part(share * value)
+            found[f"beyond_{control}"] = part((1 - share) * value)
+        return found
+
+    filters = [
+        {
+            "band": band, "way": way, "share": 0.25, **costs(value),
+            "layers": [{"layer": layer, **costs(value / (2 + layer))} for layer in range(n_layers)],
+        }
+        for band, size in (("mean", 0.5), (0, 0.4), (1, 0.3), (2, 0.2))
+        for way, value in (("kept", 1 - size), ("left_out", size))
+    ]  # fmt: skip
+    return {
+        **shared("filtered_loss", model=model, dataset=dataset), "is_causal": is_decoder,
+        "n_layers": n_layers, "documents": 8, "tokens": 700, "confidence": 0.95,
+        "bands": [0.0, 0.0234375, 0.1171875, 0.5],
+        "nll": estimate(3.0) if is_decoder else None, "filters": filters,
+    }  # fmt: skip
+
+
 def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
     """One normalisation of an encoder, and the first of each block of a decoder."""
     n_layers = SIZES[is_decoder][0]

@@ -193,6 +193,16 @@ FIGURES = {
         "each band that is kept or lost.",
         quantities=("*.without.*", "*.uniform"),
     ),
+    "filtered_loss": Entry(
+        "C2 band-pass: what it costs", ("filtered_loss",),
+        caption="What a model loses when queries and keys lose a band of frequencies along the "
+        "sequence, or keep one alone; a decoder's filter sees what comes before a query. Above: in "
+        "all layers, beside as many directions at random, and beside queries and keys that lose as "
+        "much of their length and keep their directions. Below: each band left out of one layer, "
+        "and (dotted) as many directions at random.",
+        alt="Points with intervals, a column for each model: lost nats per token, or the distance "
+        "of the last hidden states, by band, and line charts of the same by layer.",
+    ),
     "components": Entry(
         "C4 components", ("components",),
         caption="Components of hidden states by layer: variance of the leading ones; canonical "

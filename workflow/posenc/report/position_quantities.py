@@ -24,6 +24,16 @@ COMPONENTS = (
     "layers", "converged", "starts", "rank",
 )  # fmt: skip
 BANDS = ("low", "middle", "high")
+FILTERS = {"without": "left_out", "only": "kept"}
+"""Ways to filter, by the first part of a key."""
+BESIDE = ("random", "scaled", "beyond_random", "beyond_scaled")
+LOST = ("delta_nll", "distance")
+FILTERED_LOSS = (
+    "documents", "tokens",
+    *(f"{way}.{band}.{part}" for way in FILTERS for band in ("mean", *BANDS)
+      for part in (*LOST, *(f"{of}.{one}" for of in (*BESIDE, "most") for one in LOST),
+                   "most.layer")),
+)  # fmt: skip
 SPECTRA = (
     *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
     *(f"without.{band}" for band in BANDS), "uniform", "locked",
@@ -212,6 +222,33 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What filters of queries and keys cost in all layers, beside controls, and most in one.
+
+    Bands between the lowest and the highest count as the middle one.
+    """
+    last = len(one["bands"]) - 2
+    places = {"mean": "mean", **dict(zip(BANDS, (0, min(1, last), last), strict=True))}
+    entries = {(entry["way"], entry["band"]): entry for entry in one["filters"]}
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+
+    def cost(row: Mapping[str, Any]) -> float:
+        return row["cost"]["delta_nll" if one["is_causal"] else "distance"]["value"]
+
+    for name, way in FILTERS.items():
+        for band, place in places.items():
+            entry = entries[way, place]
+            most = max(entry["layers"], key=cost)
+            parts = {"": entry["cost"], "most.": most["cost"]}
+            parts |= {f"{of}.": entry[of] for of in BESIDE}
+            found |= {
+                f"{name}.{band}.{of}{part}": estimate(costs[part], "an encoder has no loss")
+                for of, costs in parts.items() for part in LOST
+            }  # fmt: skip
+            found[f"{name}.{band}.most.layer"] = Number(most["layer"])
+    return found
+
+
 def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
     found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
 
@@ -236,6 +273,7 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
 OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
+    "filtered_loss": (filtered_loss, FILTERED_LOSS),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

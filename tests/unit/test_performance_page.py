@@ -2,7 +2,7 @@
 
 import json
 
-from tests.benchmarks import capture
+from tests.benchmarks import capture, gpu
 from tests.unit.synthetic import PROJECT
 
 PAGE = PROJECT / "docs/performance.md"
@@ -12,6 +12,13 @@ RECORD = json.loads((PROJECT / "docs/capture-benchmark.json").read_text())
 def test_the_table_is_that_of_the_record():
     assert capture.filled(PAGE.read_text(), RECORD) == PAGE.read_text()
     assert (PROJECT / "docs/images/capture_benchmark.png").exists()
+
+
+def test_the_table_of_the_gpu_is_that_of_its_record():
+    record = json.loads((PROJECT / "docs/gpu-benchmark.json").read_text())
+    page = PAGE.read_text()
+    found = capture.put_between(page, "<!-- gpu -->", "<!-- gpu end -->", f"{gpu.table(record)}\n")
+    assert found == page
 
 
 def test_ratios_are_of_the_same_round():

@@ -15,17 +15,12 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from posenc.report import comparison
+from posenc.study.params import load
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/images/headline.svg"
-TEXTS = {"imdb_fresh": "IMDB, reviews", "truthfulqa_local": "TruthfulQA, questions"}
-ROWS = {
-    "zero_slope": "one slope for all heads (ALiBi)",
-    "placebo_heads": "control: another head's mask",
-    "placebo_mean": "control: one mask per layer",
-    "zero_closed": "each head's mask, no training",
-    "zero_scores_fitted": "the same, then fitted",
-}
+TEXTS = ("imdb_fresh", "truthfulqa_local")
+ROWS = ("zero_slope", "placebo_heads", "placebo_mean", "zero_closed", "zero_scores_fitted")
 COLOURS = {"zero_closed": "#0072B2", "zero_scores_fitted": "#56B4E9"}
 GREY = "#666666"
 
@@ -43,11 +38,12 @@ def numbers() -> dict[str, dict]:
 
 def draw(found: dict[str, dict]) -> str:
     """The picture, as SVG; the same bytes for the same numbers."""
+    labels = load(ROOT / "params.yaml").figures.style.labels
     style = {"svg.hashsalt": "posenc", "font.family": "DejaVu Sans", "font.size": 11}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(9, 3.1), layout="constrained")
         first = None
-        for place, (text, title) in enumerate(TEXTS.items()):
+        for place, text in enumerate(TEXTS):
             axes = figure.add_subplot(1, len(TEXTS), place + 1, sharey=first)
             first = first or axes
             for row, condition in enumerate(ROWS):
@@ -59,11 +55,11 @@ def draw(found: dict[str, dict]) -> str:
                     one["high"] + 0.02, row, f"{100 * one['value']:.0f} %", va="center",
                     bbox={"color": "white", "pad": 1},
                 )  # fmt: skip
-            axes.set_title(title, fontsize=11)
+            axes.set_title(labels[text], fontsize=11)
             axes.set_xlim(0, 1.08)
             axes.set_xticks([0, 0.5, 1], ["without rotation", "", "with rotation"], fontsize=9)
             axes.axvline(1, color="black", lw=0.8)
-            axes.set_yticks(range(len(ROWS)), ROWS.values())
+            axes.set_yticks(range(len(ROWS)), [labels[row] for row in ROWS])
             axes.tick_params(left=False, labelleft=place == 0)
             for side in ("top", "right", "left"):
                 axes.spines[side].set_visible(False)

@@ -64,7 +64,7 @@ class Opened:
     def names(self, column: int) -> set[str]:
         script = (
             "column => [...document.querySelectorAll('table.long tbody tr:not([hidden])')]"
-            ".map(row => row.cells[column].textContent)"
+            ".map(row => row.cells[column]).map(cell => cell.dataset.name ?? cell.textContent)"
         )
         return set(self.tab.evaluate(script, column))
 
@@ -84,7 +84,7 @@ def choose(opened: Opened, filter_: str, name: str) -> None:
     panel = opened.tab.locator(f".filter[data-filter={filter_}]")
     if panel.get_attribute("open") is None:
         panel.locator("summary").click()
-    panel.get_by_label(name, exact=True).check()
+    panel.locator(f"input[value={name}]").check()
 
 
 def test_the_page_renders_from_a_file(opened):
@@ -126,7 +126,7 @@ def test_filters_leave_rows_of_what_is_chosen(opened):
 
 def test_a_view_is_in_its_address(browser, path, opened):
     choose(opened, "models", "decoder")
-    choose(opened, "data-sets", "sample questions")
+    choose(opened, "data-sets", "sample_questions")
     opened.tab.get_by_label("Search quantities").fill("perplexity")
     opened.tab.wait_for_function("location.hash.includes('search')")
     # Contents do not lose it.
@@ -134,7 +134,7 @@ def test_a_view_is_in_its_address(browser, path, opened):
     opened.tab.wait_for_function("location.hash.includes('at=further')")
     again = Opened(browser, opened.tab.url)
     assert again.visible() == opened.visible()
-    assert again.names(0) == {"decoder"} and again.names(1) == {"sample questions"}
+    assert again.names(0) == {"decoder"} and again.names(1) == {"sample_questions"}
     assert again.tab.get_by_label("Search quantities").input_value() == "perplexity"
     assert again.said == []
     again.context.close()
@@ -161,7 +161,7 @@ def test_two_conditions_stand_side_by_side(opened):
     values = tab.evaluate(
         "[...document.querySelectorAll('table.long tr[data-q=\"perplexity.perplexity\"]')]"
         ".filter(row => row.cells[0].textContent === 'decoder'"
-        " && row.cells[1].textContent === 'sample reviews')"
+        " && row.cells[1].textContent === 'sample_reviews')"
         ".map(row => [row.cells[2].textContent, row.dataset.v.split(' ')[0]])"
     )
     raw = {condition: float(value) for condition, value in values}
@@ -192,7 +192,7 @@ def test_the_largest_differences_stand_first_where_a_reader_wants_that(browser, 
     again.context.close()
 
 
-@pytest.mark.parametrize("words", ["minilm", "sample_questions", "zero sample_questions"])
+@pytest.mark.parametrize("words", ["minilm", "sample_questions", "no positions sample_questions"])
 def test_a_search_finds_rows_by_the_names_of_what_they_are_of(opened, words):
     opened.tab.get_by_label("Search quantities").fill(words)
     opened.tab.wait_for_function("location.hash.includes('search')")
@@ -200,12 +200,35 @@ def test_a_search_finds_rows_by_the_names_of_what_they_are_of(opened, words):
     if words == "minilm":
         assert opened.names(0) == {"minilm"}
     else:
-        assert opened.names(1) == {"sample questions"}
+        assert opened.names(1) == {"sample_questions"}
+
+
+def test_a_table_shows_words_and_the_name_beside_them(opened):
+    tab = opened.tab
+    search = tab.get_by_label("Search quantities")
+    for words in ("zero_alibi", "ALiBi, one slope"):
+        search.fill(words)
+        tab.wait_for_function(
+            "words => new URLSearchParams(location.hash.slice(1)).get('search') === words",
+            arg=words,
+        )
+        assert opened.names(2) == {"zero_alibi"}, words
+    details = tab.locator("#figure-condition-costs ~ .numbers").first
+    details.locator("summary").click()
+    cell = details.locator("tbody tr:not([hidden]) td").nth(2)
+    tab.wait_for_function("document.querySelector('.numbers[open] td code') !== null")
+    assert cell.inner_text().split("\n") == ["ALiBi, one slope", "zero_alibi"]
+    # Names stay the keys of everything else.
+    assert opened.names(2) == {"zero_alibi"}
+    panel = tab.locator(".filter[data-filter=conditions]")
+    panel.locator("summary").click()
+    assert panel.get_by_label("no positions zero").get_attribute("value") == "zero"
+    assert "no positions (zero)" in tab.locator("#compare-a option").all_inner_texts()
 
 
 def test_downloads_hold_the_rows_that_are_shown(opened, tmp_path):
     choose(opened, "models", "decoder")
-    choose(opened, "data-sets", "sample reviews")
+    choose(opened, "data-sets", "sample_reviews")
     opened.tab.locator("h2").first.click()  # closes the filter
     details = opened.tab.locator("#figure-perplexity ~ .numbers").first
     details.locator("summary").click()

@@ -1,11 +1,15 @@
-"""What tests of training share."""
+"""What tests of training share, and the labels that figures, tables and the page show."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from posenc.config.labels import labelled
+from posenc.study.params import load
+
 from .small_models import saved
+from .synthetic import PROJECT
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +26,10 @@ def small_model_folders(tmp_path_factory):
     """A small model of each family in the hub's format."""
     root = tmp_path_factory.mktemp("models")
     return {family: saved(family, root / family) for family in ("bert", "roberta", "gpt2")}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def labels():
+    """Names are shown as the project's figures show them."""
+    with labelled(load(PROJECT / "params.yaml").figures.style.labels):
+        yield

@@ -13,6 +13,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.decomposition import PCA
 
 from posenc.artifacts.files import ArtifactError
+from posenc.config.labels import display
 from posenc.figures import components as figure_module
 from posenc.measurements import components as step
 from posenc.measurements.components import Components
@@ -400,9 +401,9 @@ def test_the_figure_shows_the_measured_numbers(study):
     variance, correlation, principal, independent = figure.axes[:4]
     intact, zero = study[:2]
     lines = {line.get_label(): list(line.get_ydata()) for line in correlation.get_lines()}
-    for run, label in ((intact, "correlation, intact"), (zero, "correlation, zero")):
+    for run, label in ((intact, display("intact")), (zero, display("zero"))):
         values = [layer["canonical"]["held_out"][0]["value"] for layer in run["layers"]]
-        assert lines[label] == values
+        assert lines[f"correlation, {label}"] == values
     lines = {line.get_label(): list(line.get_ydata()) for line in variance.get_lines()}
     first = [layer["principal"]["cumulative_share"][0] for layer in intact["layers"]]
     assert lines["1 principal component"] == first

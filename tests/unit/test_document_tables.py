@@ -93,7 +93,7 @@ def changed(results: Results, kind: str, *run: str) -> tuple[Results, dict]:
 
 def titled(one: dict, scored: bool = False) -> str:
     tokens = one["scored_tokens" if scored else "tokens"]
-    name = one["run"]["dataset"].replace("_", " ")
+    name = display(one["run"]["dataset"])
     return rf"{name}: \num{{{one['documents']}}} documents, \num{{{tokens}}} tokens"
 
 
@@ -117,7 +117,7 @@ def test_conditions_have_their_perplexity_change_and_share(results):
             share = text(one["recovered"], 3) if has_share else "{--}"
             cells = rows[display(name)][start : start + 5]
             assert cells == [*both(one["perplexity"]), *change, share], name
-    assert rows["mean"][5:] == [*ABSENT, *ABSENT, "{--}"]
+    assert rows[display("mean")][5:] == [*ABSENT, *ABSENT, "{--}"]
 
 
 def test_changes_of_few_digits_are_printed_with_as_many(results):
@@ -148,7 +148,8 @@ def test_the_share_that_masks_recover_is_of_each_decoder_with_mean_and_deviation
             assert block == {"title": display(dataset), "reason": reason, "rows": []}
             continue
         rows = {row[0]: row[1:] for row in block["rows"]}
-        assert {"zero alibi", "fitted", "intact fitted"} - rows.keys() == {"intact fitted"}
+        named = {*map(display, ("zero_alibi", "fitted", "intact_fitted"))}
+        assert named - rows.keys() == {display("intact_fitted")}
         for name, learned in {
             "zero_alibi": "--", "zero_slope": r"slope \num{0.1}",
             "fitted": r"\num{368} parameters", "zero_closed": "means",
@@ -210,7 +211,7 @@ def test_norms_have_what_they_tell_and_what_they_cost(results):
     assert row[8:] == [
         cell for one in costs for cell in (text(one["layers"][-1], 3), *both(one["delta_nll"], 3))
     ]
-    (encoder,) = (row for row in made["rows"] if row[:2] == ["minilm", "sample questions"])
+    (encoder,) = (row for row in made["rows"] if row[:2] == [display("minilm"), "sample questions"])
     questions = of(found, "conditions", "minilm", "sample_questions")
     last = [entry(questions, name)["layers"][-1] for name in ("unit_norm", "scaled")]
     assert encoder[8:] == [text(last[0], 3), *ABSENT, text(last[1], 3), *ABSENT]
@@ -231,11 +232,11 @@ def test_reference_levels_stand_before_the_model(results):
             (one,) = (one for one in run["levels"] if one["level"] == name)
             cells += [*both(one["perplexity"]), text(one["bits_per_byte"], 3)]
         assert row[1:] == cells
-    assert [row[0] for row in made["conditions"]] == ["intact", "zero"]
-    for row in made["conditions"]:
+    assert [row[0] for row in made["conditions"]] == [*map(display, ("intact", "zero"))]
+    for row, name in zip(made["conditions"], ("intact", "zero"), strict=True):
         cells = []
         for run in runs:
-            one = of(results, "perplexity", "decoder", run["run"]["dataset"], row[0])
+            one = of(results, "perplexity", "decoder", run["run"]["dataset"], name)
             cells += [*both(one["perplexity"]), text(one["bits_per_byte"], 3)]
         assert row[1:] == cells
 
@@ -261,15 +262,16 @@ def test_models_have_their_shape_and_their_weights(results):
     assert list(rows) == [display(name) for name in results.study["study"]["models"]]
     decoder = ["decoder", "gpt2", r"\num{128}", r"\num{4}", r"\num{128}"]
     assert rows["decoder"] == [*decoder, "trained here on sample reviews"]
-    assert rows["minilm"][:2] == ["encoder", "bert"] and rows["minilm"][4] == r"\num{256}"
-    assert rows["minilm"][5] == r"package: gt\_all\_minilm\_l6\_v2"
-    assert rows["smollm2"][2:4] == ["--", "--"]
+    encoder = rows[display("minilm")]
+    assert encoder[:2] == ["encoder", "bert"] and encoder[4] == r"\num{256}"
+    assert encoder[5] == r"package: gt\_all\_minilm\_l6\_v2"
+    assert rows[display("smollm2")][2:4] == ["--", "--"]
     found, _ = changed(results, "similarity", "minilm", "sample_reviews", "zero")
     for one in found.of("similarity"):
         if one["run"]["model"] == "minilm":
             found.measurements[found.measurements.index(one)] = {**one, "status": "not run"}
     rows = {row[0]: row[1:] for row in study.models_table(found)["rows"]}
-    assert rows["minilm"][2:4] == ["--", "--"]
+    assert rows[display("minilm")][2:4] == ["--", "--"]
 
 
 def test_data_sets_have_the_most_documents_and_where_they_come_from(results):
@@ -366,15 +368,16 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
     def compared(ours: str, word: str, key: str) -> str:
         return rf"\word{{{word} model}}\word{{, }}\compare{{{ours}}}{{published.{key}}}"
 
-    names, empty = ["sample reviews", "zero"], [""] * 4
+    names, empty = [display("sample_reviews"), display("zero")], [""] * 4
+    minilm = display("minilm")
     no_head = "minilm.sample_reviews.zero.conditions.perplexity"
     assert made["rows"] == [
-        [*theirs("both"), "minilm", *names, rf"\measured{{{similar}}}",
+        [*theirs("both"), minilm, *names, rf"\measured{{{similar}}}",
          compared(similar, "same", "both")],
         [*empty, "decoder", *names, rf"\measured{{{other}}}", compared(other, "other", "both")],
         [*empty, "--", "--", "--", r"\notrunmark", r"\word{not part of this study}"],
         [*theirs("none"), "--", "--", "--", r"\notrunmark", r"\word{no such condition}"],
-        [*theirs("lacking"), "minilm", *names, rf"\measured{{{no_head}}}",
+        [*theirs("lacking"), minilm, *names, rf"\measured{{{no_head}}}",
          "minilm has no language-model head"],
         [*empty, "--", "--", "--", r"\measured{constant.one}",
          compared("constant.one", "other", "lacking")],
@@ -382,7 +385,7 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
     assert study.published_experiments_table(found)["rows"] == [
         [*theirs("trained"), "decoder", *names, rf"\measured{{{other}}}",
          compared(other, "other", "trained")],
-        [*empty, "minilm", *names, rf"\measured{{{similar}}}",
+        [*empty, minilm, *names, rf"\measured{{{similar}}}",
          compared(similar, "same", "trained")],
     ]  # fmt: skip
     # Of a table of positions, it stands among our tables, in the first column of mistaken pairs.

@@ -10,6 +10,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from posenc.config.labels import display
 from posenc.datasets.generated import roles
 from posenc.datasets.generated.roles import sentences
 from posenc.figures import exchanged_roles as figure
@@ -148,8 +149,7 @@ def test_the_figure_shows_what_was_measured():
     lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
     for language in one["languages"]:
         for condition in language["conditions"]:
-            words = "intact" if condition["condition"] == "intact" else "no positions"
-            label = f"{language['language'].title()}, {words}"
+            label = f"{language['language'].title()}, {display(condition['condition'])}"
             assert lines[label] == [condition[kind]["value"] for kind in figure.ROWS]
     nothing = {**one, "status": "not run", "reason": "no names"}
     drawn = figure.draw([nothing], SECTIONS.exchanged_roles, STYLE)

@@ -101,7 +101,7 @@ def test_lines_are_the_layers_cosines(inputs):
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
     keys = {"zero": "cosine", "random pairs": "baseline"}
     for label, key in {**keys, "same token, other document": "same_token"}.items():
-        found = lines(figure, label)
+        found = lines(figure, common.display(label))
         assert len(found) == len(runs)
         for line, run in zip(found, runs, strict=True):
             assert list(line.get_ydata()) == [layer[key]["value"] for layer in run["layers"]]
@@ -145,7 +145,7 @@ def test_points_are_the_perplexities(inputs):
     figure = drawn("perplexity", inputs)
     runs = [m for m in inputs[2]["perplexity"] if m["status"] == "measured"]
     for condition in ("intact", "zero"):
-        shown = sorted(line.get_xdata()[0] for line in lines(figure, condition))
+        shown = sorted(line.get_xdata()[0] for line in lines(figure, common.display(condition)))
         measured = [m for m in runs if m["run"]["condition"] == condition]
         assert shown == sorted(m["perplexity"]["value"] for m in measured)
     ends = {tuple(line.get_xdata()) for line in figure.axes[0].get_lines()}
@@ -211,13 +211,15 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
         for name, row in ((n, rows.get(common.display(n))) for n in entries)
         if row is not None
     }
-    assert shown == {pair for pair in shares if pair[0] >= recovered_share.LOWEST}
-    below = sorted(pair for pair in shares if pair[0] < recovered_share.LOWEST)
-    assert below
-    arrows = [line for line in reviews.get_lines() if line.get_marker() == "<"]
-    assert sorted(line.get_ydata()[0] for line in arrows) == sorted(row for _, row in below)
+    low, high = recovered_share.LOWEST, recovered_share.HIGHEST
+    assert shown == {pair for pair in shares if low <= pair[0] <= high}
+    beyond = {"<": [p for p in shares if p[0] < low], ">": [p for p in shares if p[0] > high]}
+    for marker, pairs in beyond.items():
+        assert pairs
+        arrows = [line for line in reviews.get_lines() if line.get_marker() == marker]
+        assert sorted(line.get_ydata()[0] for line in arrows) == sorted(row for _, row in pairs)
     written = {text.get_text().replace("−", "-") for text in reviews.texts}
-    assert written == {f"{share:.2f}" for share, _ in below}
+    assert written == {f"{share:.2f}" for pairs in beyond.values() for share, _ in pairs}
     assert "shuffle" not in rows, "it puts nothing in the place of positions"
     assert "nothing is lost" in questions.texts[0].get_text()
     local = synthetic.write_inputs(tmp_path, "local")
@@ -228,12 +230,20 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     )  # fmt: skip
     high["recovered"] = {"value": 1.78, "low": 1.5, "high": 2.1}
     figure = recovered_share.draw(read, SECTIONS.recovered_share, STYLE)
-    for name in ("decoder imdb", "decoder imdb 1", "decoder imdb 2"):
-        assert len(lines(figure, name)) > 20
+    for name in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2"):
+        assert len(lines(figure, common.display(name))) > 12
     panel = figure.axes[0]
     arrows = [line for line in panel.get_lines() if line.get_marker() == ">"]
-    assert [float(text.get_text()) for text in panel.texts if "−" not in text.get_text()] == [1.78]
-    assert len(arrows) == 1 and arrows[0].get_xdata()[0] < recovered_share.HIGHEST
+    assert {line.get_xdata()[0] for line in arrows} == {recovered_share.HIGHEST}
+    assert "1.78" in {text.get_text() for text in panel.texts}
+
+
+def test_what_is_still_lost_has_equal_steps():
+    """From nothing recovered to nine tenths is as far as from there to ninety-nine hundredths."""
+    shares = [-9, 0, 0.9, 0.99]
+    np.testing.assert_allclose(recovered_share.steps(shares), [-1, 0, 1, 2], atol=1e-12)
+    np.testing.assert_allclose(recovered_share.shares_of([-1, 0, 1, 2]), shares, atol=1e-12)
+    assert np.all(np.isfinite(recovered_share.steps([1.0, 1.78, np.inf])))
 
 
 def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
@@ -241,20 +251,23 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
     reviews, questions = figure.axes
     rows = {label.get_text(): row for row, label in enumerate(reviews.get_yticklabels())}
     entries = conditions_of(inputs, "smollm2")
-    assert {"bands high 16", "zero closed", "placebo heads"} <= set(rows)
-    assert not {"intact", "zero", "mean", "fitted"} & set(rows)
+    display = common.display
+    named = map(display, ("bands_high_16", "zero_closed", "placebo_heads"))
+    assert {*named} <= set(rows)
+    assert not {*map(display, ("intact", "zero", "mean", "fitted"))} & set(rows)
     headings = [name for name in rows if name in rotary_masks.HEADINGS.values()]
     assert headings == [rotary_masks.HEADINGS[name] for name in (
         "rotation", "fixed", "closed_form", "placebo", "distilled")]  # fmt: skip
-    assert rows["zero closed"] < rows["placebos of it"] < rows["placebo heads"] < rows["distilled"]
+    assert rows[display("zero_closed")] < rows["placebos of it"] < rows[display("placebo_heads")]
+    assert rows[display("placebo_heads")] < rows["distilled"]
     shown = {
         (line.get_xdata()[0], line.get_ydata()[0]): line.get_color()
         for line in reviews.get_lines() if line.get_marker() == "o"
     }  # fmt: skip
-    for name in set(map(common.display, entries)) & set(rows):
-        share = next(e for n, e in entries.items() if common.display(n) == name)["recovered"]
+    for name in (n for n in entries if display(n) in rows):
+        share = entries[name]["recovered"]
         if share["value"] >= rotary_masks.LOWEST:
-            colour = shown.pop((min(share["value"], rotary_masks.HIGHEST), rows[name]))
+            colour = shown.pop((min(share["value"], rotary_masks.HIGHEST), rows[display(name)]))
             assert (colour == common.GREY) == name.startswith("placebo")
     assert not shown
     losses = {text.get_text() for text in reviews.texts}
@@ -270,7 +283,7 @@ def test_sweeps_are_curves_with_levels(inputs):
     (run,) = (m for m in inputs[2]["conditions"]
               if m["run"] == {"model": "decoder", "dataset": "sample_reviews"})  # fmt: skip
     rows = [row for row in run["sweeps"]["slope"]["rows"] if row["condition"] == "mean_alibi"]
-    curve = lines(figure, "mean alibi")[0]
+    curve = lines(figure, common.display("mean_alibi"))[0]
     assert list(curve.get_ydata()) == [row["perplexity"]["value"] for row in rows]
     assert list(curve.get_xdata()) == [row["value"] for row in rows]
     levels = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
@@ -284,7 +297,10 @@ def test_lengths_are_those_of_the_sweep(inputs):
     (run,) = (m for m in inputs[2]["conditions"]
               if m["run"] == {"model": "decoder", "dataset": "sample_questions"})  # fmt: skip
     rows = [row for row in run["sweeps"]["length"]["rows"] if row["condition"] == "zero_slope"]
-    curve = lines(figure, "zero slope")[1]
+    curve = lines(figure, common.display("zero_slope"))[1]
+    assert curve.axes is figure.axes[3], "a row for each data set, masks on the right"
+    assert {line.axes for line in lines(figure, common.display("mean"))} == {*figure.axes[::2]}
+    assert {line.axes for line in lines(figure, common.display("zero"))} == {*figure.axes}
     assert list(curve.get_xdata()) == [row["value"] for row in rows]
     assert list(curve.get_ydata()) == [row["perplexity"]["value"] for row in rows]
 
@@ -351,8 +367,8 @@ def test_every_semantics_has_its_pattern(inputs):
     figure = drawn("mask_semantics", inputs)
     shown = [axes.images[0].get_array().data for axes in figure.axes if axes.images]
     assert len(shown) == 2 * len(found)
-    titles = {axes.get_title() for axes in figure.axes} - {""}
-    assert titles == {common.display(name) for name in found}
+    titles = {axes.get_title().replace("\n", " ") for axes in figure.axes} - {""}
+    assert titles == {common.display(mask_semantics.TITLES.get(name, name)) for name in found}
 
 
 @pytest.mark.parametrize(
@@ -386,7 +402,7 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
             seen = "\n".join(
                 t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
             )
-            shown |= {name} if "gpt2" in seen else set()
+            shown |= {name} if common.display("gpt2") in seen else set()
     of_models = {"conditions", "score_parts", "effective_keys", "token_classes"}
     expected = {name for name in FIGURES if of_models & {*INPUT[name]}}
     # The figure of sweeps names no model; that of rotation has no table.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc.config.labels import display
 from posenc.figures import common, head_curves, score_parts
 
 from . import synthetic
@@ -74,7 +75,9 @@ def test_points_are_the_shares_over_all_pairs(measured):
                 entry["layers"] = []
     figure = score_parts.draw(measured, SECTIONS.score_parts, STYLE)
     shown = [one for one in measured if one["run"]["dataset"] == "sample_reviews"]
-    assert [axes.get_title() for axes in figure.axes] == ["minilm", "decoder", "smollm2"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        *map(display, ("minilm", "decoder", "smollm2"))
+    ]
     for name, label in score_parts.SERIES.items():
         for one, line in zip(shown, lines(figure, label), strict=True):
             expected = [row[name]["value"] for row in score_parts.of_layers(one)]

@@ -18,6 +18,7 @@ from posenc.capture.parts import ConditionError
 from posenc.capture.patterns import patterns_under
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
+from posenc.config.labels import display
 from posenc.figures import common
 from posenc.figures import induction as figure
 from posenc.measurements import induction as step
@@ -252,7 +253,7 @@ def measured(tmp_path_factory) -> list[dict]:
 def test_marks_are_the_measured_numbers_of_the_model_that_copies_most(measured):
     drawn = figure.draw(measured, SECTIONS.induction, STYLE)
     runs = [one for one in measured if one["run"]["model"] == "smollm2"]
-    assert drawn.get_supxlabel() == "smollm2"
+    assert drawn.get_supxlabel() == display("smollm2")
     for axes, part in zip(drawn.axes, figure.PANELS, strict=True):
         marked = [line for line in axes.lines if line.get_linestyle() == "None"]
         for line, run in zip(marked, runs, strict=True):

@@ -388,6 +388,26 @@ def test_names_are_escaped(default):
     assert re.search(r"<bdi>&lt;b&gt;x.* 日本語 \N{GRINNING FACE} שלום</bdi>", text)
 
 
+def test_names_have_their_labels_beside_them(default):
+    """In the filters and in what was run; rows hold names, which scripts show labels of."""
+    root, written, inputs, text = default
+    assert (
+        '<input type="checkbox" value="zero"> <span>no positions <code>zero</code></span>' in text
+    )
+    assert "Activations are kept of intact, no positions <code>zero</code>." in text
+    labels = json.loads(text.split('id="labels">')[1].split("</script>")[0])
+    assert labels["zero_closed"] == "closed-form mask" and labels["minilm"] == "MiniLM"
+    assert "bert" not in labels, "the study has no such model"
+    kept = written["study"].read_bytes()
+    study = read_json(written["study"])
+    write_json(written["study"], {**study, "labels": {"zero": "</script> & 'none'"}})
+    other = make(root, written["study"], inputs)
+    written["study"].write_bytes(kept)
+    assert cells(other).keys() == cells(text).keys()
+    assert "&lt;/script&gt; &amp;" in other and "</script> &" not in other
+    assert "<span>zero alibi</span>" in other
+
+
 def test_every_figure_has_its_words(default):
     _, _, _, text = default
     for name in DRAWN:

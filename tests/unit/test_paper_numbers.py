@@ -15,7 +15,7 @@ ALLOWED = {
     "names": r"GPT-[12]|SmolLM2(?:-135M)?",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
-        r"\\(?:measured|ifmeasured|interval|published|studied|name|label|ref|eqref|cite"
+        r"\\(?:measured|ifmeasured|interval|published|studied|name|condition|label|ref|eqref|cite"
         r"|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared)\s*(?:\{[^{}]*\}){2}",

@@ -414,10 +414,11 @@ def test_the_figure_shows_the_shares_and_the_angles(tmp_path):
         check_texts(drawn)
         if shown == [absent]:
             continue
-        first = [list(line.get_ydata()) for line in drawn.axes[0].get_lines()]
-        for stage in ("before", "after"):
+        for axes, stage in zip(drawn.axes, ("before", "after"), strict=False):
+            found = [list(line.get_ydata()) for line in axes.get_lines()]
             for name in ("token", "position", "both"):
-                assert [entry["joint"][name]["value"] for entry in shown[0][stage]] in first
+                assert [entry["joint"][name]["value"] for entry in shown[0][stage]] in found
+            assert len(found) == {"before": 5, "after": 3}[stage]
         angles = [list(line.get_ydata()) for line in drawn.axes[-1].get_lines()]
         expected = np.rad2deg(shown[0]["subspaces"]["angles"])
         assert any(len(a) == len(expected) and np.allclose(a, expected) for a in angles)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posenc.config.labels import display
 from posenc.figures import token_classes as figure
 from posenc.measurements import token_classes as step
 from posenc.metrics.bootstrap import ratio_bootstrap
@@ -327,7 +328,8 @@ def test_the_figure_shows_both_means():
     third = made_up.token_classes("decoder_1", "sample_reviews", specs)
     one["conditions"][0]["factors"][1]["classes"][4] |= {"mean": None, "adjusted": None}
     drawn = figure.draw([other, one, third], SECTIONS.token_classes, STYLE)
-    assert [axes.get_title().split("\n")[0] for axes in drawn.axes] == ["decoder", "smollm2"]
+    named = [display(name) for name in ("decoder", "smollm2")]
+    assert [axes.get_title().split("\n")[0] for axes in drawn.axes] == named
     levels = [level for factor in one["conditions"][0]["factors"] for level in factor["classes"]]
     for key, label in (("mean", "as it is"), ("adjusted", "adjusted")):
         shown = [line.get_xdata()[0] for line in drawn.axes[1].lines if line.get_label() == label]

@@ -122,6 +122,7 @@ def test_every_key_of_a_document_exists(any_results, document):
     published = defined(text, "posencpublished")
     assert used(shown, "published") <= published
     names = used(shown, "studied") | (used(shown, "name") - {"#1"})
+    names = {f"called.{name}" for name in used(shown, "condition")} | (names - {"called.#1"})
     assert names <= defined(text, "posencstudied")
     compared = {key for c in ("compare", "compared") for key in used(shown, c, arguments=2)}
     assert compared
@@ -205,7 +206,9 @@ def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
             )
     for name, size in {"perplexity": ["53", "6161"], "similarity": ["53", "6262"]}.items():
         lines = typeset.table_tex(found, name).splitlines()
-        (line,) = (one for one in lines if one.startswith("decoder & sample reviews & zero"))
+        (line,) = (
+            one for one in lines if one.startswith("decoder & sample reviews & no positions")
+        )
         assert line.split(" & ")[3:5] == size
     key = "decoder.reviews.zero.conditions"
     made = collect(found)
@@ -217,7 +220,7 @@ def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
     )
     costs = captions["condition_costs"]
     assert r"sample reviews \num{31}, sample questions \num{120} (decoder)" in costs
-    assert r"sample reviews \num{7}, sample questions \num{120} (smollm2)" in costs
+    assert r"sample reviews \num{7}, sample questions \num{120} (SmolLM2)" in costs
     assert captions["scaling"] == "", "no documents"
 
 
@@ -277,10 +280,10 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
 def test_a_model_has_its_title_where_documents_say_what_it_is(tmp_path):
     found, title = results(tmp_path), "SmolLM2-135M-Instruct (Q4_1)"
     escaped = cells.escape(title)
-    (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "smollm2")
+    (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "SmolLM2")
     assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3:5] == ["--", "--"]
     words = typeset.studied(found)
-    assert words["models"] == f"minilm, decoder, {escaped}"
+    assert words["models"] == f"MiniLM, decoder, {escaped}"
 
 
 def test_what_was_not_run_is_marked(tmp_path):
@@ -479,7 +482,9 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
     assert made[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
     assert made[f"{key}.sd"].value == pytest.approx(statistics.stdev(shares))
     assert made[f"{key}.least"] == Number(min(shares))
-    row = row_of(typeset.table_tex(found, "recovery").split("truthfulqa")[0], "fitted")
+    row = row_of(
+        typeset.table_tex(found, "recovery").split("TruthfulQA")[0], cells.display("fitted")
+    )
     assert row[2::2][:3] == [f"{share:.3f}" for share in shares]
     aligned = entry_of(found, "imdb_local", "fitted", "decoder_imdb_aligned")["recovered"]
     assert row[8] == f"{aligned['value']:.3f}"
@@ -516,7 +521,7 @@ def test_the_table_of_conditions_has_every_condition_in_its_group(default):
         assert row_of(text, cells.display(name))
     titles = re.findall(r"\\emph\{([^}]*)\}", text)
     assert titles == list(GROUPS.values())
-    row = row_of(text, "zero log mask")
+    row = row_of(text, cells.display("zero_log_mask"))
     entry = entry_of(default, "sample_reviews", "zero_log_mask")
     assert float(row[1]) == pytest.approx(entry["perplexity"]["value"], rel=1e-2)
     assert float(row[5]) == pytest.approx(entry["recovered"]["value"], abs=5e-4)
@@ -527,14 +532,14 @@ def test_the_table_of_semantics_has_every_semantics_and_what_versions_did(defaul
     text = typeset.table_tex(default, "semantics")
     for name in semantics.functions:
         assert row_of(text, cells.display(f"zero_{name}"))
-    finfo = row_of(text, "zero hf finfo")
+    finfo = row_of(text, cells.display("zero_hf_finfo"))
     assert "4.21.0 to 4.51.3, eager" in finfo[3]
     assert "each token run alone" in finfo[2]
-    assert row_of(text, "zero prob mul")[3] == "--", "no version does that"
+    assert row_of(text, cells.display("zero_prob_mul"))[3] == "--", "no version does that"
     without = typeset.table_tex(
         dataclasses.replace(default, versions={"versions": []}), "semantics"
     )
-    assert row_of(without, "zero hf finfo")[3] == "--"
+    assert row_of(without, cells.display("zero_hf_finfo"))[3] == "--"
 
 
 def test_ranges_of_versions_end_where_a_version_does_otherwise():

@@ -13,6 +13,7 @@ from posenc.capture.capture import document_losses, packed_last
 from posenc.capture.interventions import applied
 from posenc.capture.unrotated import layer_inputs, states_unrotated
 from posenc.conditions.section import Condition
+from posenc.config.labels import display
 from posenc.figures import unrotated_heads as figure
 from posenc.measurements import unrotated_heads as step
 from posenc.measurements.of_models import CellsJob
@@ -204,7 +205,7 @@ def test_the_map_has_heads_by_layers(measured):
     values = image.get_array()
     assert values.shape == (9, 30)
     assert values[0, 0] == 1 and values[4, 2] == pytest.approx(1 / (1 + 9 * 2 + 4))
-    assert drawn.get_suptitle() == "smollm2, reviews"
+    assert drawn.get_suptitle() == f"{display('smollm2')}, reviews"
     lines = {line.get_label(): line for line in drawn.axes[1].lines}
     assert list(lines["that cost most"].get_ydata()) == pytest.approx([0.09, 0.27, 0.81])
     assert list(lines["at random"].get_xdata()) == [9, 27, 81]

@@ -64,10 +64,11 @@ FIGURES = {
     ),
     "recovered_share": Entry(
         "A5 masks in place of positions", ("conditions",), (PAPER,),
-        caption="Recovered share of the lost log-perplexity, one mark per decoder, with its "
-        "interval. Arrows point to shares below the axis.",
+        caption="How near masks bring a decoder without positions to the intact one: recovered "
+        "share of the lost log-perplexity, one mark per decoder, with its interval. What is still "
+        "lost is on a logarithmic axis; arrows point to shares beyond it.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
-        "log-perplexity, from the model without positions at zero to the intact one at one.",
+        "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
     ),
     "rotary_masks": Entry(
@@ -102,9 +103,11 @@ FIGURES = {
     ),
     "length_sweep": Entry(
         "A4 masks", ("conditions",),
-        caption="Perplexity against the length that documents are cut to, with its interval. "
-        "Where conditions do the same, the wider line is seen beside the narrower one.",
-        alt="Line charts: perplexity against the length of documents, a line for each condition.",
+        caption="What positions are worth grows with the length that documents are cut to: "
+        "perplexity, with its interval, under other positions (left) and with masks in their "
+        "place (right). Where conditions do the same, the wider line is seen beside the narrower.",
+        alt="Line charts, a row for each data set: perplexity against the length of documents, a "
+        "line for each condition; other positions on the left, masks on the right.",
         quantities=("*sweep.length.*",),
     ),
     "extrapolation": Entry(
@@ -121,8 +124,8 @@ FIGURES = {
         "A4 masks", (), BOTH, MaskSemantics,
         caption="Attention pattern of one causal head under each meaning of one linear mask, for "
         "scores that are all zero and for one matrix of random scores. Queries go downwards, "
-        "keys to the right; right of the stairs lies the future. *Emb mul* is shown in the "
-        "first block of a model that normalizes before it attends.",
+        "keys to the right; right of the stairs lies the future. The mask that multiplies "
+        "embeddings is shown in the first block of a model that normalizes before it attends.",
         alt="Small maps of one attention pattern under each meaning of one mask; queries go "
         "downwards, keys to the right.",
     ),
@@ -145,19 +148,22 @@ FIGURES = {
     ),
     "readback": Entry(
         "B2 reading back", ("readback",),
-        caption="Share of sums of a token's and a position's embedding that are read back, "
-        "against noise in units of the root mean square of the vectors' entries; and principal "
-        "angles between the leading directions of both tables, beside those of random subspaces.",
-        alt="Line charts: share of pairs read back against noise, and principal angles of two "
-        "subspaces against their rank.",
+        caption="How much noise stands before a token and its position are no longer read back "
+        "from the sum of their embeddings: share read back against noise in units of the root mean "
+        "square of the vectors' entries, before LayerNorm (above; dotted, of one table alone) and "
+        "after it (below). Right, principal angles between the leading directions of both tables, "
+        "beside those of random subspaces.",
+        alt="Line charts, a column for each model: share of pairs read back against noise, before "
+        "LayerNorm and after it; and principal angles of two subspaces against their rank.",
     ),
     "position_probes": Entry(
         "B4 probes", ("probes", "scheme_probes"),
-        caption="Probes of hidden states by layer, on documents that they did not learn from: "
-        "error of the position, and of which of two tokens comes later. The level of chance is "
-        "the best constant.",
-        alt="Line charts: errors of probes of position against layer, for each model and for "
-        "decoders trained with other position schemes.",
+        caption="How much of its position a token still has after each layer: error of a linear "
+        "probe on documents that it did not learn from, of models as they are and without "
+        "positions (left), and of decoders trained with other position schemes (right). Sparsely "
+        "dotted, the best constant. Order and further texts are in the table.",
+        alt="Two line charts: error of the position in tokens against layer, for models with and "
+        "without positions, and for decoders trained with other position schemes.",
     ),
     "causal_probes": Entry(
         "B4 probes", ("causal_probes",), (PAPER,),
@@ -283,8 +289,9 @@ FIGURES = {
     ),
     "superposition": Entry(
         "B5 superposition", ("superposition", "embedding_sums"),
-        caption="Recall of two mixed images, distance of networks from additivity, and recall of "
-        "two summed token embeddings by the number of dimensions.",
+        caption="Are two things in one vector both found? Above: recall of two mixed images, and "
+        "distance of networks from additivity. Below: recall of two summed token embeddings by "
+        "the number of dimensions.",
         alt="Line charts: share of pairs recovered against the mixing weight, for images and for "
         "token embeddings, with the distance from additivity and the recall by dimensions.",
     ),

@@ -14,13 +14,11 @@ from posenc.figures.evaluated import curve
 from posenc.figures.section import Figure, Style
 
 LABELS = {
-    "intact": "with positions",
-    "zero": "without positions",
     "random": "random weights",
     "non_causal": "no causal mask",
     "no_first_key": "first key hidden",
 }
-"""All but the first are without positions."""
+"""Variants that are no conditions, all without positions."""
 WITHOUT = "zero"
 CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
 

@@ -28,6 +28,7 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.precision import note, precisions
 from posenc.artifacts.provenance import versions
+from posenc.config.labels import display, labelled
 from posenc.figures.section import Figure, Style
 
 INTACT = "intact"
@@ -43,9 +44,9 @@ DOTS_PER_INCH = 200
 
 @contextlib.contextmanager
 def styled(style: Style) -> Iterator[None]:
-    """Apply the shared style, whatever the user's own matplotlib settings are."""
+    """Apply the shared style, whatever the user's own matplotlib settings are, and its labels."""
     small = max(SMALLEST_POINTS, style.font_size - 1)
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), labelled(style.labels):
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(
             {
@@ -136,11 +137,6 @@ def save(
                             pages.savefig(page)
                 else:
                     figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-
-
-def display(name: str) -> str:
-    """The name of params.yaml as it is shown: underscores are spaces."""
-    return name.replace("_", " ")
 
 
 def unique(values: Iterable[Any]) -> list[Any]:

@@ -43,7 +43,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
         where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
         made.supylabel("density", fontsize=style.font_size)
         made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=5)
+    common.legend_above(made, made.axes, columns=4)
 
 
 def _draw_nulls(axes, measurement: dict, layer: str) -> None:

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from posenc.figures import common
 from posenc.figures.section import Figure, Style
 
-POSITIONS = {"intact": "positions intact", "zero": "positions zeroed"}
+POSITIONS = ("intact", "zero")
 SHUFFLED = "intact, words shuffled"
 BAG = "bag of words"
 METHODS = {"frozen": "frozen", "fine_tuned": "fine-tuned"}
@@ -146,9 +146,9 @@ def _legend(made: Canvas, measured: list[dict], style: Style) -> None:
 
     intact, zero = style.palette[:2]
     entries = {
-        POSITIONS["intact"]: mark("o", intact),
+        common.display("intact"): mark("o", intact),
         SHUFFLED: mark("o", intact, filled=False),
-        POSITIONS["zero"]: mark("s", zero),
+        common.display("zero"): mark("s", zero),
         BAG: mark("D", common.GREY, filled=False),
         "chance, no gain": Line2D([], [], color=common.GREY, lw=0.8, ls="--"),
     }

@@ -125,12 +125,12 @@ def share(
     is_below = found["value"] < low
     if is_below or found["value"] > high:
         end, inwards = (low, 1) if is_below else (high, -1)
-        axes.plot([end + 0.02 * inwards], [height], marker="<" if is_below else ">", **look)
+        axes.plot([end], [height], marker="<" if is_below else ">", clip_on=False, **look)
         if is_filled:
-            axes.text(
-                end + 0.06 * inwards, height, f"{found['value']:.2f}".replace("-", "−"),
-                va="center", ha="left" if is_below else "right", color=colour,
-                fontsize=common.SMALLEST_POINTS, zorder=4,
+            axes.annotate(
+                f"{found['value']:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
+                textcoords="offset points", va="center", ha="left" if is_below else "right",
+                color=colour, fontsize=common.SMALLEST_POINTS, zorder=4,
                 bbox={"fc": "white", "ec": "none", "pad": 0.5},
             )  # fmt: skip
         return
@@ -142,7 +142,7 @@ def share(
 def nothing_is_lost(axes: Axes) -> None:
     """Say so where there are no shares."""
     axes.text(
-        0.5, 0.5, "nothing is lost here:\nzero is not worse\nthan intact",
+        0.5, 0.5, "nothing is lost here\nwithout positions",
         ha="center", va="center", transform=axes.transAxes,
     )  # fmt: skip
 

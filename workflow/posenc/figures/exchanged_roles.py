@@ -51,11 +51,10 @@ def _cosines(axes: Axes, one: dict, style: Style) -> None:
             found = [condition[kind] for kind in ROWS]
             for height, each in zip(heights, found, strict=True):
                 axes.plot([each["low"], each["high"]], [height, height], color=colour, lw=1)
-            words = "intact" if has_positions else "no positions"
             axes.plot(
                 [each["value"] for each in found], heights, ls="none", marker="o", ms=3.4,
                 color=colour, mfc=colour if has_positions else "white",
-                label=f"{language['language'].title()}, {words}",
+                label=f"{language['language'].title()}, {common.display(condition['condition'])}",
             )  # fmt: skip
     axes.axvline(1, color=common.GREY, ls=":", lw=0.9)
     axes.set_title(common.display(one["run"]["model"]))

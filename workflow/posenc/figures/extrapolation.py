@@ -48,7 +48,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     common.note_not_run(
         made, {one["run"]["model"]: one["reason"] for one in runs if one not in measured}
     )
-    common.legend_above(made, made.axes, columns=4)
+    common.legend_above(made, made.axes, columns=3)
 
 
 def _draw_panel(axes: Axes, measurement: dict, looks: dict[str, dict]) -> None:

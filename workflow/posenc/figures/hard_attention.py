@@ -140,9 +140,10 @@ def _legend(figure: Canvas, colours: dict[str, str]) -> None:
     entries += [
         Line2D([], [], color=common.GREY, ls="--", lw=0.9, label="squared gradient"),
         Line2D([], [], color=common.GREY, ls=":", lw=0.9, label="soft attention's error²"),
-        Line2D([], [], color=common.GREY, marker="o", ms=3.6, ls="none", label="intact"),
+        Line2D([], [], color=common.GREY, marker="o", ms=3.6, ls="none",
+               label=common.display(common.INTACT)),
         Line2D([], [], color=common.GREY, marker="o", ms=3.6, ls="none", mfc="white",
-               label="no positions"),
+               label=common.display(ZERO)),
     ]  # fmt: skip
     figure.legend(
         handles=entries, loc="outside upper center", ncols=7, borderaxespad=0.2, columnspacing=1.2

@@ -105,7 +105,7 @@ def _masses(axes: Axes, one: dict, largest: float) -> AxesImage:
     axes.set_yticks([])
     label_offsets(axes, offsets, one["is_causal"])
     model, dataset, condition = map(common.display, common.run_of(one))
-    first = condition == common.INTACT
+    first = one["run"]["condition"] == common.INTACT
     axes.set_title(f"{model}\n{dataset}" if first else f"\n{condition}", loc="left")
     return image
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.conditions.groups import MASKED, grouped
 from posenc.figures import common, evaluated
 from posenc.figures.section import Figure, Style
+
+ENDS = (common.INTACT, "zero")
+"""Conditions that masks are seen beside."""
 
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw perplexity against the length of documents, with a panel for each data set.
+    """Draw perplexity against the length of documents, a row of two panels for each data set.
 
     Parameters
     ----------
@@ -19,7 +24,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    A line with its interval for each condition of the first decoder.
+    A line with its interval for each condition of the first decoder: on the left the conditions
+    of positions, on the right the masks, beside the intact model and the one without positions.
     """
     measured, reasons = evaluated.decoders(measurements)
     swept = {
@@ -35,24 +41,32 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     looks = evaluated.series(
         common.unique(row["condition"] for rows in swept.values() for row in rows), style
     )
-    for place, (dataset, rows) in enumerate(swept.items()):
-        axes = made.add_subplot(1, len(swept), place + 1)
-        axes.set_title(f"{common.display(measured[0]['run']['model'])}\n{common.display(dataset)}")
-        for condition in common.unique(row["condition"] for row in rows):
-            points = [row for row in rows if row["condition"] == condition]
-            evaluated.curve(
-                axes, [row["value"] for row in points], [row["perplexity"] for row in points],
-                label=common.display(condition), **looks[condition],
-            )  # fmt: skip
-        axes.set_xscale("log", base=2)
-        values = common.unique(row["value"] for row in rows)
-        axes.set_xticks(values, [common.plain_number(value) for value in values])
+    specs = {name: entry["spec"] for name, entry in evaluated.entries(measured[0]).items()}
+    masks = {name for names in grouped(specs, *MASKED).values() for name in names}
+    panels = made.subplots(len(swept), 2, squeeze=False, sharex=True, sharey="row")
+    for (left, right), (dataset, rows) in zip(panels, swept.items(), strict=True):
+        left.set_title(f"{common.display(measured[0]['run']['model'])}, {common.display(dataset)}")
+        _draw_panel(left, [row for row in rows if row["condition"] not in masks], looks)
+        _draw_panel(right, [row for row in rows if row["condition"] in {*ENDS, *masks}], looks)
         ends = [row["perplexity"][end] for row in rows for end in ("low", "high")]
-        evaluated.logarithmic_perplexity(axes, ends)
-        if place == 0:
-            axes.set_ylabel("perplexity")
+        evaluated.logarithmic_perplexity(left, ends)
+        left.set_ylabel("perplexity")
     made.supxlabel("length that documents are cut to (tokens)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=5)
+    common.legend_above(made, made.axes, columns=4)
+
+
+def _draw_panel(axes: Axes, rows: list[dict], looks: dict[str, dict]) -> None:
+    for condition in common.unique(row["condition"] for row in rows):
+        points = [row for row in rows if row["condition"] == condition]
+        evaluated.curve(
+            axes, [row["value"] for row in points], [row["perplexity"] for row in points],
+            label=common.display(condition), **looks[condition],
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    values = common.unique(row["value"] for row in rows)
+    axes.set_xticks(values, [common.plain_number(value) for value in values])
+    axes.grid(axis="y", color="0.92", lw=0.6)
+    axes.set_axisbelow(True)
 
 
 def _rows(measurement: dict) -> list[dict]:

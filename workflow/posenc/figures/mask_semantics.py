@@ -16,6 +16,8 @@ from posenc.figures.section import Style
 from posenc.metrics.patterns import softmax
 
 PER_ROW = 6
+TITLES = {"none": "no mask", "per_query": "for each query", "alibi": "ALiBi"}
+"""Of patterns beside those of semantics."""
 SCALE = 1.5
 """Standard deviation of the random scores."""
 VERSIONS = ("none", *LINEAR)
@@ -52,7 +54,7 @@ def draw(made: Canvas, measurements: list, figure: MaskSemantics, style: Style) 
             axes = made.add_subplot(layout[block * len(scores) + line, column])
             image = _draw_pattern(axes, pattern(z, change))
             if line == 0:
-                axes.set_title(common.display(name))
+                axes.set_title(common.title(made, TITLES.get(name, name), PER_ROW))
             if column == 0:
                 axes.set_ylabel(label)
     bar = made.colorbar(image, ax=made.axes, location="right", fraction=0.03, pad=0.01)

@@ -68,7 +68,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes.margins(x=0.04)
     made.supylabel("mean token cosine", fontsize=style.font_size)
     made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, grid.values(), columns=7)
+    common.legend_above(made, grid.values(), columns=4)
 
 
 main = common.command(draw, Figure)

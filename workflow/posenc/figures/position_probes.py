@@ -1,9 +1,8 @@
-"""Errors of position probes by layer, for each model, data set, condition and scheme."""
+"""Errors of linear position probes by layer: models with and without positions, and schemes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
@@ -11,30 +10,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
-from posenc.figures.evaluated import curve
+from posenc.figures.evaluated import curve, of_kind
 from posenc.figures.section import Figure, Style
 
-QUANTITIES = {"position": "error\n(tokens)", "order": "order\nerror"}
-LINEAR = {"position": "ridge", "order": "logistic"}
-SCHEMES = "schemes"
 NAMES = {"none": "no positions", "alibi": "ALiBi"}
-RELU = (0, (3, 1.2))
-CONTROL = {"color": "0.6", "lw": 0.7, "ls": "-"}
-CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """What a panel shows of one measurement."""
-
-    label: str
-    colour: str
-    measurement: dict
+LINES = ("-", (0, (3, 1.2)), ":", (0, (6, 1, 1, 1)))
+CHANCE = {"lw": 0.7, "ls": (0, (1, 2.5)), "zorder": 0}
 
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw small multiples: a column for each model and one for all schemes, two rows per data set.
+    """Draw the error of the position on the first data set, in two panels.
 
     Parameters
     ----------
@@ -43,95 +29,75 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    Lines with their intervals: linear probes solid, ReLU probes dashed; in grey the linear
-    probe of shuffled labels, and chance.
+    Left, a colour for each model: solid as it is, broken under other conditions. Right, a colour
+    for each position scheme. Lines of linear probes with their intervals; sparsely dotted the best
+    constant. What was not run is said below.
     """
     if not any(one["status"] == "measured" for one in measurements):
         reasons = [one["reason"] for one in measurements]
         common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
         return
-    panels = panels_of(measurements, style)
-    datasets = common.unique(dataset for _, dataset in panels)
-    columns = common.unique(column for column, _ in panels)
-    # Rows are low: titles of one line, where they fit.
-    joint, size = ", ", style.font_size
-    if len(columns) > 3:
-        joint, size = "\n", max(common.SMALLEST_POINTS, size - 1)
-    rows = [(dataset, quantity) for dataset in datasets for quantity in QUANTITIES]
-    for row, (dataset, quantity) in enumerate(rows):
-        for place, column in enumerate(columns):
-            lines = panels.get((column, dataset))
-            if lines is None:
-                continue
-            number = row * len(columns) + place + 1
-            axes = made.add_subplot(len(rows), len(columns), number)
-            if quantity == "position":
-                axes.set_title(joint.join(map(common.display, (column, dataset))), fontsize=size)
-            _panel(axes, lines, quantity)
-            axes.tick_params(labelbottom=row == len(rows) - 1)
-            if common.is_left(axes):
-                axes.set_ylabel(QUANTITIES[quantity])
-    made.align_ylabels()
-    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    _legend(made, [line for lines in panels.values() for line in lines])
+    dataset = measurements[0]["run"]["dataset"]
+    here = [one for one in measurements if one["run"]["dataset"] == dataset]
+    panels = {kind: of_kind(here, kind) for kind in ("probes", "scheme_probes")}
+    shown = {kind: ones for kind, ones in panels.items() if ones}
+    absent = {}
+    for place, (kind, ones) in enumerate(shown.items()):
+        axes = made.add_subplot(1, len(shown), place + 1)
+        absent |= {o["run"]["model"]: o["reason"] for o in ones if o["status"] != "measured"}
+        measured = [one for one in ones if one["status"] == "measured"]
+        if kind == "probes":
+            axes.set_title(f"models, {common.display(dataset)}")
+            entries = _models(axes, measured, style)
+        else:
+            axes.set_title(f"position schemes, {common.display(dataset)}")
+            entries = _schemes(axes, measured, style)
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0.04)
+        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.set_xlabel("layer (0: embedding)")
+        if place == 0:
+            axes.set_ylabel("error of the position (tokens)")
+            entries["best constant"] = Line2D([], [], color=common.GREY, **CHANCE)
+        axes.legend(
+            entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 1.12),
+            ncols=2, columnspacing=1.2,
+        )  # fmt: skip
+    common.note_not_run(made, absent)
 
 
-def panels_of(measurements: Sequence[dict], style: Style) -> dict[tuple[str, str], list[Line]]:
-    """The lines of each panel, by column and data set."""
-    found: dict[tuple[str, str], list[Line]] = {}
-    runs = [one for one in measurements if one["measurement"] == "probes"]
-    schemes = [one for one in measurements if one["measurement"] == "scheme_probes"]
-    conditions = common.condition_colours(runs, style)
-    # The first colour is that of a condition.
-    others = style.palette[1:]
-    names = common.unique(one["scheme"] for one in schemes)
-    colours = {name: others[index % len(others)] for index, name in enumerate(names)}
-    for one in runs:
-        model, dataset, condition = common.run_of(one)
-        line = Line(common.display(condition), conditions[condition], one)
-        found.setdefault((model, dataset), []).append(line)
-    for one in schemes:
-        line = Line(NAMES.get(one["scheme"], one["scheme"]), colours[one["scheme"]], one)
-        found.setdefault((SCHEMES, one["run"]["dataset"]), []).append(line)
-    return found
-
-
-def _panel(axes: Axes, lines: list[Line], quantity: str) -> None:
-    measured = [line for line in lines if line.measurement["status"] == "measured"]
-    if not measured:
-        common.not_run(axes, [line.measurement["reason"] for line in lines], 18)
-        return
-    for line in measured:
-        layers = line.measurement["layers"]
-        places = [layer["layer"] for layer in layers]
-        for probe, look in ((LINEAR[quantity], "-"), ("relu", RELU)):
-            curve(
-                axes, places, [layer[quantity][probe] for layer in layers],
-                color=line.colour, ls=look, lw=1.1, label=f"{line.label}, {probe}",
-            )  # fmt: skip
-        control = [layer[quantity][f"{LINEAR[quantity]}_control"]["value"] for layer in layers]
-        axes.plot(places, control, zorder=0, label="shuffled labels", **CONTROL)
-        chance = line.measurement["chance"][quantity]
-        level = chance["value"] if quantity == "position" else chance
-        axes.axhline(level, zorder=0, **CHANCE)
-    axes.set_ylim(bottom=0)
-    axes.margins(x=0.04)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(3))
-
-
-def _legend(made: Canvas, lines: list[Line]) -> None:
-    entries = {line.label: Line2D([], [], color=line.colour) for line in lines}
-    entries |= {
-        "linear probe": Line2D([], [], color="k", lw=1.1),
-        "ReLU probe": Line2D([], [], color="k", lw=1.1, ls=RELU),
-        "shuffled labels": Line2D([], [], **CONTROL),
-        "chance": Line2D([], [], **CHANCE),
+def _models(axes: Axes, measured: Sequence[dict], style: Style) -> dict[str, Line2D]:
+    """Lines of each model under each condition; entries of the legend."""
+    models = common.unique(one["run"]["model"] for one in measured)
+    conditions = common.unique(one["run"]["condition"] for one in measured)
+    colours = {m: style.palette[place % len(style.palette)] for place, m in enumerate(models)}
+    looks = {c: LINES[place % len(LINES)] for place, c in enumerate(conditions)}
+    for one in measured:
+        model, _, condition = common.run_of(one)
+        label = f"{common.display(model)}, {common.display(condition)}"
+        _line(axes, one, color=colours[model], ls=looks[condition], label=label)
+    entries = {common.display(m): Line2D([], [], color=colour) for m, colour in colours.items()}
+    return entries | {
+        common.display(c): Line2D([], [], color="k", lw=1.1, ls=look) for c, look in looks.items()
     }
-    made.legend(
-        list(entries.values()), list(entries), loc="outside upper center", ncols=6,
-        borderaxespad=0.2, columnspacing=1.2,
-    )  # fmt: skip
+
+
+def _schemes(axes: Axes, measured: Sequence[dict], style: Style) -> dict[str, Line2D]:
+    """A line of each scheme; entries of the legend."""
+    entries = {}
+    for place, one in enumerate(measured):
+        colour, name = style.palette[place % len(style.palette)], one["scheme"]
+        label = NAMES.get(name, name)
+        _line(axes, one, color=colour, ls="-", label=label)
+        entries[label] = Line2D([], [], color=colour)
+    return entries
+
+
+def _line(axes: Axes, one: dict, **look) -> None:
+    errors = [layer["position"]["ridge"] for layer in one["layers"]]
+    curve(axes, [layer["layer"] for layer in one["layers"]], errors, lw=1.1, **look)
+    axes.axhline(one["chance"]["position"]["value"], color=look["color"], **CHANCE)
 
 
 main = common.command(draw, Figure)

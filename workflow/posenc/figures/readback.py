@@ -13,12 +13,12 @@ from posenc.figures.evaluated import curve
 from posenc.figures.section import Figure, Style
 
 READ = ("token", "position", "both")
-STAGES = {"before": "-", "after": (0, (3, 1.2))}
+STAGES = ("before", "after")
 
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw accuracy against noise for each model, and principal angles of all.
+    """Draw accuracy against noise, two panels for each model, and principal angles of all.
 
     Parameters
     ----------
@@ -27,9 +27,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    A panel per model: lines with intervals for token, position and both, before and after layer
-    normalisation, and dotted what the nearest row of one table alone finds. A last panel with
-    the angles between the two tables' leading directions, and those of random subspaces.
+    A column per model: lines with intervals for token, position and both, before layer
+    normalisation (above, where dotted is what the nearest row of one table alone finds) and after
+    it (below). A last panel with the angles between the two tables' leading directions, and those
+    of random subspaces.
     """
     found = [one for one in measurements if one["measurement"] == "readback"]
     measured = [one for one in found if one["status"] == "measured"]
@@ -37,35 +38,37 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
         return
     columns = len(found) + 1
-    panels = [made.add_subplot(1, columns, place + 1) for place in range(columns)]
-    for axes, one in zip(panels, found, strict=False):
-        axes.set_title(common.display(one["run"]["model"]))
+    grid = made.add_gridspec(len(STAGES), columns)
+    lowest = []
+    for column, one in enumerate(found):
+        title = common.title(made, one["run"]["model"], columns)
         if one["status"] != "measured":
+            axes = made.add_subplot(grid[:, column])
+            axes.set_title(title)
             common.not_run(axes, [one["reason"]], 18)
             continue
-        _accuracy(axes, one, style)
-    shown = [axes for axes in panels[:-1] if axes.axison]
-    for axes in shown[1:]:
-        axes.tick_params(labelleft=False)
-    shown[0].set_ylabel("share read back")
-    shown[len(shown) // 2].set_xlabel("noise (units of root mean square entry)")
-    _angles(panels[-1], measured, style)
-    for stage, look in STAGES.items():
-        panels[0].plot([], [], color=common.GREY, ls=look, label=f"{stage} layer norm")
-    panels[0].plot([], [], color=common.GREY, ls=":", lw=0.9, label="one table alone")
-    common.legend_above(made, panels, columns=4 if columns > 3 else 5)
+        for row, stage in enumerate(STAGES):
+            axes = made.add_subplot(grid[row, column])
+            _accuracy(axes, one, stage, style)
+            axes.tick_params(labelbottom=stage == STAGES[-1], labelleft=not lowest)
+            if not lowest:
+                axes.set_ylabel(f"read back\n{stage} layer norm")
+            if row == 0:
+                axes.set_title(title)
+        lowest.append(axes)
+    lowest[len(lowest) // 2].set_xlabel("noise (units of root mean square entry)")
+    _angles(made.add_subplot(grid[:, -1]), measured, style)
+    common.legend_above(made, made.axes, columns=4)
 
 
-def _accuracy(axes: Axes, one: dict, style: Style) -> None:
-    for stage, look in STAGES.items():
-        levels = [entry["noise"] for entry in one[stage]]
-        for name, colour in zip(READ, style.palette, strict=False):
-            estimates = [entry["joint"][name] for entry in one[stage]]
-            curve(axes, levels, estimates, color=colour, ls=look, lw=1.1,
-                  label=name if stage == "before" else None)  # fmt: skip
-            if name != "both" and stage == "before":
-                alone = [entry["alone"][name]["value"] for entry in one[stage]]
-                axes.plot(levels, alone, color=colour, ls=":", lw=0.9)
+def _accuracy(axes: Axes, one: dict, stage: str, style: Style) -> None:
+    levels = [entry["noise"] for entry in one[stage]]
+    for name, colour in zip(READ, style.palette, strict=False):
+        estimates = [entry["joint"][name] for entry in one[stage]]
+        curve(axes, levels, estimates, color=colour, lw=1.1, label=name)
+        if name != "both" and stage == "before":
+            alone = [entry["alone"][name]["value"] for entry in one[stage]]
+            axes.plot(levels, alone, color=colour, ls=":", lw=0.9, label=f"{name}, of one table")
     positive = sorted(level for level in levels if level > 0)
     if positive:
         axes.set_xscale("symlog", base=2, linthresh=positive[0])

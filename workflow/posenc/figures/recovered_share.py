@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from numpy.typing import ArrayLike, NDArray
 
 from posenc.conditions.groups import MASKED
 from posenc.figures import common, evaluated
 from posenc.figures.section import Figure, Style
 
-LOWEST, HIGHEST = -0.6, 1.12
-LEVELS = (0.0, 0.9, 1.0)
+LOWEST, HIGHEST = -1.0, 0.99
+LEVELS = (0.0, 0.9)
+TICKS = (-1, 0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 @common.drawing
@@ -25,7 +28,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Returns
     -------
     A mark with its interval for each decoder; a number beside an arrow where the share lies
-    beyond the axis. A data set on which nothing is lost has no shares, and says so.
+    beyond the axis. A data set on which nothing is lost has no shares, and says so. Equal steps on
+    the axis are equal factors of what is still lost, 1 - share: near the intact model masks are
+    told apart, too.
     """
     measured, reasons = evaluated.decoders(measurements)
     names = evaluated.rows(measured, *MASKED)
@@ -49,7 +54,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
     if any(shares):
-        label = "share of the lost log-perplexity recovered"
+        label = "share ρ of the lost log-perplexity recovered (1 − ρ is on a logarithmic axis)"
         made.supxlabel(label, fontsize=style.font_size)
     if len(common.unique(one["run"]["model"] for one in measured)) > 1:
         common.legend_above(made, made.axes, columns=4)
@@ -74,8 +79,22 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
                 marker=common.MARKERS[order % len(common.MARKERS)], is_filled=order == 0,
                 label=common.display(measurement["run"]["model"]),
             )  # fmt: skip
+    axes.set_xscale("function", functions=(steps, shares_of))
     axes.set_xlim(LOWEST, HIGHEST)
-    axes.set_xticks([-0.5, 0, 0.5, 0.9, 1.0], ["−0.5", "0", "0.5", "0.9", "1"])
+    axes.set_xticks(TICKS, [f"{tick:g}".replace("-", "−") for tick in TICKS])
+
+
+def steps(shares: ArrayLike) -> NDArray[np.float64]:
+    """How many tenfold steps a recovered share is from nothing recovered: -log10(1 - share).
+
+    What lies beyond the axis may be whole, or more; it is placed at its end.
+    """
+    return -np.log10(1 - np.clip(shares, None, (1 + HIGHEST) / 2))
+
+
+def shares_of(steps: ArrayLike) -> NDArray[np.float64]:
+    """The recovered share that is so many steps from nothing recovered."""
+    return 1 - 10.0 ** -np.asarray(steps, np.float64)
 
 
 main = common.command(draw, Figure)

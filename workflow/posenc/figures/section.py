@@ -6,10 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from posenc.config.base import Section
+from posenc.config.base import Name, Section
 
 Colour = Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$", description="#RRGGBB.")]
 Inches = Annotated[float, Field(gt=0.5, le=20, description="Length in inches.")]
+
+Label = Annotated[str, Field(max_length=28, pattern=r"^\S(.*\S)?$", description="A few words.")]
 
 
 class Style(Section):
@@ -19,6 +21,10 @@ class Style(Section):
     """Points."""
     palette: Annotated[list[Colour], Field(min_length=4)]
     """Colours in order of use; the default is Okabe and Ito's colour-blind-safe set."""
+    labels: dict[Name, Label] = Field(default_factory=dict)
+    """What figures, tables and the page call a condition, a model, a data set, a table of
+    positions, or what a mask means; others are called by their names. No job but theirs reads it.
+    """
 
 
 class Figure(Section):

@@ -59,7 +59,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
                 axes.tick_params(labelleft=False)
             if line == len(panels) - 1:
                 axes.set_xlabel(common.display(measured[0]["sweeps"][name]["key"].split(".")[-1]))
-    common.legend_above(made, made.axes, columns=5)
+    common.legend_above(made, made.axes, columns=4)
 
 
 def _sweeps(measured: list[dict]) -> list[str]:

@@ -32,12 +32,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    Left: share of pairs whose two classes are the two highest, by classifier, with intervals
-    over seeds; dashed where outputs and not images are mixed. Middle: distance from additive at
-    the most even weight. Right: share of pairs of token embeddings that have the two highest
-    cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
+    Above, of images. Left: share of pairs whose two classes are the two highest, by classifier,
+    with intervals over seeds; dashed where outputs and not images are mixed. Right: distance from
+    additive at the most even weight. Below, share of pairs of token embeddings that have the two
+    highest cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
     """
-    left, middle, right = (made.add_subplot(1, 3, place) for place in (1, 2, 3))
+    left, middle, right = (made.add_subplot(2, 2, place) for place in (1, 2, 3))
     images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
     colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
     if images and images[0]["status"] == "measured":
@@ -53,7 +53,11 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     else:
         reasons = [one["reason"] for one in sums] or ["no measurement"]
         common.not_run(right, reasons, 22)
-    common.legend_above(made, made.axes, columns=4)
+    common.legend_above(made, (left, middle), columns=4)
+    if measured:
+        # Beside its panel, in the room of a fourth.
+        beside = right.legend(loc="center left", bbox_to_anchor=(1.05, 0.5))
+        beside.set_in_layout(False)
 
 
 def _most_even(entries: list[dict]) -> dict:

@@ -17,15 +17,16 @@ from PIL import Image
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
+from posenc.config.labels import display, labelled
 from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_heads import heads
-from posenc.report.page_numbers import display, inline, shown, typographic
+from posenc.report.page_numbers import inline, shown, typographic
 from posenc.report.page_rows import MissingError, label_of
 from posenc.report.quantities import weights_of
-from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
+from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.words import anchor
 
 MOST_BYTES = 6_000_000
@@ -114,7 +115,7 @@ def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
     absent: dict[tuple, dict[str, Any]] = {}
     for place, entry in rows.items():
-        names = [display(name) for name in (place.model, place.dataset, place.condition)]
+        names = [place.model, place.dataset, place.condition]
         row = {
             "names": names, "measurement": place.measurement, "quantity": place.quantity,
             "label": label_of(place),
@@ -194,7 +195,7 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     study = results.study
     models = [
         {
-            "name": display(name),
+            "name": name,
             "text": f"{model['title'] + ', ' if model['title'] else ''}"
             f"{'decoder' if model['is_decoder'] else 'encoder'}, {model['family']} family, "
             f"up to {model['max_tokens']} tokens; {source_of(model['source'])}",
@@ -202,12 +203,12 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
         for name, model in study["models"].items()
     ]
     models += [
-        {"name": display(name), "text": f"decoder, only probed; positions: {scheme}"}
+        {"name": name, "text": f"decoder, only probed; positions: {scheme}"}
         for name, scheme in study["schemes"].items()
     ]
     datasets = [
         {
-            "name": display(name),
+            "name": name,
             "text": f"format of {dataset['format']}, split {dataset['evaluation']['split']}; "
             f"{source_of(dataset['source'])}",
         }
@@ -298,6 +299,13 @@ def page(
     MissingError
         If a headline's number is not there.
     """
+    with labelled(results.study["labels"]):
+        return _page(results, rows, figures, root)
+
+
+def _page(
+    results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
+) -> str:
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
     shown_sections, further = sections(figures, rows, root, folder)
@@ -310,14 +318,22 @@ def page(
     }
 
     def names(kind: str) -> list[str]:
-        return [display(n) for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
+        return [n for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
 
+    shown_names = {n for place in rows for n in (place.model, place.dataset, place.condition)}
+    labels = {
+        name: label
+        for name, label in results.study["labels"].items()
+        if name in shown_names and label != name
+    }
     env = environment()
     parts = ("page.css", "page.js", "heads.js")
     style, script, heads_script = (env.loader.get_source(env, name)[0] for name in parts)
     return env.get_template("page.html.jinja").render(
         style=style,
         script=script,
+        labels=labels,
+        display=display,
         heads=heads(results),
         heads_script=heads_script,
         study=results.study["study"],
@@ -337,8 +353,6 @@ def page(
             "Data sets": names("dataset"),
             "Conditions": names("condition"),
         },
-        all_decoders=display(ALL_DECODERS),
-        long=LONG,
         counts={
             "numbers": len(measured),
             "files": len({path for place in rows for path in place.files}),

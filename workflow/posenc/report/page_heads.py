@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from posenc.report.page_numbers import display, inline
+from posenc.report.page_numbers import inline
 from posenc.report.position_quantities import estimate
 from posenc.report.records import Number, Results
 from posenc.report.words import label
@@ -158,7 +158,7 @@ def masks_of(one: Mapping[str, Any]) -> list[dict[str, Any]]:
         found[kind] = {
             "condition": name,
             "shape": profile["kind"] if mask["semantics"] == "additive" else mask["semantics"],
-            "title": f"{title} ({display(name)})",
+            "title": f"{title} ({name})",
             "parameter": parameter,
             "at": profile[parameter],
             "points": [

@@ -8,11 +8,6 @@ from posenc.report.records import Number
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def display(name: str) -> str:
-    """The name of params.yaml as it is shown: underscores are spaces."""
-    return name.replace("_", " ")
-
-
 def typographic(text: str) -> str:
     """A number in digits, with a minus sign and a power of ten."""
     digits, _, exponent = text.replace("-", "−").partition("e")

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
+from posenc.config.labels import labelled
 from posenc.figures import catalogue
 from posenc.figures.entry import SUPPLEMENT
 from posenc.figures.parameters import LINEAR
@@ -97,6 +98,8 @@ def studied(results: Results) -> dict[str, str]:
     words |= library_versions(results)
     for kind in ("datasets", "conditions", "evaluated"):
         words[kind] = ", ".join(map(display, study[kind]))
+    known = [*results.study["conditions"], *results.study["labels"]]
+    words |= {f"called.{name}": display(name) for name in known}
     calibration = study["calibration"]
     words["calibration"] = (
         display(calibration) if calibration else r"\notrunreason{no calibration text in this study}"
@@ -128,6 +131,11 @@ def library_versions(results: Results) -> dict[str, str]:
 
 def numbers_tex(results: Results) -> str:
     """The text of a study's generated/numbers.tex."""
+    with labelled(results.study["labels"]):
+        return _numbers_tex(results)
+
+
+def _numbers_tex(results: Results) -> str:
     numbers = collect(results)
     published = [
         (key, rf"\num{{{value['value']}}}", value["value"])
@@ -208,7 +216,8 @@ def table_tex(results: Results, name: str) -> str:
     """The text of generated/tables/NAME.tex; it says so when it is not part of the study."""
     if absent := lacking(results, name):
         return rf"\notrunreason{{{escape(', '.join(absent))}: not part of this study}}%" + "\n"
-    content = TABLES[name](results)
+    with labelled(results.study["labels"]):
+        content = TABLES[name](results)
     return environment().get_template(f"{content.get('template', name)}.tex.jinja").render(content)
 
 

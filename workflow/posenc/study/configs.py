@@ -322,7 +322,8 @@ def facts(params: Params) -> dict[str, Any]:
     more = [params.activations, params.measurements]
     more += [experiment(params, kind) for kind in params.study.experiments.kinds]
     digest = sha256_json([found, *(section.model_dump() for section in more)])
-    return {**found, "parameters": digest}
+    # Labels say nothing about what was measured: they are no part of the digest.
+    return {**found, "labels": params.figures.style.labels, "parameters": digest}
 
 
 def _facts(params: Params) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +11,10 @@ from pydantic import Field, ValidationError, model_validator
 from posenc.capture.section import Activations
 from posenc.conditions.masks import LearnedMaskSource, beneath
 from posenc.conditions.section import Condition
+from posenc.conditions.semantics import semantics
 from posenc.conditions.sweeps import Sweep
 from posenc.config.base import Name, Section
+from posenc.config.labels import display, labelled
 from posenc.config.text import unprintable
 from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
@@ -54,6 +56,7 @@ class Params(Section):
         if self.conditions.get("intact") != Condition():
             raise ValueError("conditions.intact must be there, with position: intact")
         self._check_conditions()
+        self._check_labels()
         for key, study in self.studies.items():
             where = f"studies.{key}"
             if study.name != key:
@@ -171,6 +174,25 @@ class Params(Section):
                 ) from None
             except ValueError as error:
                 raise ValueError(f"sweeps.{name}: {error}") from None
+
+    def _check_labels(self) -> None:
+        """A label is of something that is defined, and no two of a kind are shown alike."""
+        labels, where = self.figures.style.labels, "figures.style.labels"
+        kinds: dict[str, Iterable[str]] = {
+            kind: getattr(self, kind) for kind in ("conditions", "models", "datasets", "matrices")
+        }
+        kinds["semantics"] = semantics.functions
+        _check_known(where, labels, " or ".join(kinds), {n: n for k in kinds.values() for n in k})
+        with labelled(labels):
+            for kind, names in kinds.items():
+                seen: dict[str, str] = {}
+                for name in names:
+                    other = seen.setdefault(display(name), name)
+                    if other != name:
+                        raise ValueError(
+                            f"{where}: the {kind} {other} and {name} are both shown as "
+                            f"{display(name)!r}: give one of them another label"
+                        )
 
     def _check_experiment(self, where: str, study: Study, kind: str) -> None:
         """A study's experiment is defined, and its data sets are those of the study."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from posenc.config import labels
 from posenc.report import characters
 from posenc.report.quantities import Number, decimals_of, written
 
@@ -17,8 +18,8 @@ def escape(text: str) -> str:
 
 
 def display(name: str) -> str:
-    """The name of params.yaml as it is shown: underscores are spaces."""
-    return escape(name.replace("_", " "))
+    """A name of params.yaml as LaTeX prints what is shown of it."""
+    return escape(labels.display(name))
 
 
 def number(entry: Number, decimals: int | None = None) -> str:

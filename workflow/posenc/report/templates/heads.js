@@ -5,7 +5,7 @@
   const one = (selector, within = document) => within.querySelector(selector);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const shared = globalThis.posenc;
-  const plain = (name) => name.replaceAll("_", " ");
+  const plain = shared.shown_of;
   const [model_of, dataset_of, layer_of, head_of] =
     ["model", "dataset", "layer", "head"].map((name) => one(`#head-${name}`));
   const [profile_of, slider] = [one("#mask-profile"), one("#mask-value")];
@@ -138,7 +138,7 @@
     const measured = Object.keys(dataset.masses).length > 0;
     const columns = measured
       ? Object.entries(dataset.masses).map(([name, heads]) => [`mass, ${plain(name)}`, numbers(heads[number])])
-      : ["intact", "zero"].map((name) => [`mass, ${name}`, of_sentence(patterns[`pattern-${name}`], window)]);
+      : ["intact", "zero"].map((name) => [`mass, ${plain(name)}`, of_sentence(patterns[`pattern-${name}`], window)]);
     const curves = dataset.curves ? dataset.curves[number].map(numbers) : [];
     const names = ["position adds, measured", "position adds, closed form"];
     curves.forEach((curve, index) => columns.push([names[index], [null, ...curve, null]]));
@@ -224,7 +224,7 @@
 
   function offer(select, names, wanted) {
     const texts = names.map(String);
-    select.replaceChildren(...texts.map((name) => new Option(plain(name), name)));
+    select.replaceChildren(...texts.map((name) => new Option(shared.both_of(name), name)));
     select.value = texts.includes(wanted) ? wanted : texts[0] ?? "";
   }
   const upto = (count) => Array.from({ length: count }, (_, index) => index);

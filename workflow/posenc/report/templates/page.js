@@ -2,18 +2,34 @@
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const one = (selector, within = document) => within.querySelector(selector);
-  // Names of params.yaml have underscores where the page shows spaces.
-  const plain = (text) => text.trim().replaceAll(" ", "_");
+  // What readers see of a name of params.yaml: its label, or the name with spaces.
+  const labels = JSON.parse(one("#labels").textContent);
   const spaced = (name) => name.replaceAll("_", " ");
+  const shown_of = (name) => labels[name] ?? spaced(name);
+  const both_of = (name) => (labels[name] ? `${labels[name]} (${name})` : spaced(name));
   const filters = all(".filter");
   const search = one("#search");
   let rows = null;
 
+  // Rows hold names; a table shows labels beside them once it is opened.
+  const name_in = (cell) => cell.dataset.name ?? cell.textContent;
+  function label(table) {
+    for (const row of all("tbody tr", table)) {
+      for (const cell of [...row.cells].slice(0, 3)) {
+        const name = cell.textContent;
+        if (!name || cell.dataset.name) continue;
+        cell.dataset.name = name;
+        const code = document.createElement("code");
+        code.textContent = name;
+        cell.replaceChildren(shown_of(name), ...(labels[name] ? [" ", code] : []));
+      }
+    }
+  }
   // The tables are the only data of the page: each row is read once, when it is first needed.
   function read() {
     rows ??= all("table.long").flatMap((table) =>
       all("tbody tr", table).map((element) => {
-        const [model, data_set, condition] = [0, 1, 2].map((i) => plain(element.cells[i].textContent));
+        const [model, data_set, condition] = [0, 1, 2].map((i) => name_in(element.cells[i]));
         const [measurement, ...quantity] = element.dataset.q.split(".");
         const reason = one(".no", element);
         return {
@@ -33,10 +49,10 @@
     return [...new Map(list.map((row) => [identity(row), row])).values()];
   }
 
-  // A row is found by its quantity and by the names of what it is of, with spaces or underscores.
+  // A row is found by its quantity and by the names of what it is of, and their labels.
   function words_of(row) {
     const names = [row.model, row.data_set, row.condition];
-    const text = [row.label, `${row.measurement}.${row.quantity}`, ...names, ...names.map(spaced)];
+    const text = [row.label, `${row.measurement}.${row.quantity}`, ...names, ...names.map(spaced), ...names.map(shown_of)];
     return (row.text ??= text.join(" ").toLowerCase());
   }
 
@@ -44,7 +60,7 @@
   const fields = { models: "model", "data-sets": "data_set", conditions: "condition" };
   const boxes = (filter) => all("input", filter);
   const chosen = () => Object.fromEntries(
-    filters.map((f) => [f.dataset.filter, boxes(f).filter((box) => box.checked).map((box) => plain(box.value))]));
+    filters.map((f) => [f.dataset.filter, boxes(f).filter((box) => box.checked).map((box) => box.value)]));
 
   function apply() {
     const picked = chosen();
@@ -81,12 +97,12 @@
   const order = one("#compare-order");
   let place = "";
   // What other parts of the page keep in the address, and need for it.
-  const shared = (globalThis.posenc = { heads: "", remember, whenNear });
+  const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of });
   function remember() {
     const state = new URLSearchParams();
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
     if (search.value.trim()) state.set("search", search.value.trim());
-    if (compared) state.set("compare", selects.map((select) => plain(select.value)).join(","));
+    if (compared) state.set("compare", selects.map((select) => select.value).join(","));
     if (order.value) state.set("order", order.value);
     if (shared.heads) state.set("heads", shared.heads);
     if (place) state.set("at", place);
@@ -102,7 +118,7 @@
     const state = new URLSearchParams(hash.includes("=") ? hash : "");
     for (const filter of filters) {
       const names = (state.get(filter.dataset.filter) ?? "").split(",");
-      for (const box of boxes(filter)) box.checked = names.includes(plain(box.value));
+      for (const box of boxes(filter)) box.checked = names.includes(box.value);
     }
     search.value = state.get("search") ?? "";
     const wanted = (state.get("compare") ?? "").split(",");
@@ -135,7 +151,7 @@
   let compared = false;
   const unique = (values) => [...new Set(values)];
   function offer(select, names, wanted) {
-    select.replaceChildren(...names.map((name) => new Option(name.replaceAll("_", " "), name)));
+    select.replaceChildren(...names.map((name) => new Option(both_of(name), name)));
     select.value = names.includes(wanted) ? wanted : names[0] ?? "";
   }
   function compare(wanted = selects.map((select) => select.value)) {
@@ -233,6 +249,9 @@
   });
   one("#filters").addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
   one("#choices").addEventListener("change", () => { compared = true; compare(); remember(); });
+  addEventListener("toggle", (event) => {
+    if (event.target.open && event.target.matches(".numbers")) label(one("table", event.target));
+  }, true);
   addEventListener("hashchange", recall);
   document.addEventListener("keydown", (event) => {
     const open = event.key === "Escape" && filters.find((filter) => filter.open);

@@ -335,6 +335,21 @@ def report() -> None:
 
 
 @app.command()
+def publish() -> None:
+    """Copy the finished study's paper to docs, where it can be read without running anything."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report import publishing
+
+    study = _load().study.name
+    if not _nothing_to_do():
+        _stop("the study is not complete or not current: run `snakemake` first")
+    try:
+        print(f"{publishing.publish(study, Path())} can be committed")
+    except ArtifactError as error:
+        _stop(str(error))
+
+
+@app.command()
 def summary() -> None:
     """Say what was made, and what is missing."""
     from posenc.report.links import closing_line

@@ -394,7 +394,7 @@ def test_names_have_their_labels_beside_them(default):
     assert (
         '<input type="checkbox" value="zero"> <span>no positions <code>zero</code></span>' in text
     )
-    assert "Activations are kept of intact, no positions <code>zero</code>." in text
+    assert "Activations are kept of</span> intact, no positions <code>zero</code>." in text
     labels = json.loads(text.split('id="labels">')[1].split("</script>")[0])
     assert labels["zero_closed"] == "closed-form mask" and labels["minilm"] == "MiniLM"
     assert "bert" not in labels, "the study has no such model"
@@ -556,3 +556,40 @@ def test_a_row_that_was_not_run_has_one_line_a_reason():
     rows = {Place("m", "d", "c", "k", f"q{index}"): NotRun("no head") for index in range(3)}
     (line,) = page.table(rows, ".")
     assert (line["label"], line["quantity"], line["reason"]) == ("k, 3 quantities", "*", "no head")
+
+
+def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
+    folder = Path(page.__file__).parent / "templates"
+    japanese = json.loads((folder / "page.ja.json").read_text(encoding="utf-8"))
+    text = default[3]
+    assert json.loads(text.split('id="japanese">')[1].split("</script>")[0]) == japanese
+    used = set()
+    for opened, content in re.findall(
+        r'<(?:span|option|output) class="(?:hidden )?t"([^>]*)>([^<]*)<', text
+    ):
+        words = re.search(r'data-words="([^"]*)"', opened)
+        used.add(html.unescape(words[1] if words else content))
+    assert len(used) > 60
+    scripts = [(folder / name).read_text(encoding="utf-8") for name in ("page.js", "heads.js")]
+    said = {word for script in scripts for word in re.findall(r'\bt\(\s*"([^"]+)"', script)}
+    # Chosen from a list, or by a condition, before they are said.
+    quoted = {word for word in japanese if any(f'"{word}"' in script for script in scripts)}
+    labels = re.findall(r'(?:aria-label|placeholder)="([^"]*)"', text)
+    assert used | said <= japanese.keys()
+    optional = {"Everything that this study asks for was run.", "not run", "floor"}
+    assert japanese.keys() <= used | said | quoted | {*map(html.unescape, labels)} | optional
+    for words, form in japanese.items():
+        assert sorted(re.findall(r"\{\d\}", words)) == sorted(re.findall(r"\{\d\}", form)), words
+        assert re.search(r"[\u3040-\u9fff]", form) or words.startswith("{"), words
+
+
+def test_the_template_has_no_fixed_word_without_a_form():
+    """Text between tags is said by the macro, but for names, formats and what needs no script."""
+    source = (Path(page.__file__).parent / "templates/page.html.jinja").read_text(encoding="utf-8")
+    body = re.sub(r"(?s)<p data-only.*?</p>", "", source.split("<body>")[1])
+    body = re.sub(r'<(\w+) class="(?:hidden )?t"[^>]*>[^<]*</\1>', "", body)
+    body = re.sub(r"(?s)<noscript>.*?</noscript>|\{[{%#].*?[}%#]\}|<[^>]*>", "\0", body)
+    left = {" ".join(one.split()) for one in body.split("\0")} - {""}
+    names = {one for one in left if re.search(r"[A-Za-z]{3,}", one)}
+    told = {"CSV", "JSON", "posenc", "Slope", "rows"}
+    assert {one for one in names - told if "snakemake" not in one} == set()

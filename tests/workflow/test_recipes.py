@@ -140,7 +140,7 @@ def test_a_condition_reaches_evaluations_alone(copies, planned):
     study = load(ROOT / "params.yaml").study
     models = [name for name in study.models if name not in study.evaluations]
     expected = {f"{job}/{model}.json" for job in ("evaluate", *EVALUATING) for model in models}
-    assert changed == {*expected, "study.json"}
+    assert changed == {*expected, "figures/style.json", "study.json"}
     read = json.loads((copies["add-a-condition"].folder / "data/config/study.json").read_text())
     assert read["conditions"]["reverse"] == {"position": {"kind": "reverse", "first": 128}}
 

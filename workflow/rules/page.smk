@@ -1,5 +1,5 @@
 # measurements and figures -> one static page with all numbers
-PAGE = ["page.html.jinja", "page.css", "page.js", "heads.js"]
+PAGE = ["page.html.jinja", "page.css", "page.js", "heads.js", "page.ja.json"]
 
 
 rule page:

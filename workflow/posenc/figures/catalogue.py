@@ -103,9 +103,10 @@ FIGURES = {
     ),
     "length_sweep": Entry(
         "A4 masks", ("conditions",),
-        caption="What positions are worth grows with the length that documents are cut to: "
-        "perplexity, with its interval, under other positions (left) and with masks in their "
-        "place (right). Where conditions do the same, the wider line is seen beside the narrower.",
+        caption="What positions are worth in longer and longer pieces of text: perplexity against "
+        "the length that documents are cut to, with its interval, under other positions (left) "
+        "and with masks in their place (right). Where conditions do the same, the wider line "
+        "is seen beside the narrower.",
         alt="Line charts, a row for each data set: perplexity against the length of documents, a "
         "line for each condition; other positions on the left, masks on the right.",
         quantities=("*sweep.length.*",),
@@ -246,8 +247,9 @@ FIGURES = {
     ),
     "head_offsets": Entry(
         "C6 heads", ("heads",),
-        caption="Attention mass by offset (key minus query) of every head, heads ordered by "
-        "layer, with the types that clustering finds.",
+        caption="Where each head looks, with positions and without: attention mass by offset (key "
+        "minus query) on a logarithmic scale, heads ordered by layer, with the types that "
+        "clustering finds.",
         alt="Maps: attention mass by offset for every head, ordered by layer.",
     ),
     "lags": Entry(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, PowerNorm
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
@@ -20,6 +20,8 @@ NAMES = ("previous token", "next token", "self", "first token", "special token",
 """Types of heads in the order of their colours; those of other offsets share one more."""
 ABREAST = 2
 """Models side by side."""
+LEAST = 0.01
+"""Mass that is told from none: most heads read many offsets a little."""
 
 
 @common.drawing
@@ -41,7 +43,6 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         reasons = [one["reason"] for pair in shown for one in pair]
         common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
         return
-    largest = max(max(head["text"]) for one in measured for head in one["heads"])
     colours = type_colours(style)
     columns = min(ABREAST, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -57,14 +58,16 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
                 common.not_run(heat, [one["reason"]], 18)
                 continue
             strip = made.add_subplot(inner[0, 2 * index])
-            image = _masses(heat, one, largest)
+            image = _masses(heat, one)
             _types(strip, one, colours)
             if place % columns == 0 and index == 0:
                 strip.set_ylabel("layer")
             if index:
                 strip.set_yticks([])
     bar = made.colorbar(image, cax=made.add_subplot(grid[:, columns]))
-    bar.set_label("attention mass on text")
+    bar.set_ticks([LEAST, 0.03, 0.1, 0.3, 1], labels=["≤ 0.01", "0.03", "0.1", "0.3", "1"])
+    bar.ax.minorticks_off()
+    bar.set_label("attention mass on text (logarithmic)")
     bar.outline.set_linewidth(0.4)
     made.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
     _legend(made, measured, colours)
@@ -93,12 +96,12 @@ def plain_type(name: str) -> str:
     return plain or "other offset"
 
 
-def _masses(axes: Axes, one: dict, largest: float) -> AxesImage:
+def _masses(axes: Axes, one: dict) -> AxesImage:
     offsets = one["offsets"]
     mass = np.array([head["text"] for head in one["heads"]])  # [heads, offsets]
     image = axes.imshow(
         mass, aspect="auto", interpolation="nearest", cmap="magma",
-        norm=PowerNorm(0.5, vmin=0, vmax=largest),
+        norm=LogNorm(LEAST, 1, clip=True),
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(mass) - 0.5, -0.5),
     )  # fmt: skip
     label_layers(axes, one["n_layers"], one["n_heads"])

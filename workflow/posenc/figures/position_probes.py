@@ -41,7 +41,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     here = [one for one in measurements if one["run"]["dataset"] == dataset]
     panels = {kind: of_kind(here, kind) for kind in ("probes", "scheme_probes")}
     shown = {kind: ones for kind, ones in panels.items() if ones}
-    absent = {}
+    absent: dict[str, str] = {}
     for place, (kind, ones) in enumerate(shown.items()):
         axes = made.add_subplot(1, len(shown), place + 1)
         absent |= {o["run"]["model"]: o["reason"] for o in ones if o["status"] != "measured"}

@@ -108,7 +108,7 @@ def _transfer(axes: Axes, one: dict, style: Style) -> None:
     axes.axhline(100 * new["value"], color=common.GREY, ls="--", lw=0.9, label="new Transformer")
     layers = [entry["layers"] for entry in one["transfer"]]
     found = [entry["accuracy"] for entry in one["transfer"]]
-    axes.plot(layers, [100 * e["value"] for e in found], color=colour, marker="o", ms=4)
+    axes.plot(layers, [100 * e["value"] for e in found], color=colour, marker="o", ms=4, ls="")
     for layer, estimate in zip(layers, found, strict=True):
         ends = [100 * estimate["low"], 100 * estimate["high"]]
         axes.plot([layer, layer], ends, color=colour, lw=1.1)

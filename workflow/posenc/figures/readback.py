@@ -39,7 +39,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         return
     columns = len(found) + 1
     grid = made.add_gridspec(len(STAGES), columns)
-    lowest = []
+    lowest: list[Axes] = []
     for column, one in enumerate(found):
         title = common.title(made, one["run"]["model"], columns)
         if one["status"] != "measured":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import fnmatch
 import io
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ from posenc.report.words import anchor
 
 MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
+JAPANESE = "page.ja.json"
+"""The fixed words of the page, and what they are in Japanese."""
 COLOURS = 256
 """Of a picture of the page."""
 PIXELS = 1.4
@@ -327,11 +330,12 @@ def _page(
         if name in shown_names and label != name
     }
     env = environment()
-    parts = ("page.css", "page.js", "heads.js")
-    style, script, heads_script = (env.loader.get_source(env, name)[0] for name in parts)
+    parts = ("page.css", "page.js", "heads.js", JAPANESE)
+    style, script, heads_script, words = (env.loader.get_source(env, name)[0] for name in parts)
     return env.get_template("page.html.jinja").render(
         style=style,
         script=script,
+        japanese=json.dumps(json.loads(words), ensure_ascii=False).replace("<", "\\u003c"),
         labels=labels,
         display=display,
         heads=heads(results),

@@ -6,6 +6,7 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const shared = globalThis.posenc;
   const plain = shared.shown_of;
+  const t = shared.t;
   const [model_of, dataset_of, layer_of, head_of] =
     ["model", "dataset", "layer", "head"].map((name) => one(`#head-${name}`));
   const [profile_of, slider] = [one("#mask-profile"), one("#mask-value")];
@@ -72,7 +73,7 @@
         if (key >= row.length) return line.append(made("td", ""));
         const cell = made("td", "", {
           role: "gridcell", tabindex: -1, "data-at": `${query},${key}`,
-          "aria-label": `query ${called(query)}, key ${called(key)}: ${rounded(row[key])}` });
+          "aria-label": t("query {0}, key {1}: {2}", called(query), called(key), rounded(row[key])) });
         const fill = document.createElement("i");
         fill.style.opacity = rounded(row[key]);
         cell.append(fill);
@@ -96,8 +97,8 @@
       cell_at(document.getElementById(id), query, key)?.classList.add("at");
     }
     const [value, against] = [grid.id, other].map((id) => rounded(chosen.patterns[id][query][key]));
-    one(`#${grid.dataset.said}`).textContent = `Query ${called(query)}, key ${called(key)}: ` +
-      `${value} ${titles[grid.id]}, ${against} ${titles[other]}.`;
+    one(`#${grid.dataset.said}`).textContent = t("Query {0}, key {1}: {2} {3}, {4} {5}.",
+      called(query), called(key), value, t(titles[grid.id]), against, t(titles[other]));
   }
   function enter(cell) {
     const grid = cell.closest("table");
@@ -137,25 +138,26 @@
     const { window } = dataset;
     const measured = Object.keys(dataset.masses).length > 0;
     const columns = measured
-      ? Object.entries(dataset.masses).map(([name, heads]) => [`mass, ${plain(name)}`, numbers(heads[number])])
-      : ["intact", "zero"].map((name) => [`mass, ${plain(name)}`, of_sentence(patterns[`pattern-${name}`], window)]);
+      ? Object.entries(dataset.masses).map(([name, heads]) => [t("mass, {0}", plain(name)), numbers(heads[number])])
+      : ["intact", "zero"].map((name) => [t("mass, {0}", plain(name)), of_sentence(patterns[`pattern-${name}`], window)]);
+    const masses = columns.length;
     const curves = dataset.curves ? dataset.curves[number].map(numbers) : [];
     const names = ["position adds, measured", "position adds, closed form"];
-    curves.forEach((curve, index) => columns.push([names[index], [null, ...curve, null]]));
+    curves.forEach((curve, index) => columns.push([t(names[index]), [null, ...curve, null]]));
     const head = document.createElement("tr");
-    head.append(made("th", "Key − query", { scope: "col" }),
+    head.append(made("th", t("Key − query"), { scope: "col" }),
       ...columns.map(([name]) => made("th", name, { scope: "col" })));
     const places = Array.from({ length: 2 * window + 3 }, (_, index) => index - window - 1);
     const lines = places.filter((place) => !model.causal || place <= 0).map((place) => {
       const line = document.createElement("tr");
       const outside = Math.abs(place) > window;
-      const title = outside ? `${place < 0 ? "before" : "after"} ${place < 0 ? "−" : "+"}${window}`
+      const title = outside ? (place < 0 ? t("before {0}", `−${window}`) : t("after {0}", `+${window}`))
         : `${place < 0 ? "−" : place > 0 ? "+" : ""}${Math.abs(place)}`;
       line.append(made("th", title, { scope: "row" }));
-      columns.forEach(([name, values], column) => {
+      columns.forEach(([, values], column) => {
         const value = values[place + window + 1];
         const cell = made("td", value === null ? "–" : value.toFixed(3).replace("-", "−"), { class: "n" });
-        if (name.startsWith("mass")) {
+        if (column < masses) {
           const bar = document.createElement("span");
           bar.className = `bar bar-${column}`;
           bar.style.width = `${(4.5 * value).toFixed(2)}rem`;
@@ -167,11 +169,11 @@
     });
     one("#offsets thead").replaceChildren(head);
     one("#offsets tbody").replaceChildren(...lines);
-    const source = measured ? `Masses: means over the queries of ${plain(dataset.name)}.`
-      : "Masses: means over the queries of the sentence alone, because activations of this model are not kept.";
-    const added = curves.length ? ` What position adds to the scores, in nats: over pairs of tokens of ${plain(dataset.name)}.` : "";
+    const source = measured ? t("Masses: means over the queries of {0}.", plain(dataset.name))
+      : t("Masses: means over the queries of the sentence alone, because activations of this model are not kept.");
+    const added = curves.length ? t("What position adds to the scores, in nats: over pairs of tokens of {0}.", plain(dataset.name)) : "";
     one("#offsets-caption").textContent =
-      `${plain(model.name)}, layer ${layer_of.value}, head ${head_of.value}, by offset. ${source}${added}`;
+      `${t("{0}, layer {1}, head {2}, by offset.", plain(model.name), layer_of.value, head_of.value)} ${source} ${added}`.trim();
   }
 
   // The mask, and what was measured nearest to it.
@@ -185,32 +187,32 @@
     one("#playground").hidden = !own;
     if (!own) return;
     const value = Number(slider.value);
-    slider.setAttribute("aria-valuetext", `${own.parameter} ${value}`);
+    slider.setAttribute("aria-valuetext", `${t(own.parameter)} ${value}`);
     one("#mask-number").textContent = value.toFixed(2);
-    one("#mask-parameter").textContent = own.parameter === "slope" ? "Slope (nats per token)" : "Floor";
+    one("#mask-parameter").textContent = t(own.parameter === "slope" ? "Slope (nats per token)" : "Floor");
     draw("pattern-masked", masked(chosen.without, own.shape, value));
     const close = nearest(own.points, value);
     const words = (cells) => dataset.quantities.map((name, index) => `${name} ${cells[index]}`).join(", ");
-    one("#mask-said").textContent = `${own.parameter === "slope" ? "Slope" : "Floor"} ${value.toFixed(2)}: ` +
-      `the nearest that was measured is ${close.value}, ${words(close.cells)}.`;
+    one("#mask-said").textContent = t("{0} {1}: the nearest that was measured is {2}, {3}.",
+      t(own.parameter === "slope" ? "Slope" : "Floor"), value.toFixed(2), close.value, words(close.cells));
     const head = document.createElement("tr");
-    head.append(made("th", own.parameter, { scope: "col" }),
+    head.append(made("th", t(own.parameter), { scope: "col" }),
       ...dataset.quantities.map((name) => made("th", name, { scope: "col", class: "n" })));
-    const rows = [["intact model", dataset.intact[0] ?? []],
+    const rows = [[t("intact model"), dataset.intact[0] ?? []],
       ...own.points.map((point) => [point.value, point.cells])].map(([name, cells]) => {
       const line = document.createElement("tr");
       const is_nearest = name === close.value;
       const none = own.parameter === "slope" ? name === 0 : name === 1;
-      const title = none ? `${name}, no mask` : `${name}`;
-      line.append(made("th", is_nearest ? `${title} (nearest)` : title, { scope: "row" }),
+      const title = none ? t("{0}, no mask", name) : `${name}`;
+      line.append(made("th", is_nearest ? t("{0} (nearest)", title) : title, { scope: "row" }),
         ...cells.map((text) => made("td", text, { class: "n" })));
       if (is_nearest) { line.className = "nearest"; line.setAttribute("aria-current", "true"); }
       return line;
     });
     one("#measured thead").replaceChildren(head);
     one("#measured tbody").replaceChildren(...rows);
-    one("#measured-caption").textContent = `Measured: ${plain(model.name)} on ${plain(dataset.name)}, ` +
-      "the mask in all layers and heads of the model without positions.";
+    one("#measured-caption").textContent = t("Measured: {0} on {1}, the mask in all layers and heads of the model without positions.",
+      plain(model.name), plain(dataset.name));
   }
   function start() {
     const own = chosen.dataset.masks[profile_of.selectedIndex];
@@ -241,14 +243,14 @@
     chosen = { model, dataset, without: sentence("zero"), patterns: {} };
     draw("pattern-intact", sentence("intact").map(softmax));
     draw("pattern-zero", chosen.without.map(softmax));
-    for (const said of all("#heads .said")) said.textContent = "Point at a cell, or move to it with the arrow keys.";
+    for (const said of all("#heads .said")) said.textContent = t("Point at a cell, or move to it with the arrow keys.");
     offsets(layer * model.heads + head);
     const before = profile_of.value;
     offer(profile_of, dataset.masks.map((own) => own.condition), before);
     for (const [index, own] of dataset.masks.entries()) profile_of.options[index].text = own.title;
     if (profile_of.value !== before || !before) start();
     for (const name of all(".of-head")) {
-      name.textContent = `${plain(model.name)}, layer ${layer}, head ${head}`;
+      name.textContent = t("{0}, layer {1}, head {2}", plain(model.name), layer, head);
     }
     mask();
   }
@@ -272,6 +274,7 @@
   section.addEventListener("focusin", on_cell(enter));
   section.addEventListener("keydown", move);
   const recall = () => show(shared.heads.split(","));
+  addEventListener("spoken", () => { if (chosen) show(); });
   addEventListener("recalled", () => { if (shared.heads || chosen) recall(); });
   if (shared.heads) recall(); else shared.whenNear(section, () => { if (!chosen) recall(); });
 })();

@@ -7,6 +7,30 @@
   const spaced = (name) => name.replaceAll("_", " ");
   const shown_of = (name) => labels[name] ?? spaced(name);
   const both_of = (name) => (labels[name] ? `${labels[name]} (${name})` : spaced(name));
+  // Fixed words have a Japanese form; rows and measured values stay as they are.
+  const japanese = JSON.parse(one("#japanese").textContent);
+  let language = "en";
+  function t(text, ...of) {
+    const form = (language === "ja" && japanese[text]) || text;
+    return form.replace(/\{(\d)\}/g, (_, index) => of[index]);
+  }
+  function speak(wanted) {
+    if (wanted === language) return;
+    language = wanted;
+    for (const word of all(".t")) {
+      const key = (word.dataset.words ??= word.textContent);
+      word.textContent = t(key, ...(word.dataset.of ?? "").split("|"));
+      if (language === "ja" && japanese[key]) word.lang = "ja"; else word.removeAttribute("lang");
+    }
+    for (const name of ["aria-label", "placeholder"]) {
+      for (const element of all(`[${name}]:not(td)`)) {
+        const key = (element.dataset[name === "placeholder" ? "placeholder" : "label"] ??= element.getAttribute(name));
+        element.setAttribute(name, t(key));
+      }
+    }
+    for (const part of all("[data-only]")) part.hidden = part.dataset.only !== language;
+    for (const button of all("[data-language]")) button.setAttribute("aria-pressed", button.dataset.language === language);
+  }
   const filters = all(".filter");
   const search = one("#search");
   let rows = null;
@@ -89,7 +113,7 @@
     }
     const left = different(rows.filter((row) => !row.hidden)).length;
     const total = different(rows).length;
-    one("#status").textContent = left === total ? `${total} rows` : `${left} of ${total} rows`;
+    one("#status").textContent = left === total ? t("{0} rows", total) : t("{0} of {1} rows", left, total);
   }
 
   // The state of the page is in its address, so that a view can be sent to someone else.
@@ -97,7 +121,7 @@
   const order = one("#compare-order");
   let place = "";
   // What other parts of the page keep in the address, and need for it.
-  const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of });
+  const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of, t });
   function remember() {
     const state = new URLSearchParams();
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
@@ -106,6 +130,7 @@
     if (order.value) state.set("order", order.value);
     if (shared.heads) state.set("heads", shared.heads);
     if (place) state.set("at", place);
+    if (language !== "en") state.set("lang", language);
     const hash = `#${state.toString().replaceAll("%2C", ",")}`;
     try {
       history.replaceState(null, "", hash);
@@ -126,6 +151,7 @@
     order.value = state.get("order") === "difference" ? "difference" : "";
     place = state.get("at") ?? "";
     shared.heads = state.get("heads") ?? "";
+    speak(state.get("lang") === "ja" ? "ja" : "en");
     dispatchEvent(new Event("recalled"));
     // A page without state is shown as it is; its tables are read when they are needed.
     if (rows || hash.includes("=")) apply();
@@ -187,8 +213,8 @@
       return line;
     });
     one("#compared tbody").replaceChildren(...lines);
-    one("#compared-caption").textContent =
-      `${model.selectedOptions[0]?.text ?? "no model"} on ${dataset.selectedOptions[0]?.text ?? "no data set"}: ${lines.length} quantities`;
+    one("#compared-caption").textContent = t("{0} on {1}: {2} quantities",
+      model.selectedOptions[0]?.text ?? t("no model"), dataset.selectedOptions[0]?.text ?? t("no data set"), lines.length);
   }
   function cell(kind, text, name = "") {
     const made = document.createElement(kind);
@@ -261,6 +287,13 @@
     for (const filter of filters) if (filter.open && !filter.contains(event.target)) filter.open = false;
     const button = event.target.closest("button[data-save]");
     if (button) save(button);
+    const spoken = event.target.closest("[data-language]");
+    if (spoken) {
+      speak(spoken.dataset.language);
+      if (rows) { apply(); compare(); }
+      dispatchEvent(new Event("spoken"));
+      remember();
+    }
     // Contents keep the state of the filters in the address.
     const link = event.target.closest("nav a, .skip");
     if (link) {

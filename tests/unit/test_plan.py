@@ -111,7 +111,12 @@ def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypat
                 kinds.add(pattern)
     rest = {file for file in files - read if not file.startswith("code/")}
     assert rest == OTHERS
-    without = set() if params.study.schemes else {"scheme_probes/*.json"}
+    without = {
+        f"{name}/*.json"
+        for name, declared in MEASUREMENTS.items()
+        if declared.of and not getattr(params.study, declared.subjects)
+    }
+    without |= {f"figures/{name}.json" for name in {*FIGURES} - {*plan.figures(params)}}
     assert kinds == READERS.keys() - without
 
 
@@ -158,7 +163,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
         own = mentions("minilm", planned)
         stays = kind in (*OF_MODELS, "downstream")
         assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
-        assert own or not KINDS[kind].of or kind == "scheme_probes"
+        assert own or not KINDS[kind].of or kind in ("scheme_probes", "retraining")
     before, after = (
         {str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)}
         for params in (whole, fewer)

@@ -401,8 +401,11 @@ def files(tmp_path, closed) -> dict[str, Path]:
         {"bos": True, "evaluation": {"split": "test"},
          "inputs": {"documents": sha256_file(source)}},
     )  # fmt: skip
-    model = tmp_path / "model"
-    llama().save_pretrained(model)
+    # As SmolLM2's, its output matrix is that of its embeddings.
+    tied, model = llama(), tmp_path / "model"
+    tied.config.tie_word_embeddings = True
+    tied.tie_weights()
+    tied.save_pretrained(model)
     write_checksums(model / CHECKSUMS, "config.json", "model.safetensors")
     masks = tmp_path / "masks"
     masks.mkdir()

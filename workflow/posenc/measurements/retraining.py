@@ -196,7 +196,8 @@ def main(
         source = documents / path.with_suffix(".parquet").name
         made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
         # Apart from the output, which a workflow manager removes before a job.
-        partial = output.parents[1].with_name("captures") / f"{model}.{of['dataset']}.retraining"
+        folder = f"{MEASUREMENT.name}.{model}.{of['dataset']}"
+        partial = output.parents[1].with_name("captures") / folder
         measured = measure(job, network, text, source, tokenizer, learned, partial, made_of)
         seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
         shutil.rmtree(partial, ignore_errors=True)
@@ -250,6 +251,7 @@ def measure(
         "documents": len(documents),
         "tokens": int(lengths.sum()),
         "confidence": parameters.confidence,
+        "device": next(network.parameters()).device.type,
         "learned_from": {
             "documents": learned_from.documents,
             "sequences": len(learned_from.sequences),

@@ -52,8 +52,9 @@ STUDIES = {
 DRAWN = [
     name
     for name, kinds in synthetic.FIGURE_INPUTS.items()
-    if set(kinds) <= {*synthetic.KINDS, "training"}
+    if set(kinds) <= {*synthetic.study_file()["measured"]}
 ]
+"""Those of the default study."""
 FOLDER = "data/studies/default"
 VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 

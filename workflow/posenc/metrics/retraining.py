@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -124,3 +126,45 @@ class CrossedMeans:
             value, replicates = value - self.value[other], replicates - self.replicates[:, other]
         found: Estimate = percentile_interval(value, replicates, self.confidence)
         return found.as_json()  # type: ignore[return-value]
+
+
+def worth(
+    means: CrossedMeans, tokens: Sequence[int], own: slice, without: slice, intact: slice
+) -> dict[str, Any]:
+    """How many training tokens the model without rotation needs, in three senses.
+
+    Parameters
+    ----------
+    means
+        Of all curves.
+    tokens
+        [evaluations]: of the curves.
+    own, without, intact
+        Columns of the curve whose start is valued, and of the two that it is compared with.
+
+    Returns
+    -------
+    dict
+        ``start``: to reach the loss that the other has before it is trained;
+        ``start_above_intact``: the same with the intact model's loss at the same step taken away on
+        both sides; ``meets``: to be as good as the other after as many tokens. Each with an
+        interval, None for a number that was not reached, and of each seed.
+    """
+    reach = functools.partial(tokens_to_reach, tokens)
+    ways = {
+        "start": lambda a, b, c: reach(b, a[..., 0]),
+        "start_above_intact": lambda a, b, c: reach(b - c, a[..., 0] - c[..., 0]),
+        "meets": lambda a, b, c: reach(b - a, np.zeros(a.shape[:-1])),
+    }
+    columns = (own, without, intact)
+    value, replicates, seeds = (
+        [all_of[..., one] for one in columns]
+        for all_of in (means.value, means.replicates, means.of_seeds)
+    )
+    return {
+        name: {
+            **reached(float(way(*value)), way(*replicates), means.confidence),
+            "seeds": [float(one) if np.isfinite(one) else None for one in way(*seeds)],
+        }
+        for name, way in ways.items()
+    }

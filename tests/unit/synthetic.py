@@ -39,6 +39,8 @@ EVALUATING = [
 ]
 """Measurements under all conditions that a model is evaluated under."""
 KINDS = (*MEASUREMENTS, *EXPERIMENTS)
+OF_OTHER_STUDIES = {"retraining"}
+"""Measurements, and figures of the same name, for which the default study has no model."""
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}
 """What each figure is made of."""

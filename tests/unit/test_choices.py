@@ -83,7 +83,8 @@ def test_a_wrong_choice_is_one_line_that_names_it(change, message):
 
 def test_what_is_left_out_is_all(chosen):
     whole = study_with()
-    assert set(plan.figures(whole)) == set(whole.figures.model_dump()) - {"style"}
+    assert whole.study.retrained == []  # that takes a GPU
+    assert set(plan.figures(whole)) == set(whole.figures.model_dump()) - {"style", "retraining"}
     assert set(whole.study.measured) > set(whole.measurements.model_dump())
     without = study_with(**{k: v for k, v in CHOSEN.items() if k != "figures"})
     assert {"head_offsets", "superposition", "training_loss"} < set(plan.figures(without))

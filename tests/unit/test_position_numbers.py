@@ -184,8 +184,8 @@ def test_what_was_not_run_is_a_row_of_its_own(results):
     changed = Results(results.study, others, results.trainings, results.published, results.versions)
     for name in ("readback", "probes", "heads"):
         table = position_tables.TABLES[name](changed)
-        assert table["others"] == [["minilm", "no weights"]]
-        assert not any(row[0] == "minilm" for row in table["rows"])
+        assert table["others"] == [["MiniLM", "no weights"]]
+        assert not any(row[0] == "MiniLM" for row in table["rows"])
         assert r"{not run: no weights}" in typeset.table_tex(changed, name)
 
 

@@ -575,11 +575,11 @@ def test_lines_are_the_measured_losses(measured):
     drawn = figure.draw([measured], SECTIONS.retraining, STYLE)
     left, right = drawn.axes
     lines = {line.get_label(): line for line in left.lines}
-    assert list(lines["zero"].get_ydata()) == [6.0, 5.9, 5.0, 4.25, 3.98]
-    assert list(lines["zero"].get_xdata()) == [0, 8192, 32768, 131072, 524288]
+    assert list(lines["no positions"].get_ydata()) == [6.0, 5.9, 5.0, 4.25, 3.98]
+    assert list(lines["no positions"].get_xdata()) == [0, 8192, 32768, 131072, 524288]
     above = {line.get_label(): line for line in right.lines}
-    assert set(lines) == {"intact", "zero", "zero closed"} == {*above, "intact"}
-    assert above["zero"].get_ydata()[1] == pytest.approx(5.9 - 3.98)
+    assert set(lines) == {"intact", "no positions", "closed-form mask"} == {*above, "intact"}
+    assert above["no positions"].get_ydata()[1] == pytest.approx(5.9 - 3.98)
     # The level of a start, as far as it is worth.
     ends = [axes.collections[-1].get_segments()[0].tolist() for axes in (left, right)]
     assert ends[0] == [[0, 4.5], [65536, 4.5]] and ends[1] == [[0, 0.5], [90000, 0.5]]

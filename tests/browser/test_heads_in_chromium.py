@@ -11,11 +11,13 @@ from posenc.artifacts.files import read_sealed
 from posenc.conditions import profiles, semantics
 from posenc.metrics.patterns import softmax
 
+from ..unit import synthetic
 from .test_page_in_chromium import CHROMIUM, Opened, browser, path, pytestmark  # noqa: F401
 
 MODELS = {"minilm": False, "decoder": True, "smollm2": True}
 DATASET = "sample_reviews"
 LAYER, HEAD = 1, 2
+LABELS = synthetic.study_file()["labels"]
 
 
 @pytest.fixture
@@ -72,7 +74,8 @@ def go(tab, model: str) -> None:
     assert focused(tab) == "head-layer"
     press(tab, *["ArrowDown"] * LAYER, "Tab", *["ArrowDown"] * HEAD)
     tab.wait_for_function(f"location.hash.includes('heads={model},{DATASET},{LAYER},{HEAD}')")
-    assert f"{model}, layer {LAYER}, head {HEAD}" in tab.locator("#heads h3").first.inner_text()
+    title = f"{LABELS.get(model, model)}, layer {LAYER}, head {HEAD}"
+    assert title in tab.locator("#heads h3").first.inner_text()
 
 
 def shown(tab, grid: str) -> np.ndarray:
@@ -152,7 +155,7 @@ def test_masses_by_offset_are_the_measured_ones(opened, root, model):
         return
     assert "sample reviews" in note
     runs = read_sealed(root / f"heads/{model}/{DATASET}.json")["runs"]
-    assert columns[:2] == [f"mass, {run['run']['condition']}" for run in runs]
+    assert columns[:2] == [f"mass, {LABELS[run['run']['condition']]}" for run in runs]
     for column, run in enumerate(runs):
         head = run["heads"][LAYER * run["n_heads"] + HEAD]
         for place, value in zip(run["offsets"], head["mass"], strict=True):

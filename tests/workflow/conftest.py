@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import DOCUMENTS
 from tests.copies import ROOT, copy_project
+from tests.unit.synthetic import OF_OTHER_STUDIES
 
 LONGEST = 1800
 """Seconds that a command may run: the whole tiny study takes a few hundred."""
@@ -326,7 +327,8 @@ def make_project(folder: Path, core: bool = False) -> Project:
         ),
     )
     for document, parts in DOCUMENTS.items():
-        figures = [name for name in parts["figures"] if not core or name in CORE["figures"]]
+        drawn = CORE["figures"] if core else set(parts["figures"]) - OF_OTHER_STUDIES
+        figures = [name for name in parts["figures"] if name in drawn]
         (folder / f"paper/{document}.tex").write_text(short_document(figures, parts["tables"]))
     project.run("git", "init", "--quiet")
     if core:

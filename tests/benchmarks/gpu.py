@@ -37,7 +37,7 @@ from posenc.conditions.section import Condition
 from posenc.models.affine import load_ready
 from posenc.models.devices import PASSES_AT_ONCE
 from posenc.tokens.packing import packs_of
-from tests.benchmarks.ours import captured
+from tests.benchmarks.ours import captured, perplexity
 from tests.benchmarks.peers import padded
 
 TOKENS = 2048 * PASSES_AT_ONCE["cuda"]
@@ -199,13 +199,7 @@ class Ours:
 
     @torch.inference_mode()
     def perplexity(self, documents) -> float:
-        sums, scored = 0.0, 0
-        for pack in self.packs(documents):
-            some = [documents[i] for i in pack.documents]
-            last = capture.packed_last(self.model, some)[0]
-            for nll in capture.document_losses(self.model, last, some):
-                sums, scored = sums + float(nll.sum()), scored + len(nll)
-        return math.exp(sums / scored)
+        return perplexity(self.model, documents, self.packs(documents))
 
     def capture(self, documents, output: Path) -> None:
         lengths = np.array(list(map(len, documents)))

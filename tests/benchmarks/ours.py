@@ -51,7 +51,7 @@ def perplexity(model, documents, packs) -> float:
     sums, scored = 0.0, 0
     for pack in packs:
         some = [documents[index] for index in pack.documents]
-        last = capture.packed_states(model, some)[-1][0]
+        last = capture.packed_last(model, some)[0]
         for nll in capture.document_losses(model, last, some):
             sums, scored = sums + float(nll.sum()), scored + len(nll)
     return math.exp(sums / scored)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.masked_attention import of_documents, packed
-from posenc.capture.parts import body, first_position, is_decoder
+from posenc.capture.parts import blocks, body, first_position, is_decoder
 from posenc.capture.section import Activations
 from posenc.models import attention
 from posenc.models.affine import affine
@@ -180,6 +180,39 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
 def packed_last(model: nn.Module, documents: list[list[int]]) -> Tensor:
     """The last of :func:`packed_states`, [branches, tokens, d_model]; no other is kept."""
     return _packed(model, documents).last_hidden_state
+
+
+def last_from(model: nn.Module, documents: list[list[int]], start: int, state: Tensor) -> Tensor:
+    """What :func:`packed_last` gives, from what a block is given; the blocks below are not run.
+
+    Parameters
+    ----------
+    model, documents
+        As there.
+    start
+        Number of the block.
+    state
+        [tokens, d_model], documents in one row: of :func:`packed_states`, or a change of it.
+
+    Returns
+    -------
+    [tokens, d_model].
+    """
+    whole = blocks(model)
+    holder, name = next(
+        (module, name)
+        for module in model.modules() for name, child in module.named_children()
+        if child is whole
+    )  # fmt: skip
+    hook = whole[start].register_forward_pre_hook(
+        lambda _, arguments: (state[None], *arguments[1:])
+    )
+    setattr(holder, name, whole[start:])
+    try:
+        return packed_last(model, documents)[0]
+    finally:
+        hook.remove()
+        setattr(holder, name, whole)
 
 
 def _packed(model: nn.Module, documents: list[list[int]], **options):

@@ -25,7 +25,7 @@ from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.models.devices import PASSES_AT_ONCE
+from posenc.models.devices import tokens_at_once
 from posenc.tokens.packing import Pack, packs_of, windows_of
 
 INTACT = Condition()
@@ -211,8 +211,7 @@ def _packs(
     config = model.config
     room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
     most = max((len(names) * conditions[names[0]].runs_per_token for names in groups), default=1)
-    at_once = PASSES_AT_ONCE[next(model.parameters()).device.type]
-    budget = max(1, at_once * min(batch_tokens, room) // most)
+    budget = max(1, tokens_at_once(model, min(batch_tokens, room)) // most)
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls, and a mask is made once for each length.
     order = sorted(range(len(documents)), key=lambda index: (lengths[index], index))

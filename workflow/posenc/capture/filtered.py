@@ -10,8 +10,7 @@ Queries and keys are those that meet in the scores: of a rotary model the turned
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.capture.capture import packed_last
-from posenc.capture.parts import blocks
+from posenc.capture.capture import last_from
+from posenc.capture.masked_attention import PairScores, scored
 from posenc.metrics.band_projections import Basis, prefix_projections, projection
 
 Kept = Callable[[int], NDArray[np.bool_]]
 """Which of a basis of so many tokens are kept, bool [tokens]."""
-PairScores = Callable[[Tensor, Tensor], Tensor]
-"""Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each."""
 
 
 class Projections:
@@ -156,37 +153,5 @@ def states_scored(
     -------
     Hidden states after the last layer and its norm, [tokens, d_model], documents in one row.
     """
-    with _scored(model, scores, layers), _beginning(model, layers[0], begin):
-        return packed_last(model, documents)[0]
-
-
-@contextlib.contextmanager
-def _scored(model: nn.Module, scores: PairScores, layers: Sequence[int]) -> Iterator[None]:
-    modules = [module for module in model.modules() if getattr(module, "layer_idx", None) in layers]
-    for module in modules:
-        module.pair_scores = scores
-    try:
-        yield
-    finally:
-        for module in modules:
-            del module.pair_scores
-
-
-@contextlib.contextmanager
-def _beginning(model: nn.Module, start: int, state: Tensor) -> Iterator[None]:
-    """Let a model begin at a block, from what that is given: [tokens, d_model]."""
-    whole = blocks(model)
-    holder, name = next(
-        (module, name)
-        for module in model.modules() for name, child in module.named_children()
-        if child is whole
-    )  # fmt: skip
-    hook = whole[start].register_forward_pre_hook(
-        lambda _, arguments: (state[None], *arguments[1:])
-    )
-    setattr(holder, name, whole[start:])
-    try:
-        yield
-    finally:
-        hook.remove()
-        setattr(holder, name, whole)
+    with scored(model, dict.fromkeys(layers, scores)):
+        return last_from(model, documents, layers[0], begin)

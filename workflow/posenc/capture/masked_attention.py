@@ -23,6 +23,9 @@ from posenc.capture.parts import ConditionError
 from posenc.capture.ragged import Ragged
 from posenc.models import attention
 
+PairScores = Callable[[Tensor, Tensor], Tensor]
+"""Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each, as a matrix
+[batch, n_heads, tokens, tokens]."""
 NAME = "posenc_conditions"
 PACKED = "posenc_packed"
 
@@ -169,7 +172,7 @@ def _attend(
     scaling = _scaling(query, options)
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
     is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
-    pairs = getattr(module, "pair_scores", None)  # of rotary models: posenc.capture.rotation
+    pairs = getattr(module, "pair_scores", None)  # see `scored`
     is_fused = is_fused and pairs is None
     if not branch.acts_on(layer):
         is_padded = not branch.causal and min(lengths) < longest
@@ -216,7 +219,7 @@ def _step_by_step(
     bias: Tensor | None,
     score_factor: Tensor | None = None,
     pattern_factor: Tensor | None = None,
-    pairs: Callable[[Tensor, Tensor], Tensor] | None = None,
+    pairs: PairScores | None = None,
 ) -> Tensor:
     """Attention with its scores and its pattern in float32, whatever the model computes in.
 
@@ -233,6 +236,27 @@ def _step_by_step(
     if pattern_factor is not None:
         pattern *= pattern_factor
     return pattern.to(value.dtype) @ value
+
+
+@contextlib.contextmanager
+def scored(model: nn.Module, scores: Mapping[int, PairScores]) -> Iterator[None]:
+    """Let layers take other products of queries and keys, during a block.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`.
+    scores
+        By layer, what gives the products; the other layers keep theirs.
+    """
+    modules = [one for one in model.modules() if getattr(one, "layer_idx", None) in scores]
+    for module in modules:
+        module.pair_scores = scores[module.layer_idx]
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.pair_scores
 
 
 @contextlib.contextmanager

@@ -6,14 +6,14 @@ They are hidden where scores are computed, as for conditions that turn some pair
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from posenc.capture.capture import packed_last
+from posenc.capture.masked_attention import scored
 from posenc.capture.parts import is_decoder
 
 Choice = Literal["strongest", "nearest", "random"]
@@ -54,24 +54,13 @@ def states_reading(model: nn.Module, ids: list[int], reading: Reading) -> Tensor
     -------
     Hidden states after the last layer and its norm, [tokens, d_model].
     """
-    with _hidden(model, reading):
+    layers, causal = range(model.config.num_hidden_layers), is_decoder(model)
+    with scored(model, {layer: _FewKeys(reading, layer, causal) for layer in layers}):
         return packed_last(model, [ids])[0]
 
 
-@contextlib.contextmanager
-def _hidden(model: nn.Module, reading: Reading) -> Iterator[None]:
-    """Hide keys in every layer during a block."""
-    modules = [module for module in model.modules() if hasattr(module, "layer_idx")]
-    for module in modules:
-        module.pair_scores = _FewKeys(reading, module.layer_idx, is_decoder(model))
-    try:
-        yield
-    finally:
-        for module in modules:
-            del module.pair_scores
-
-
-class _FewKeys(NamedTuple):
+@dataclass(frozen=True)
+class _FewKeys:
     """Products of the queries and keys of a layer, minus infinity for those that are not read."""
 
     reading: Reading

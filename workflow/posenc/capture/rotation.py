@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.capture.masked_attention import scored
 from posenc.capture.parts import blocks, rotary
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
@@ -38,7 +39,9 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
         yield
         return
     if isinstance(condition.position, Unrotated | Clipped):
-        with _for_some_pairs(model, condition.position):
+        chosen = getattr(condition.position, "layers", None) or range(len(blocks(model)))
+        pairs = PairScores(rotary(model), condition.position)
+        with scored(model, dict.fromkeys(chosen, pairs)):
             yield
         return
     module = rotary(model)
@@ -59,23 +62,6 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
         yield
     finally:
         handle.remove()
-
-
-@contextlib.contextmanager
-def _for_some_pairs(model: nn.Module, section: Unrotated | Clipped) -> Iterator[None]:
-    chosen = getattr(section, "layers", None)
-    modules = [
-        block.self_attn
-        for layer, block in enumerate(blocks(model))
-        if chosen is None or layer in chosen
-    ]
-    for module in modules:
-        module.pair_scores = PairScores(rotary(model), section)
-    try:
-        yield
-    finally:
-        for module in modules:
-            del module.pair_scores
 
 
 class PairScores:

@@ -7,19 +7,18 @@ hundreds of choices are made, most of which change one layer: the layers below i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.capture.capture import packed_last
-from posenc.capture.masked_attention import packed
-from posenc.capture.parts import blocks, body, rotary
+from posenc.capture.capture import last_from, packed_last
+from posenc.capture.masked_attention import scored
+from posenc.capture.parts import blocks, rotary
 from posenc.capture.rotation import PairScores
 from posenc.conditions.section import Unrotated
-from posenc.tokens.packing import positions_of
 
 Documents = list[list[int]]
 
@@ -64,39 +63,12 @@ def states_unrotated(
     -------
     Hidden states after the last layer and its norm, [tokens, d_model].
     """
-    changed = np.flatnonzero(heads.any(axis=1))  # layers
-    start = int(changed[0]) if len(changed) else 0
-    with _unrotated(model, heads, key):
-        return _run_from(model, documents, inputs[start], start)
-
-
-@contextlib.contextmanager
-def _unrotated(model: nn.Module, heads: NDArray[np.bool_], key: int | None) -> Iterator[None]:
-    layers = np.flatnonzero(heads.any(axis=1)).tolist()
-    modules = [blocks(model)[layer].self_attn for layer in layers]
-    for layer, module in zip(layers, modules, strict=True):
-        module.pair_scores = _SomeHeads(rotary(model), torch.from_numpy(heads[layer]), key)
-    try:
-        yield
-    finally:
-        for module in modules:
-            del module.pair_scores
-
-
-def _run_from(model: nn.Module, documents: Documents, state: Tensor, start: int) -> Tensor:
-    """The last hidden states, from what a block is given: [tokens, d_model] both."""
-    inner = body(model)
-    places = torch.from_numpy(positions_of([len(ids) for ids in documents]))[None]  # [1, tokens]
-    whole = inner.layers
-    inner.layers = whole[start:]
-    try:
-        with packed(model, documents):
-            out = inner(
-                inputs_embeds=state[None], position_ids=places.to(state.device), use_cache=False
-            )
-    finally:
-        inner.layers = whole
-    return out.last_hidden_state[0]
+    changed = np.flatnonzero(heads.any(axis=1)).tolist()  # layers
+    start = changed[0] if changed else 0
+    turns = rotary(model)
+    some = {layer: _SomeHeads(turns, torch.from_numpy(heads[layer]), key) for layer in changed}
+    with scored(model, some):
+        return last_from(model, documents, start, inputs[start])
 
 
 class _SomeHeads(PairScores):

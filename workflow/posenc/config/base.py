@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Sha256 = Annotated[
     str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 as 64 lower-case hex digits.")
@@ -30,6 +30,19 @@ Line = Annotated[str, Field(min_length=1, max_length=1000)]
 MAX_DOCUMENTS = 10_000_000
 MAX_LENGTH = 2**20
 MAX_STEPS = 10_000_000
+
+
+def _rising(bands: list[float]) -> list[float]:
+    if bands != sorted(set(bands)):
+        raise ValueError(f"bands {bands} must rise")
+    return bands
+
+
+Bands = Annotated[
+    list[Annotated[float, Field(gt=0, lt=0.5)]],
+    Field(min_length=1, description="Limits between the bands, in cycles per token, rising."),
+    AfterValidator(_rising),
+]
 Batch = Annotated[int, Field(ge=1, le=1_000_000)]
 """Examples of one step."""
 Clusters = Annotated[int, Field(ge=2, le=1000)]

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
-from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
+from posenc.config.base import Bands, Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.of_models import beginnings, of_tokens
@@ -32,7 +32,7 @@ from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
-    from posenc.capture.filtered import PairScores
+    from posenc.capture.masked_attention import PairScores
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -55,17 +55,10 @@ class FilteredLoss(Section):
     # The projections of all prefixes are a cube of tokens.
     tokens: Annotated[Length, Field(ge=FEWEST, le=256)]
     """Documents are cut to this many tokens."""
-    bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
-    """Limits between the bands, in cycles per token, rising."""
+    bands: Bands
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
-
-    @model_validator(mode="after")
-    def _check_bands(self) -> FilteredLoss:
-        if self.bands != sorted(set(self.bands)):
-            raise ValueError(f"bands {self.bands} must rise")
-        return self
 
 
 MEASUREMENT = Measurement(

@@ -17,12 +17,12 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
+from posenc.config.base import Bands, Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, Measurement
 from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import ratio_bootstrap
@@ -40,17 +40,10 @@ class Spectra(Section):
     """How many of the evaluation documents; null for all."""
     window: Annotated[Length, Field(ge=8)]
     """Tokens of a window; an incomplete one at the end of a document is left out."""
-    bands: Annotated[list[Annotated[float, Field(gt=0, lt=0.5)]], Field(min_length=1)]
-    """Limits between the bands, in cycles per token, rising."""
+    bands: Bands
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed
-
-    @model_validator(mode="after")
-    def _check_bands(self) -> Spectra:
-        if self.bands != sorted(set(self.bands)):
-            raise ValueError(f"bands {self.bands} must rise")
-        return self
 
 
 MEASUREMENT = Measurement(

@@ -60,8 +60,13 @@ def use_threads(threads: int) -> None:
 
 PASSES_AT_ONCE = {"cpu": 1, "cuda": 16}
 """How many times the tokens of a pass on a CPU one takes on a device. A pass on a CPU stays in the
-caches; a GPU has to be filled. What comes out is the same but for rounding: documents do not depend
-on those that they run beside."""
+caches; a GPU has to be filled. Results are the same but for rounding: documents do not depend on
+those that they run beside."""
+
+
+def tokens_at_once(model: torch.nn.Module, tokens: int) -> int:
+    """Tokens of a forward pass on a model's device, given those of one on a CPU."""
+    return tokens * PASSES_AT_ONCE[next(model.parameters()).device.type]
 
 
 def wait_for(device: torch.device) -> None:

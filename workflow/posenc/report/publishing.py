@@ -12,11 +12,6 @@ MOST = 3_000_000
 """Bytes of a paper that is kept in git."""
 
 
-def published(study: str) -> Path:
-    """Where the paper of a study is kept, relative to the project."""
-    return Path(f"docs/{PAPER}-{study}.pdf")
-
-
 def publish(study: str, root: Path) -> Path:
     """Copy a study's paper, which says what it was made from, to where it is kept.
 
@@ -47,7 +42,7 @@ def publish(study: str, root: Path) -> Path:
             f"{made.relative_to(root)} has {size:,} bytes, more than the {MOST:,} that git is to "
             f"keep: let it show fewer figures"
         )
-    target = root / published(study)
+    target = root / f"docs/{PAPER}-{study}.pdf"
     with atomic_file(target) as temporary:
         shutil.copyfile(made, temporary)
     return target

@@ -22,7 +22,7 @@ from posenc.artifacts.files import ArtifactError, write_json
 from posenc.artifacts.precision import SAMPLE_TOKENS
 from posenc.capture.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.capture.section import Activations
-from posenc.models.devices import PASSES_AT_ONCE, wait_for
+from posenc.models.devices import tokens_at_once, wait_for
 from posenc.store.shards import ShardFile
 from posenc.tokens.packing import packs_of
 
@@ -70,7 +70,9 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     check_space(runs[0].partial.parent, total, size)
     errors = computed_in(network, job, list({run.name: run for run, _, _ in todo}.values()))
     if todo:
-        rate = tokens_per_second(network, todo[0][0], tokens_of_pass(network, job.activations))
+        rate = tokens_per_second(
+            network, todo[0][0], tokens_at_once(network, job.activations.batch_tokens)
+        )
         print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens per second", file=sys.stderr)
     with tqdm(total=total, unit="token", mininterval=5) as bar:
         for run, number, documents in todo:
@@ -148,14 +150,9 @@ def _fill(network, run: Run, activations: Activations, documents: range, bar, fi
     for name, column in (("token_ids", "input_ids"), ("special_mask", "special")):
         flat = rows[column].combine_chunks().flatten()  # [tokens]
         file.write(name, 0, flat.to_numpy(zero_copy_only=False))
-    packs = list(packs_of(lengths, documents, tokens_of_pass(network, activations)))
+    packs = list(packs_of(lengths, documents, tokens_at_once(network, activations.batch_tokens)))
     losses = captured(network, run.tokens.ids, packs, activations, write, bar)
     return [losses[document] for document in documents if document in losses]
-
-
-def tokens_of_pass(network, activations: Activations) -> int:
-    """Tokens of one forward pass on the model's device."""
-    return activations.batch_tokens * PASSES_AT_ONCE[next(network.parameters()).device.type]
 
 
 def tokens_per_second(network, run: Run, batch_tokens: int) -> float:

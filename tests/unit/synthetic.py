@@ -39,7 +39,7 @@ EVALUATING = [
 ]
 """Measurements under all conditions that a model is evaluated under."""
 KINDS = (*MEASUREMENTS, *EXPERIMENTS)
-OF_OTHER_STUDIES = {"retraining"}
+OF_OTHER_STUDIES = {"retraining", "refits"}
 """Measurements, and figures of the same name, for which the default study has no model."""
 """Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}
@@ -458,6 +458,9 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
     for model in study["study"]["retrained"]:
         for dataset in datasets:
             add("retraining", f"{model}/{dataset}.json", experiments.retraining(model, dataset))
+    for model in study["study"]["refitted"]:
+        for dataset in datasets:
+            add("refits", f"{model}/{dataset}.json", experiments.refits(model, dataset))
     for model, scheme in study["schemes"].items():
         for dataset in datasets:
             run = {"model": model, "dataset": dataset, "condition": "intact"}

@@ -27,7 +27,7 @@ from posenc.study.declared import KINDS, MEASUREMENTS, OPTIONAL
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
-from .synthetic import PROJECT
+from .synthetic import OF_OTHER_STUDIES, PROJECT
 
 STAGES = (PROJECT / "dvc.yaml").read_text(encoding="utf-8")
 CHOSEN = {
@@ -83,9 +83,12 @@ def test_a_wrong_choice_is_one_line_that_names_it(change, message):
 
 def test_what_is_left_out_is_all(chosen):
     whole = study_with()
-    assert whole.study.retrained == []  # that takes a GPU
-    assert set(plan.figures(whole)) == set(whole.figures.model_dump()) - {"style", "retraining"}
-    assert set(whole.study.measured) > set(whole.measurements.model_dump()) - {"retraining"}
+    assert whole.study.retrained == whole.study.refitted == []  # that takes a GPU, or long
+    assert set(plan.figures(whole)) == set(whole.figures.model_dump()) - {
+        "style",
+        *OF_OTHER_STUDIES,
+    }
+    assert set(whole.study.measured) > set(whole.measurements.model_dump()) - OF_OTHER_STUDIES
     without = study_with(**{k: v for k, v in CHOSEN.items() if k != "figures"})
     assert {"head_offsets", "superposition", "training_loss"} < set(plan.figures(without))
     assert not {"spectra", "slope_sweep", "lags", "tokenizers"} & set(plan.figures(without))
@@ -126,7 +129,7 @@ def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
     before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
     assert {"superposition", "figure_of_two"} <= set(after)
     assert set(before) - set(after) == {
-        *(set(OPTIONAL) - {"heads", "embedding_sums", "retraining"}), "reference_pretrained",
+        *(set(OPTIONAL) - {"heads", "embedding_sums", *OF_OTHER_STUDIES}), "reference_pretrained",
         "position_embeddings_of_matrices", "position_heads_of_matrices", "downstream",
         "tokenizers", "pretraining", "memory_networks", "slides", "supplement",
         "figure_mask_semantics", "corpora",

@@ -19,7 +19,7 @@ from posenc.study import configs, leftovers, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import load, validate
 
-from .synthetic import OF_MODELS, OF_WEIGHTS, PROJECT
+from .synthetic import OF_MODELS, OF_OTHER_STUDIES, OF_WEIGHTS, PROJECT
 
 READERS = {
     "datasets/*/fetch.json": "posenc.steps.fetch",
@@ -163,7 +163,7 @@ def test_a_model_that_is_not_captured_is_only_evaluated(raw):
         own = mentions("minilm", planned)
         stays = kind in (*OF_MODELS, "downstream")
         assert set(plan.files(fewer, kind)) == (planned if stays else planned - own)
-        assert own or not KINDS[kind].of or kind in ("scheme_probes", "retraining")
+        assert own or not KINDS[kind].of or kind in ("scheme_probes", *OF_OTHER_STUDIES)
     before, after = (
         {str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)}
         for params in (whole, fewer)

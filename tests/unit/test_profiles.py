@@ -30,8 +30,8 @@ def test_what_a_rule_needs_is_in_the_profile(name):
     rule = rules()[name]
     assert PROFILE["set-threads"].get(name) == (8 if "    threads: THREADS\n" in rule else None)
     gpu = PROFILE["set-resources"].get(name, {}).get("gpu")
-    # The loop asks for those that train a model.
-    trains = name in MEASUREMENTS and MEASUREMENTS[name].subjects == "retrained"
+    # The loop asks for those that train.
+    trains = name in MEASUREMENTS and MEASUREMENTS[name].learns
     assert gpu == (1 if trains or "        gpu=GPU,\n" in rule else None)
     assert not re.search(r"threads: \d|gpu=\d", rule), "common.smk says how many there are"
 

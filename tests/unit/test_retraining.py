@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn import functional
 
 from posenc.artifacts.checkpoints import Checkpoint
@@ -25,7 +24,6 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
-from posenc.artifacts.tables import write_table
 from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
 from posenc.capture.interventions import applied
@@ -36,10 +34,9 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import write as write_mask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
-from posenc.datasets.documents import write_documents
 from posenc.figures import retraining as figure
 from posenc.measurements import retraining as step
-from posenc.metrics.retraining import CrossedMeans, reached, tokens_to_reach
+from posenc.metrics.retraining import reached, tokens_to_reach
 from posenc.models.affine import ready
 from posenc.models.files import model_digests
 from posenc.models.load import load
@@ -47,11 +44,10 @@ from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
 from posenc.report.position_quantities import facts_of
 from posenc.report.records import NotRun
-from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
-from .raw_files import content
+from .split_texts import split_texts
 from .test_figures import SECTIONS, STYLE, check_texts, texts
 from .test_score_parts_measurement import llama
 
@@ -70,7 +66,6 @@ CONDITIONS = {
     },
 }
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
-WORDS = [f"w{number}" for number in range(37)]
 
 
 @pytest.fixture(scope="module")
@@ -326,36 +321,6 @@ def test_what_is_not_reached_is_none():
     assert reached(np.inf, replicates + np.inf, 0.9) == dict.fromkeys(("value", "low", "high"))
 
 
-def test_replicates_are_those_of_a_loop_over_documents_and_seeds(monkeypatch):
-    generator = np.random.default_rng(1)
-    sums, tokens = generator.uniform(1, 9, (3, 4, 2)), np.array([1, 3, 2, 5])
-    means = CrossedMeans(sums, tokens, samples=100, confidence=0.9, seed=7)
-    np.testing.assert_allclose(means.value, sums.mean(axis=0).sum(axis=0) / 11)
-    np.testing.assert_allclose(means.of_seeds[2], sums[2].sum(axis=0) / 11)
-    drawn = np.random.default_rng(7).integers(4, size=(100, 4))
-    others = np.random.default_rng(np.random.SeedSequence([7, 1])).integers(3, size=(100, 3))
-    for row in (0, 41, 99):
-        some = [
-            np.sum([sums[seed, document] for document in drawn[row]], axis=0)
-            for seed in others[row]
-        ]
-        expected = np.mean(some, axis=0) / tokens[drawn[row]].sum()
-        np.testing.assert_allclose(means.replicates[row], expected)
-
-
-def test_intervals_cover_what_varies_alone():
-    """Seeds alike: it is over documents alone. Documents alike: over seeds alone."""
-    generator = np.random.default_rng(2)
-    of_document = generator.normal(10, 1, 40)
-    alike = np.repeat(of_document[None, :, None], 3, axis=0)
-    means = CrossedMeans(alike, np.ones(40), samples=1000, confidence=0.95, seed=0)
-    assert means.replicates.std() == pytest.approx(of_document.std() / np.sqrt(40), rel=0.1)
-    of_seed = np.array([1.0, 2.0, 6.0])
-    alike = np.repeat(of_seed[:, None, None], 40, axis=1)
-    means = CrossedMeans(alike, np.ones(40), samples=2000, confidence=0.95, seed=0)
-    assert means.replicates.std() == pytest.approx(of_seed.std() / np.sqrt(3), rel=0.1)
-
-
 # --- The measurement ------------------------------------------------------------------------------
 
 
@@ -371,36 +336,7 @@ def job(**changed) -> step.Job:
 @pytest.fixture
 def files(tmp_path, closed) -> dict[str, Path]:
     """A model, a tokenizer, documents of two splits and their tokens, and the mask."""
-    vocabulary = {END_OF_TEXT: 2, "[UNK]": 0, **{word: 3 + n for n, word in enumerate(WORDS)}}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    folder = tmp_path / "tokenizer"
-    folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    write_checksums(folder / CHECKSUMS, "tokenizer.json")
-    generator = np.random.default_rng(8)
-
-    def text(length: int) -> str:
-        return " ".join(generator.choice(WORDS, length))
-
-    tests = [text(length) for length in (9, 4, 10, 6, 8, 11)]
-    trains = [text(length) for length in generator.integers(4, 12, 40)]
-    rows = [
-        {"document_id": f"{split}/{number}", "split": split, "text": one}
-        for split, texts in (("test", tests), ("train", [*trains, tests[2]]))
-        for number, one in enumerate(texts)
-    ]
-    source = tmp_path / "documents/text.parquet"
-    source.parent.mkdir()
-    write_documents(rows, source, content("imdb"), {})
-    table = tokenize(tokenizer, [row["document_id"] for row in rows[:6]], tests, 12, True)
-    path = tmp_path / "tokens/text.parquet"
-    path.parent.mkdir()
-    write_table(
-        table, path,
-        {"bos": True, "evaluation": {"split": "test"},
-         "inputs": {"documents": sha256_file(source)}},
-    )  # fmt: skip
+    found = split_texts(tmp_path)
     # As SmolLM2's, its output matrix is that of its embeddings.
     tied, model = llama(), tmp_path / "model"
     tied.config.tie_word_embeddings = True
@@ -412,10 +348,7 @@ def files(tmp_path, closed) -> dict[str, Path]:
     write_mask(masks / "closed.safetensors", closed["closed"], {"mask": "closed"})
     digests = {"closed": sha256_file(masks / "closed.json")}
     write_sealed(masks / "masks.json", {"model": "small", "masks": digests})
-    return {
-        "weights": model, "tokens": path.parent, "masks": masks, "documents": source.parent,
-        "tokenizer": folder / "tokenizer.json",
-    }  # fmt: skip
+    return {"weights": model, "masks": masks, **found}
 
 
 def made(tmp_path: Path, files: dict[str, Path], wanted: step.Job, name: str = "once") -> dict:

@@ -241,6 +241,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
             "evaluate_steps": [0, 2],
             "bootstrap_samples": 100,
         },
+        "refits": {"fitting": 2, "choosing": 2, "evaluated": 2, "bootstrap_samples": 100},
     }.items():
         for key, value in section.items():
             changes[f"measurements.{measurement}.{key}"] = value

@@ -93,8 +93,8 @@ for measurement, declared in MEASUREMENTS.items():
         resources:
             mem_mb=8000,
             runtime=240,
-            # What trains a model.
-            gpu=GPU * (declared.subjects == "retrained"),
+            # What trains.
+            gpu=GPU * declared.learns,
         params:
             options=options_of,
         shell:

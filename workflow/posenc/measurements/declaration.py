@@ -79,6 +79,11 @@ class Measurement:
     parameters_of: str | None = None
 
     @property
+    def learns(self) -> bool:
+        """Whether models or masks are trained in it, which a GPU helps."""
+        return self.subjects in ("retrained", "refitted")
+
+    @property
     def keeps_runs(self) -> bool:
         """Whether runs that are current are kept when others are measured again."""
         return self.reads == (ACTIVATIONS,)

@@ -132,3 +132,36 @@ def texts_of(documents: Path, text: Tokens) -> list[str]:
     table = read_documents(documents, split=text.metadata["evaluation"]["split"])
     found = dict(zip(*(table[key].to_pylist() for key in ("document_id", "text")), strict=True))
     return [found[name] for name in text.table["document_id"].to_pylist()]
+
+
+def other_texts(
+    documents: Path, split: str, evaluated: Tokens | None, key: str
+) -> tuple[list[str], list[str]]:
+    """Names and texts of a split, but for those whose words are evaluated.
+
+    Parameters
+    ----------
+    documents, split
+        File of a data set's documents, and which of them are wanted.
+    evaluated
+        Tokens of those of the data set that are evaluated; None if none is.
+    key
+        Which key of ``params.yaml`` names the split, in words.
+
+    Raises
+    ------
+    ArtifactError
+        If the split is evaluated on.
+    """
+    table = read_documents(documents, split=split, columns=["document_id", "text"])
+    names, texts = (table[name].to_pylist() for name in ("document_id", "text"))
+    if evaluated is None:
+        return names, texts
+    if evaluated.metadata["evaluation"]["split"] == split:
+        raise ArtifactError(
+            f"{key} is {split!r}, which {documents.stem} is evaluated on: choose another in "
+            f"params.yaml"
+        )
+    known = set(texts_of(documents, evaluated))
+    kept = [index for index, one in enumerate(texts) if one not in known]
+    return [names[index] for index in kept], [texts[index] for index in kept]

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json, verify
+from posenc.artifacts.files import sha256_file, sha256_json, verify
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.positions import ROTATION
@@ -60,7 +60,7 @@ from posenc.measurements.of_models import (
     TokensFolder,
     WeightsFolder,
     cells,
-    texts_of,
+    other_texts,
 )
 from posenc.measurements.under_conditions import (
     INTACT,
@@ -68,7 +68,8 @@ from posenc.measurements.under_conditions import (
     ConditionsJob,
     learned_masks,
 )
-from posenc.metrics.retraining import CrossedMeans, worth
+from posenc.metrics.crossed import CrossedMeans
+from posenc.metrics.retraining import worth
 from posenc.models.files import model_digests
 from posenc.tokens.tokenized import Tokens
 
@@ -275,22 +276,13 @@ def text_of(parameters: Retraining, text: Tokens, source: Path, tokenizer: Path)
     """
     from tokenizers import Tokenizer
 
-    from posenc.datasets.documents import read_documents
     from posenc.models.training import sequences
     from posenc.tokens.tokenize import tokenize
 
-    if text.metadata["evaluation"]["split"] == parameters.split:
-        raise ArtifactError(
-            f"measurements.retraining.split is {parameters.split!r}, which {source.stem} is "
-            f"evaluated on: choose another in params.yaml"
-        )
-    table = read_documents(source, split=parameters.split, columns=["document_id", "text"])
-    evaluated = set(texts_of(source, text))
-    names, texts = (table[name].to_pylist() for name in ("document_id", "text"))
-    others = [index for index, one in enumerate(texts) if one not in evaluated]
-    if not others:
+    names, texts = other_texts(source, parameters.split, text, "measurements.retraining.split")
+    if not texts:
         return None
-    order = np.random.default_rng(parameters.seed).permutation(others)[: parameters.documents]
+    order = np.random.default_rng(parameters.seed).permutation(len(texts))[: parameters.documents]
     found = tokenize(
         Tokenizer.from_file(str(tokenizer)),
         [names[index] for index in order],
@@ -366,9 +358,9 @@ def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any
     for name, own in places.items():
         above = [None] * points
         if name != INTACT:
-            above = means.difference(own, places[INTACT])
-        seeds = means.of_seeds[:, own].T.tolist()  # [evaluations, seeds]
-        rows = zip(parameters.evaluate_steps, tokens, means.of(own), above, seeds, strict=True)
+            above = means.curve(own, places[INTACT])
+        seeds = means.of_fits[:, own].T.tolist()  # [evaluations, seeds]
+        rows = zip(parameters.evaluate_steps, tokens, means.curve(own), above, seeds, strict=True)
         keys = ("step", "tokens", "nll", "above_intact", "seeds")
         entry: dict[str, Any] = {
             "condition": name,

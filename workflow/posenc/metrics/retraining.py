@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import Estimate, percentile_interval, resampling_counts
+from posenc.metrics.crossed import CrossedMeans
 
 Floats = NDArray[np.float64]
 
@@ -73,61 +73,6 @@ def reached(value: float, replicates: Floats, confidence: float) -> dict[str, fl
     return {name: float(one) if np.isfinite(one) else None for name, one in found.items()}
 
 
-class CrossedMeans:
-    """Means over tokens of several curves, with replicates over documents and over seeds.
-
-    Documents and seeds are crossed: each seed's model reads every document. Both are resampled,
-    independently of each other, and all curves with the same draws: the pigeonhole bootstrap of
-    Owen (2007), "The pigeonhole bootstrap", Annals of Applied Statistics 1, 386-411, whose variance
-    is no less than the true one in expectation.
-
-    Parameters
-    ----------
-    sums
-        [seeds, documents, k]: sums over each document's tokens, such as nll in nats.
-    tokens
-        [documents]: tokens of each document.
-    samples, confidence, seed
-        Of the bootstrap.
-
-    Attributes
-    ----------
-    value
-        [k]: means over all.
-    of_seeds
-        [seeds, k]: means over documents.
-    replicates
-        [samples, k].
-    """
-
-    def __init__(
-        self, sums: ArrayLike, tokens: ArrayLike, *, samples: int, confidence: float, seed: int
-    ) -> None:
-        sums, tokens = np.asarray(sums, np.float64), np.asarray(tokens, np.float64)
-        self.of_seeds: Floats = sums.sum(axis=1) / tokens.sum()  # [seeds, k]
-        self.value: Floats = self.of_seeds.mean(axis=0)  # [k]
-        self.confidence = confidence
-        documents = np.concatenate(list(resampling_counts(len(tokens), samples, seed)))
-        others = np.random.SeedSequence([seed, 1])
-        seeds = np.concatenate(list(resampling_counts(len(sums), samples, others)))
-        documents, seeds = documents.astype(np.float64), seeds / len(sums)
-        parts = np.einsum("bd,sdk->bsk", documents, sums, optimize=True)  # [samples, seeds, k]
-        means = np.einsum("bs,bsk->bk", seeds, parts)  # [samples, k]
-        self.replicates: Floats = means / (documents @ tokens)[:, None]
-
-    def of(self, columns: slice) -> list[Any]:
-        """Estimates of some of the means, as JSON."""
-        return self.difference(columns, None)
-
-    def difference(self, columns: slice, other: slice | None) -> list[Any]:
-        """Estimates of some of the means minus others, paired, as JSON."""
-        value, replicates = self.value[columns], self.replicates[:, columns]
-        if other is not None:
-            value, replicates = value - self.value[other], replicates - self.replicates[:, other]
-        found: Estimate = percentile_interval(value, replicates, self.confidence)
-        return found.as_json()  # type: ignore[return-value]
-
-
 def worth(
     means: CrossedMeans, tokens: Sequence[int], own: slice, without: slice, intact: slice
 ) -> dict[str, Any]:
@@ -159,7 +104,7 @@ def worth(
     columns = (own, without, intact)
     value, replicates, seeds = (
         [all_of[..., one] for one in columns]
-        for all_of in (means.value, means.replicates, means.of_seeds)
+        for all_of in (means.value, means.replicates, means.of_fits)
     )
     return {
         name: {

@@ -1,4 +1,4 @@
-"""Numbers of what still knows order, by key.
+"""Numbers of what still knows order, and of fits and trainings, by key.
 
 ``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks. Of models under the
 conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
@@ -70,6 +70,16 @@ RETRAINING = (
     *(f"{condition}.{part}" for condition in TRAINED_ON for part in OF_TRAINED
       if condition != "intact" or "above" not in part),
     *(f"{condition}.{part}{of}" for condition in STARTS for part in WORTH for of in ("", ".least")),
+)  # fmt: skip
+
+OF_REFITS = (
+    "recovered", "interaction", "interaction_share", "placebo_interaction",
+    "placebo_interaction_share", "beyond_placebo", "beyond_placebo_share",
+)  # fmt: skip
+BY_DRAW = ("between_draws", "within_draws", "least", "most")
+REFITS = (
+    "documents", "tokens", "draws", "seeds", "fitting", "lost", "intact", "without",
+    *(f"{name}{of}" for name in OF_REFITS for of in ("", *(f".{part}" for part in BY_DRAW))),
 )  # fmt: skip
 
 PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
@@ -228,6 +238,26 @@ def retraining(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def refits(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What of a fitted mask is position, over draws of its text and seeds, and how far they part.
+
+    ``least`` and ``most`` are of single fits.
+    """
+    counts = ("documents", "tokens", "draws", "seeds", "fitting")
+    found: dict[str, Entry] = {part: Number(one[part]) for part in counts}
+    found |= {part: estimate(one["nll"][part]) for part in ("intact", "without")}
+    found["lost"] = estimate(one["lost"])
+    for name in OF_REFITS:
+        own, reason = one[name], "nothing is lost without positions"
+        found[name] = estimate(own, reason)
+        parts = dict.fromkeys(BY_DRAW)
+        if own:
+            fits = [value for draw in own["fits"] for value in draw]
+            parts = {**own, "least": min(fits), "most": max(fits)}
+        found |= {f"{name}.{part}": estimate(parts[part], reason) for part in BY_DRAW}
+    return found
+
+
 def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Costs by class of token and condition."""
     entries = {entry["condition"]: entry for entry in one["conditions"]}
@@ -271,6 +301,7 @@ OF_CELLS = {
     "causal_probes": (causal_probes, CAUSAL_PROBES),
     "unrotated_heads": (unrotated_heads, UNROTATED_HEADS),
     "retraining": (retraining, RETRAINING),
+    "refits": (refits, REFITS),
     "induction": (induction, INDUCTION),
     "swaps": (swaps, SWAPS),
     "choices": (choices, CHOICES),

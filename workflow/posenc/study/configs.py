@@ -118,10 +118,12 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         evaluated = _evaluated(params, name)
         wanted = job["parameters"].get("conditions", evaluated)
         job["conditions"] = {c: one.model_dump() for c, one in evaluated.items() if c in wanted}
-    if {DATASETS, TOKENIZER} <= {*reads}:
+    if {DATASETS, TOKENIZER, MASKS} <= {*reads}:
         job["documents"] = study.evaluation_of(name).documents
-    if MEASUREMENTS[measurement].subjects == "retrained":
+    if MEASUREMENTS[measurement].learns:
         job["device"] = params.activations.device
+    if measurement == "refits":
+        job["calibration"] = study.calibration
     return job
 
 

@@ -243,6 +243,11 @@ class Params(Section):
         beyond = [] if study.extrapolation is None else study.extrapolation.conditions
         _check_known(f"{where}.extrapolation.conditions", beyond, "conditions", self.conditions)
         if study.calibration is None:
+            if study.refitted:
+                raise ValueError(
+                    f"{where}.refitted names {study.refitted[0]!r}, whose masks are fitted to "
+                    f"calibration text: name a data set with some under {where}.calibration"
+                )
             for name in study.all_conditions:
                 if self.conditions[name].masks():
                     raise ValueError(
@@ -283,6 +288,15 @@ class Params(Section):
                 f"measurements.retraining.split is {split!r}, which masks are calibrated on in "
                 f"{where}: choose another"
             )
+        split = self.measurements.refits.split
+        for model in study.refitted:
+            if study.trained.get(model) == study.calibration and (
+                self.models[model].source.split == split
+            ):
+                raise ValueError(
+                    f"measurements.refits.split is {split!r}, which models.{model} is trained on "
+                    f"in {where}: choose another"
+                )
 
 
 def _check_scheme(where: str, name: str, model: Model) -> None:

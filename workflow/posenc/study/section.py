@@ -48,6 +48,8 @@ class Study(Section):
     """Those of ``pretrained`` that classifiers are made of (A6), in that order."""
     retrained: list[Name] = Field(default_factory=list)
     """Those of ``pretrained`` that are trained on without rotation (F6), in that order."""
+    refitted: list[Name] = Field(default_factory=list)
+    """Those of ``models`` whose mask is fitted to several texts (A5), in that order."""
     trained: dict[Name, Name] = Field(default_factory=dict)
     """Those of ``models`` that are trained here, and the data set that each learns from."""
     schemes: dict[Name, Name] = Field(default_factory=dict)
@@ -134,8 +136,9 @@ class Study(Section):
     @model_validator(mode="after")
     def _check_lists(self) -> Study:
         named = (
-            "models", "captured", "examined", "pretrained", "finetuned", "retrained", "matrices",
-            "datasets", "all_conditions", "sweeps", "measurements", "figures", "documents",
+            "models", "captured", "examined", "pretrained", "finetuned", "retrained", "refitted",
+            "matrices", "datasets", "all_conditions", "sweeps", "measurements", "figures",
+            "documents",
         )  # fmt: skip
         for key in named:
             values = getattr(self, key) or []
@@ -155,6 +158,7 @@ class Study(Section):
         self._check_part("examined", "models")
         self._check_part("finetuned", "pretrained")
         self._check_part("retrained", "pretrained")
+        self._check_part("refitted", "models")
         for name in self.schemes:
             if name in self.models:
                 raise ValueError(f"{name!r} is in models and in schemes: one of them is enough")

@@ -199,6 +199,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "random_causal": {"n_layers": 2, "d_model": 16, "tokens": 32, "sequences": 2, "models": 2},
     "spectra": {"window": 16, "bands": [0.1, 0.3]},
     "filtered_loss": {"documents": 3, "tokens": 16},
+    "position_interventions": {"documents": 4, "tokens": 16},
     "components": {"tokens": 200, "components": 4},
     "layer_norm": {"tokens": 200},
     "heads": {"types": 3},

@@ -448,6 +448,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
                 add("unrotated_heads", f"{model}/{dataset}.json", made)
                 made = positions.filtered_loss(model, dataset, facts["is_decoder"])
                 add("filtered_loss", f"{model}/{dataset}.json", made)
+                made = positions.position_interventions(model, dataset, facts["is_decoder"])
+                if facts["positions"] != "table":
+                    made = {**made, "status": "not run", "reason": "positions turn queries"}
+                add("position_interventions", f"{model}/{dataset}.json", made)
                 made = positions.causal_probes(model, dataset, facts["is_decoder"])
                 add("causal_probes", f"{model}/{dataset}.json", made)
             for kind in ("induction", "swaps", "choices", "token_classes"):

@@ -734,6 +734,36 @@ def filtered_loss(model: str, dataset: str, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def position_interventions(model: str, dataset: str, is_decoder: bool) -> dict:
+    """The later, the less is lost by removal, and the less comes back by injection."""
+    n_layers = 4 if is_decoder else 6
+
+    def part(share: float) -> dict:
+        return {"delta_nll": estimate(0.5 * share) if is_decoder else None,
+                "distance": estimate(0.25 * share), "share": estimate(share)}  # fmt: skip
+
+    def costs(own: float) -> dict:
+        found = {"own": part(own)}
+        for control, share in (("permuted", 1.1), ("offset", 0.7)):
+            found[control] = part(share)
+            found[f"beyond_{control}"] = part(own - share)
+        return found
+
+    def row(layer: int) -> dict:
+        early = 1 - layer / (1 + n_layers)
+        return {"position": 3 + early, "offset": 2.0, "states": 10.0, "alignment": early,
+                "removed": costs(early), "injected": costs(1 - early)}  # fmt: skip
+
+    layers = [{"layer": layer, **row(layer), "withheld": costs(0.1 + 0.05 * layer)}
+              for layer in range(n_layers)]  # fmt: skip
+    return {
+        **shared("position_interventions", model=model, dataset=dataset), "is_causal": is_decoder,
+        "n_layers": n_layers, "documents": 16, "tokens": 1000, "positions": 64,
+        "calibration": 16, "confidence": 0.95, "nll": estimate(3.0) if is_decoder else None,
+        "without": part(1.0), "layers": layers, "output": row(n_layers),
+    }  # fmt: skip
+
+
 def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
     """One normalisation of an encoder, and the first of each block of a decoder."""
     n_layers = SIZES[is_decoder][0]

@@ -216,6 +216,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "random_causal": {"n_layers": 2, "d_model": 16, "tokens": 32, "sequences": 2, "models": 2},
         "spectra": {"window": 32, "bands": [0.05, 0.2], "bootstrap_samples": 100},
         "filtered_loss": {"documents": 3, "tokens": 24, "bootstrap_samples": 100},
+        "position_interventions": {"documents": 4, "tokens": 24, "bootstrap_samples": 100},
         "components": {"tokens": 400, "components": 4, "bootstrap_samples": 100},
         "layer_norm": {"tokens": 400},
         "position_heads": {"rows": 32, "null_draws": 1},

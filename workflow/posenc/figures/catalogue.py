@@ -225,6 +225,17 @@ FIGURES = {
         alt="Line charts: scales of LayerNorm by position, spectra before and after it, and "
         "share of variance between positions by layer.",
     ),
+    "position_interventions": Entry(
+        "C5 where position is needed", ("position_interventions",),
+        caption="Share of what a model loses without position embeddings when their mean effect on "
+        "the input of one layer is taken from the intact model (removed), added to the model whose "
+        "table is zero (injected), or taken from that layer alone and put back behind it "
+        "(withheld): 0 is the intact model, 1 the one without positions. At the end it is the last "
+        "states that are changed. Dashed: the effect of another position, by one permutation, and "
+        "the mean over positions. Shares above 2 are not shown.",
+        alt="Line charts, a column for each model: share of what is lost without positions, by "
+        "layer, when position is removed, injected or withheld, beside two controls.",
+    ),
     "relative_attention": Entry(
         "C3 relative attention by weights", ("relative_attention",),
         caption="What weights alone say of each head: scores by offset that positions would "

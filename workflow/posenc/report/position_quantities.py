@@ -34,6 +34,19 @@ FILTERED_LOSS = (
       for part in (*LOST, *(f"{of}.{one}" for of in (*BESIDE, "most") for one in LOST),
                    "most.layer")),
 )  # fmt: skip
+INTERVENED = ("removed", "injected", "withheld")
+DEPTHS = ("first", "second", "middle", "last")
+INTERVENTION = (
+    *LOST, "share",
+    *(f"{of}.share" for of in ("permuted", "offset", "beyond_permuted", "beyond_offset")),
+)  # fmt: skip
+POSITION_INTERVENTIONS = (
+    "documents", "tokens", "positions", "without.delta_nll", "without.distance",
+    *(f"{depth}.{part}" for depth in (*DEPTHS, "output") for part in ("size", "alignment")),
+    *(f"{way}.{depth}.{part}" for way in INTERVENED for depth in DEPTHS for part in INTERVENTION),
+    *(f"{way}.output.{part}" for way in INTERVENED[:2] for part in INTERVENTION),
+    *(f"withheld.most.{part}" for part in ("layer", *INTERVENTION)),
+)  # fmt: skip
 SPECTRA = (
     *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
     *(f"without.{band}" for band in BANDS), "uniform", "locked",
@@ -249,6 +262,38 @@ def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def position_interventions(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What taking position from the input of four layers, or putting it there, costs; and at last.
+
+    ``size`` is the length of position's mean part over that of the states, both less their means.
+    """
+    no_loss, no_share = "an encoder has no loss", "nothing is lost without positions"
+    layers = one["layers"]
+    places = (0, min(1, len(layers) - 1), len(layers) // 2, len(layers) - 1)
+    rows = {depth: layers[place] for depth, place in zip(DEPTHS, places, strict=True)}
+    names = ("documents", "tokens", "positions")
+    found: dict[str, Entry] = {name: Number(one[name]) for name in names}
+    found |= {f"without.{part}": estimate(one["without"][part], no_loss) for part in LOST}
+
+    def costs(key: str, entry: Mapping[str, Any]) -> None:
+        for part in INTERVENTION:
+            *of, name = part.split(".")
+            value = entry[of[0] if of else "own"][name]
+            found[f"{key}.{part}"] = estimate(value, no_share if name == "share" else no_loss)
+
+    for depth, row in {**rows, "output": one["output"]}.items():
+        found[f"{depth}.size"] = Number(row["position"] / row["states"])
+        found[f"{depth}.alignment"] = estimate(row["alignment"], "positions add nothing there")
+        for way in INTERVENED:
+            if way in row:
+                costs(f"{way}.{depth}", row[way])
+    judged = "delta_nll" if one["is_causal"] else "distance"
+    most = max(layers, key=lambda row: row["withheld"]["own"][judged]["value"])
+    found["withheld.most.layer"] = Number(most["layer"])
+    costs("withheld.most", most["withheld"])
+    return found
+
+
 def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
     found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
 
@@ -274,6 +319,7 @@ OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
     "filtered_loss": (filtered_loss, FILTERED_LOSS),
+    "position_interventions": (position_interventions, POSITION_INTERVENTIONS),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

@@ -335,6 +335,25 @@ def test_fixed_words_are_said_in_japanese_too(browser, path, opened):
     again.context.close()
 
 
+def test_no_column_is_lost_on_a_telephone(browser, path):
+    made = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800})
+    tab = made.tab
+    tab.locator("#compare").scroll_into_view_if_needed()
+    tab.wait_for_selector("#compared tbody tr")
+    made.draw()
+    tables = "[...document.querySelectorAll('#compared, table.long, table.plain')]"
+    gone = tab.evaluate(
+        f"{tables}.flatMap(table => [...table.rows].slice(0, 3).flatMap(row => [...row.cells]))"
+        ".filter(cell => cell.closest('section').offsetWidth && !cell.closest('[hidden]'))"
+        ".filter(cell => !cell.offsetWidth).map(cell => cell.textContent)"
+    )
+    assert gone == []
+    # Side by side is seen as a whole; what is wider moves in a region of its own.
+    assert tab.evaluate("document.querySelector('#compared').scrollWidth") <= 390
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    made.context.close()
+
+
 @pytest.mark.parametrize(("scheme", "view"), [("light", ""), ("dark", "#lang=ja")])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
@@ -476,14 +495,14 @@ def test_other_studies_are_reached_with_what_is_chosen_here(
     made.context.close()
 
 
-def test_a_page_that_was_moved_says_that_it_has_no_other_studies(browser, tmp_path, path):
+def test_a_page_that_was_moved_says_that_no_other_studies_lie_beside_it(browser, tmp_path, path):
     shutil.copyfile(path, tmp_path / "sent.html")
     made = Opened(browser, (tmp_path / "sent.html").as_uri())
     assert len(made.requests) == 1, "nothing is asked for until a reader asks"
     made.tab.locator("#studies summary").click()
     told = made.tab.locator("#studies p")
     made.tab.wait_for_function("document.querySelector('#studies p').textContent !== ''")
-    assert told.inner_text().startswith("This page was moved away")
+    assert told.inner_text().startswith("No list of studies lies beside this page")
     made.tab.get_by_role("button", name="日本語").click()
-    assert told.inner_text().startswith("このページは")
+    assert told.inner_text().startswith("このページのそばに")
     made.context.close()

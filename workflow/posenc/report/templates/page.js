@@ -345,7 +345,7 @@
       }));
       say(others.length ? "" : "No other study has a page on this machine.");
     };
-    script.onerror = () => say("This page was moved away from the other studies: open it in its project, after a run.");
+    script.onerror = () => say("No list of studies lies beside this page: each run writes it, in the project's folder.");
     document.head.append(script);
     script.remove();
   }

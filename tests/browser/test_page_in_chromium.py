@@ -10,7 +10,9 @@ import shutil
 
 import pytest
 
+from posenc.report import links
 from tests.unit.test_page import DRAWN, make, write_study
+from tests.unit.test_page_tables import unpacked
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -44,6 +46,12 @@ def browser():
         made.close()
 
 
+def tables_of(path) -> dict[str, list[dict]]:
+    """The rows by table that the step wrote, read here."""
+    text = path.read_text(encoding="utf-8")
+    return unpacked(json.loads(text.split('id="numbers">')[1].split("</script>")[0]))
+
+
 class Opened:
     """A page that is open, and what it said and asked for."""
 
@@ -57,14 +65,25 @@ class Opened:
         self.tab.on("request", lambda request: self.requests.append(request.url))
         self.tab.goto(url)
 
-    def visible(self, table: str = "table.long") -> int:
-        """Rows that are not hidden, whether their table is open or not."""
-        return self.tab.locator(f"{table} tbody tr:not([hidden])").count()
+    def draw(self) -> None:
+        """Open all tables, which get their rows then."""
+        self.tab.evaluate("document.querySelectorAll('.numbers').forEach(one => one.open = true)")
+        self.tab.wait_for_function(
+            "[...document.querySelectorAll('.numbers')].every(one => one.querySelectorAll("
+            "'tbody tr').length === Number(one.querySelector('.count').dataset.total))"
+        )
+
+    def visible(self) -> int:
+        """Rows of all tables that are not hidden."""
+        self.draw()
+        return self.tab.locator("table.long tbody tr:not([hidden])").count()
 
     def names(self, column: int) -> set[str]:
+        """Names of a column of these rows."""
+        self.draw()
         script = (
             "column => [...document.querySelectorAll('table.long tbody tr:not([hidden])')]"
-            ".map(row => row.cells[column]).map(cell => cell.dataset.name ?? cell.textContent)"
+            ".map(row => row.cells[column].dataset.name)"
         )
         return set(self.tab.evaluate(script, column))
 
@@ -93,6 +112,7 @@ def test_the_page_renders_from_a_file(opened):
     assert tab.locator("#glance article").count() == 8
     took = tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
     print(f"load event after {took:.0f} ms")
+    assert tab.locator("table.long tbody tr").count() == 0, "tables have rows once they are opened"
     # Pictures are decoded when a reader comes near them.
     loaded = tab.evaluate(
         "Promise.all([...document.images].map(image => { image.loading = 'eager';"
@@ -151,7 +171,7 @@ def test_a_wrong_address_shows_the_whole_page(browser, path, opened):
         other.context.close()
 
 
-def test_two_conditions_stand_side_by_side(opened):
+def test_two_conditions_stand_side_by_side(path, opened):
     tab = opened.tab
     tab.locator("nav a[href='#compare']").click()
     tab.locator("#compare-model").select_option("decoder")
@@ -160,13 +180,12 @@ def test_two_conditions_stand_side_by_side(opened):
     tab.locator("#compare-b").select_option("zero")
     row = tab.locator("#compared tr[data-q='perplexity.perplexity']")
     a, b, change = (row.locator("td.n").nth(index).inner_text() for index in range(3))
-    values = tab.evaluate(
-        "[...document.querySelectorAll('table.long tr[data-q=\"perplexity.perplexity\"]')]"
-        ".filter(row => row.cells[0].textContent === 'decoder'"
-        " && row.cells[1].textContent === 'sample_reviews')"
-        ".map(row => [row.cells[2].textContent, row.dataset.v.split(' ')[0]])"
-    )
-    raw = {condition: float(value) for condition, value in values}
+    raw = {
+        row["condition"]: row["value"]
+        for row in itertools.chain(*tables_of(path).values())
+        if (row["model"], row["data_set"]) == ("decoder", "sample_reviews")
+        and (row["measurement"], row["quantity"]) == ("perplexity", "perplexity")
+    }
     assert float(a.split(" ")[0]) == pytest.approx(raw["intact"], rel=0.01)
     assert float(b.split(" ")[0]) == pytest.approx(raw["zero"], rel=0.01)
     assert change.startswith("+")
@@ -177,7 +196,12 @@ def test_two_conditions_stand_side_by_side(opened):
 def test_the_largest_differences_stand_first_where_a_reader_wants_that(browser, opened):
     tab = opened.tab
     tab.locator("nav a[href='#compare']").click()
-    tab.locator("#compare-order").select_option("difference")
+    header, button = tab.locator("#head-difference"), tab.locator("#compare-order")
+    measured = tab.locator("#compared tbody tr").evaluate_all("rows => rows.map(r => r.dataset.q)")
+    assert header.get_attribute("aria-sort") is None
+    button.focus()
+    tab.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "descending"
     shown = tab.locator("#compared tbody tr td:last-child").all_inner_texts()
     texts = [text for text in shown if text != "–"]
     assert len(texts) > 20 and shown == [*texts, *["–"] * (len(shown) - len(texts))]
@@ -190,8 +214,12 @@ def test_the_largest_differences_stand_first_where_a_reader_wants_that(browser, 
         assert before + half + 1e-3 * before >= after - other
     tab.wait_for_function("location.hash.includes('order=difference')")
     again = Opened(browser, tab.url)
-    assert again.tab.locator("#compare-order").input_value() == "difference"
+    assert again.tab.locator("#head-difference").get_attribute("aria-sort") == "descending"
     again.context.close()
+    tab.keyboard.press("Space")
+    assert header.get_attribute("aria-sort") is None and "order" not in tab.url
+    rows = tab.locator("#compared tbody tr").evaluate_all("rows => rows.map(r => r.dataset.q)")
+    assert rows == measured
 
 
 @pytest.mark.parametrize("words", ["minilm", "sample_questions", "no positions sample_questions"])
@@ -220,7 +248,6 @@ def test_a_table_shows_words_and_the_name_beside_them(opened):
     search("placebo_mean")
     assert opened.names(2) == {"", "placebo_mean"}, "rows of what is learned are of no condition"
     details = tab.locator("#figure-condition-costs ~ .numbers").first
-    details.locator("summary").click()
     cell = details.locator("tbody tr:not([hidden])").first.locator("td").nth(2)
     cell.locator("code").wait_for()
     assert cell.inner_text().split("\n") == ["control: one mask per layer", "placebo_mean"]
@@ -308,6 +335,25 @@ def test_fixed_words_are_said_in_japanese_too(browser, path, opened):
     again.context.close()
 
 
+def test_no_column_is_lost_on_a_telephone(browser, path):
+    made = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800})
+    tab = made.tab
+    tab.locator("#compare").scroll_into_view_if_needed()
+    tab.wait_for_selector("#compared tbody tr")
+    made.draw()
+    tables = "[...document.querySelectorAll('#compared, table.long, table.plain')]"
+    gone = tab.evaluate(
+        f"{tables}.flatMap(table => [...table.rows].slice(0, 3).flatMap(row => [...row.cells]))"
+        ".filter(cell => cell.closest('section').offsetWidth && !cell.closest('[hidden]'))"
+        ".filter(cell => !cell.offsetWidth).map(cell => cell.textContent)"
+    )
+    assert gone == []
+    # Side by side is seen as a whole; what is wider moves in a region of its own.
+    assert tab.evaluate("document.querySelector('#compared').scrollWidth") <= 390
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    made.context.close()
+
+
 @pytest.mark.parametrize(("scheme", "view"), [("light", ""), ("dark", "#lang=ja")])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
@@ -318,6 +364,7 @@ def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
         color_scheme=scheme,
     )  # fmt: skip
     made.tab.evaluate("document.querySelector('.numbers').open = true")
+    made.tab.evaluate("document.querySelector('#studies').open = true")
     made.tab.locator("#compare").scroll_into_view_if_needed()
     made.tab.wait_for_selector("#compared tbody tr")
     made.tab.locator("#heads").scroll_into_view_if_needed()
@@ -346,7 +393,116 @@ def test_the_page_is_whole_without_scripts(browser, path):
     for told in made.tab.locator("noscript p").all():
         assert told.is_visible()
     assert made.tab.locator(".headlines .value").first.is_visible()
-    details = made.tab.locator(".numbers").first
-    details.locator("summary").click()
-    assert details.locator("tbody tr").first.is_visible()
+    # Tables cannot be drawn, and what has all numbers is named.
+    assert not made.tab.locator(".numbers").first.is_visible()
+    assert "data/studies/default/numbers.json" in made.tab.locator("header noscript").inner_text()
+    made.context.close()
+
+
+def test_the_browser_draws_the_rows_of_the_step(path, opened):
+    """Every cell of every table, in order, from the numbers that the step wrote."""
+    opened.draw()
+    drawn = opened.tab.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('table.long')].map(table =>"
+        " [table.dataset.name, [...table.tBodies[0].rows].map(row =>"
+        " [...row.cells].map(cell => cell.dataset.name ?? cell.textContent))]))"
+    )
+    expected = {
+        name: [
+            [
+                *(row["model"], row["data_set"], row["condition"], row["label"]),
+                *(
+                    [f"not run: {row['reason']}"]
+                    if row["reason"]
+                    else [row["shown"], row["shown_low"], row["shown_high"]]
+                ),
+                row["file"],
+            ]
+            for row in rows
+        ]
+        for name, rows in tables_of(path).items()
+        if rows
+    }
+    assert drawn == expected and sum(map(len, drawn.values())) > 1000
+
+
+def test_filters_and_search_leave_the_figures_that_they_are_about(opened):
+    tab = opened.tab
+    shown = tab.locator("figure:visible")
+    all_of_them = shown.count()
+    assert all_of_them == len(DRAWN)
+
+    def search(words: str) -> set[str]:
+        tab.get_by_label("Search quantities").fill(words)
+        tab.wait_for_function(
+            "words => (new URLSearchParams(location.hash.slice(1)).get('search') ?? '') === words",
+            arg=words,
+        )
+        return set(shown.evaluate_all("figures => figures.map(figure => figure.id)"))
+
+    # By the words of its caption, though no row has them; and without any row at all.
+    assert "figure-mask-semantics" in search("mask_semantics")
+    assert len(search("mask_semantics")) < all_of_them
+    assert search("no such words") == set()
+    assert tab.locator("section > .none:visible").count() > 3
+    assert len(search("")) == all_of_them
+    assert tab.locator("section > .none:visible").count() == 0
+    choose(opened, "models", "decoder")
+    left = set(shown.evaluate_all("figures => figures.map(figure => figure.id)"))
+    assert "figure-perplexity" in left and "figure-mask-semantics" not in left
+    for name in left:
+        count = tab.locator(f"#{name} ~ .numbers .count").inner_text()
+        assert not count.startswith("0 of"), name
+
+
+def test_an_address_that_searches_leads_to_the_row(browser, path):
+    """As numbers of the documents do."""
+    place = "#models=decoder&data-sets=sample_reviews&conditions=zero&search=perplexity+delta_nll"
+    made = Opened(browser, path.as_uri() + place, viewport={"width": 1280, "height": 900})
+    row = made.tab.locator(".numbers[open] tbody tr:not([hidden])").first
+    row.wait_for()
+    assert row.get_attribute("data-q") == "perplexity.delta_nll"
+    made.tab.wait_for_function("scrollY > 1000")
+    assert made.tab.locator(".numbers[open]").count() == 1
+    assert made.said == []
+    made.context.close()
+
+
+@pytest.mark.parametrize("by", ["data/studies/default/index.html", "report/index.html"])
+def test_other_studies_are_reached_with_what_is_chosen_here(
+    browser, tmp_path, path, monkeypatch, by
+):
+    """From the page itself and from the link to it; studies that have no page are not offered."""
+    monkeypatch.chdir(tmp_path)
+    for study in ("default", "local"):
+        copy = tmp_path / f"data/studies/{study}/index.html"
+        copy.parent.mkdir(parents=True)
+        shutil.copyfile(path, copy)
+    (tmp_path / "data/studies/empty").mkdir()
+    (tmp_path / "paper").mkdir()
+    links.list_pages()
+    links.link("default")
+    made = Opened(browser, (tmp_path / by).as_uri() + "#models=decoder")
+    made.tab.locator("#studies summary").focus()
+    made.tab.keyboard.press("Enter")
+    made.tab.locator("#studies a").first.wait_for()
+    assert made.tab.locator("#studies a").all_inner_texts() == ["local"]
+    made.tab.keyboard.press("Tab")
+    made.tab.keyboard.press("Enter")
+    made.tab.wait_for_url("**/data/studies/local/index.html#models=decoder*")
+    assert made.tab.locator(".filter[data-filter=models] input[value=decoder]").is_checked()
+    assert made.said == []
+    made.context.close()
+
+
+def test_a_page_that_was_moved_says_that_no_other_studies_lie_beside_it(browser, tmp_path, path):
+    shutil.copyfile(path, tmp_path / "sent.html")
+    made = Opened(browser, (tmp_path / "sent.html").as_uri())
+    assert len(made.requests) == 1, "nothing is asked for until a reader asks"
+    made.tab.locator("#studies summary").click()
+    told = made.tab.locator("#studies p")
+    made.tab.wait_for_function("document.querySelector('#studies p').textContent !== ''")
+    assert told.inner_text().startswith("No list of studies lies beside this page")
+    made.tab.get_by_role("button", name="日本語").click()
+    assert told.inner_text().startswith("このページのそばに")
     made.context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -55,6 +56,29 @@ def test_a_file_of_an_earlier_version_stays_until_there_is_a_new_one():
     make("default", "paper.pdf")
     links.link("default")
     assert Path("paper/paper.pdf").read_text() == "default"
+
+
+def test_the_list_of_pages_has_the_studies_that_have_one_on_disk():
+    def listed() -> list[str]:
+        text = links.PAGES.read_text(encoding="utf-8")
+        return json.loads(text.removeprefix("globalThis.posencStudies = ").removesuffix(";\n"))
+
+    links.list_pages()
+    assert not links.PAGES.exists(), "there is no page, and no folder"
+    make("local", "index.html")
+    make("default", "index.html", "paper.pdf")
+    make("rotary", "paper.pdf")
+    links.list_pages()
+    assert listed() == ["default", "local"]
+    before = links.PAGES.stat().st_ino
+    links.list_pages()
+    assert links.PAGES.stat().st_ino == before, "what is right is not written again"
+    (STUDIES / "local/index.html").unlink()
+    links.list_pages()
+    assert listed() == ["default"]
+    (STUDIES / "default/index.html").unlink()
+    links.list_pages()
+    assert listed() == []
 
 
 def test_a_target_that_no_rule_of_the_study_makes_is_refused():

@@ -50,6 +50,7 @@ def say(line):
 
 def link():
     """Have the paths at the top lead to the active study, which `--config study=NAME` does not change."""
+    links.list_pages()
     if "study" not in config:
         links.link(PARAMS.study.name)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.files import UNFINISHED, write_text
 from posenc.artifacts.places import STUDIES
 from posenc.figures.entry import DOCUMENTS
 from posenc.report import latex
@@ -19,6 +20,21 @@ LINKS = {
     Path("data/metrics.json"): "metrics.json",
 }
 """Paths that lead to files of the active study, by their names in its folder."""
+
+PAGES = STUDIES / "studies.js"
+"""Which studies have a page. A script, because from a disk a browser reads no other file."""
+
+
+def list_pages() -> None:
+    """Write which studies have a page on disk: the switch of every page reads it when it is opened.
+
+    No page holds the list, so that none is made again because of another study.
+    """
+    names = sorted(path.parent.name for path in STUDIES.glob("*/index.html"))
+    text = f"globalThis.posencStudies = {json.dumps(names)};\n"
+    held = PAGES.read_text(encoding="utf-8") if PAGES.exists() else None
+    if held != text and (names or held):
+        write_text(PAGES, text)
 
 
 def link(study: str) -> None:

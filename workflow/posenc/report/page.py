@@ -25,13 +25,16 @@ from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_heads import heads
 from posenc.report.page_numbers import inline, shown, typographic
-from posenc.report.page_rows import MissingError, label_of
+from posenc.report.page_rows import MissingError
+from posenc.report.page_tables import embedded_json, packed, table
 from posenc.report.quantities import weights_of
 from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.words import anchor
 
 MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
+IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
+"""Columns that say which number a row is of: one that stands in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed words of the page, and what they are in Japanese."""
 COLOURS = 256
@@ -111,34 +114,6 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
         "number": shown(entry) if isinstance(entry, Number) else None,
         "reason": entry.reason if isinstance(entry, NotRun) else None,
     }
-
-
-def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
-    """Rows as the template has them: what was not run takes one row per run and reason."""
-    listed: list[dict[str, Any]] = []
-    absent: dict[tuple, dict[str, Any]] = {}
-    for place, entry in rows.items():
-        names = [place.model, place.dataset, place.condition]
-        row = {
-            "names": names, "measurement": place.measurement, "quantity": place.quantity,
-            "label": label_of(place),
-            "source": "; ".join(os.path.relpath(path, root) for path in place.files),
-        }  # fmt: skip
-        if isinstance(entry, Number):
-            raw = (entry.value, entry.low, entry.high)
-            shown_raw = " ".join("" if value is None else repr(value) for value in raw)
-            listed.append({**row, "reason": None, "number": shown(entry), "raw": shown_raw})
-            continue
-        run = (*names, place.measurement, entry.reason)
-        if run not in absent:
-            absent[run] = {**row, "raw": "", "reason": entry.reason, "count": 0}
-            listed.append(absent[run])
-        absent[run]["count"] += 1
-    for row in absent.values():
-        if row["count"] > 1:
-            row["label"] = f"{display(row['measurement'])}, {row['count']} quantities"
-            row["quantity"] = "*"
-    return listed
 
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
@@ -315,9 +290,10 @@ def _page(
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
-    tables = [further, *(figure["rows"] for part in shown_sections for figure in part["figures"])]
+    tables = {one["name"]: one["rows"] for part in shown_sections for one in part["figures"]}
+    tables["further"] = further
     listed = {
-        (*row["names"], row["measurement"], row["quantity"]) for rows_ in tables for row in rows_
+        tuple(row[name] for name in IDENTITY) for members in tables.values() for row in members
     }
 
     def names(kind: str) -> list[str]:
@@ -335,7 +311,8 @@ def _page(
     return env.get_template("page.html.jinja").render(
         style=style,
         script=script,
-        japanese=json.dumps(json.loads(words), ensure_ascii=False).replace("<", "\\u003c"),
+        japanese=embedded_json(json.loads(words)),
+        numbers_data=embedded_json(packed(tables)),
         labels=labels,
         display=display,
         heads=heads(results),

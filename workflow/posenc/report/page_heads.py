@@ -7,11 +7,11 @@ offset (``heads``), what position adds by distance (``score_parts``), and losses
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from posenc.report.page_numbers import inline
+from posenc.report.page_tables import embedded_json
 from posenc.report.position_quantities import estimate
 from posenc.report.records import Number, Results
 from posenc.report.words import label
@@ -38,8 +38,7 @@ def heads(results: Results) -> str | None:
     models = [of_model(one, results) for one in results.of("sample_scores") if measured(one)]
     if not models:
         return None
-    text = json.dumps({"models": models}, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+    return embedded_json({"models": models})
 
 
 def measured(one: Mapping[str, Any]) -> bool:

@@ -22,9 +22,9 @@
       word.textContent = t(key, ...(word.dataset.of ?? "").split("|"));
       if (language === "ja" && japanese[key]) word.lang = "ja"; else word.removeAttribute("lang");
     }
-    for (const name of ["aria-label", "placeholder"]) {
+    for (const name of ["aria-label", "placeholder", "title"]) {
       for (const element of all(`[${name}]:not(td)`)) {
-        const key = (element.dataset[name === "placeholder" ? "placeholder" : "label"] ??= element.getAttribute(name));
+        const key = (element.dataset[{ "aria-label": "label" }[name] ?? name] ??= element.getAttribute(name));
         element.setAttribute(name, t(key));
       }
     }
@@ -34,39 +34,56 @@
   const filters = all(".filter");
   const search = one("#search");
   let rows = null;
+  let tables = null;
 
-  // Rows hold names; a table shows labels beside them once it is opened.
-  const name_in = (cell) => cell.dataset.name ?? cell.textContent;
-  function label(table) {
-    for (const row of all("tbody tr", table)) {
-      for (const cell of [...row.cells].slice(0, 3)) {
-        const name = cell.textContent;
-        if (!name || cell.dataset.name) continue;
-        cell.dataset.name = name;
-        const code = document.createElement("code");
-        code.textContent = name;
-        cell.replaceChildren(shown_of(name), ...(labels[name] ? [" ", code] : []));
-      }
-    }
-  }
-  // The tables are the only data of the page: each row is read once, when it is first needed.
+  // Every number of the page, as page_tables.packed made them: texts and groups of texts by index.
   function read() {
-    rows ??= all("table.long").flatMap((table) =>
-      all("tbody tr", table).map((element) => {
-        const [model, data_set, condition] = [0, 1, 2].map((i) => name_in(element.cells[i]));
-        const [measurement, ...quantity] = element.dataset.q.split(".");
-        const reason = one(".no", element);
-        return {
-          element, table, model, data_set, condition, measurement,
-          quantity: quantity.join("."),
-          raw: element.dataset.v.split(" "),
-          label: one("th", element).textContent,
-          shown: reason ? [] : [4, 5, 6].map((i) => element.cells[i].textContent),
-          reason: reason ? reason.textContent.replace("not run: ", "") : "",
-          file: element.lastElementChild.textContent,
-        };
-      }));
+    if (rows) return rows;
+    const { texts, groups, columns, tables: members } = JSON.parse(one("#numbers").textContent);
+    const { run, what, shown, shown_low, shown_high, value, low, high } = columns;
+    rows = run.map((_, at) => {
+      const [model, data_set, condition, measurement, file] = groups.run[run[at]].map((index) => texts[index]);
+      const [quantity, label, reason] = groups.what[what[at]].map((index) => texts[index]);
+      return {
+        model, data_set, condition, measurement, file, quantity, label, reason,
+        shown: texts[shown[at]], shown_low: texts[shown_low[at]], shown_high: texts[shown_high[at]],
+        value: value[at], low: low[at], high: high[at],
+      };
+    });
+    tables = all("table.long").map((element) => (
+      { element, details: element.closest("details"), rows: members[element.dataset.name].map((at) => rows[at]), lines: null }));
     return rows;
+  }
+  // A table gets its rows when it is opened: labels with the names of params.yaml beside them.
+  function draw(table) {
+    if (table.lines) return;
+    table.lines = table.rows.map((row) => {
+      const line = document.createElement("tr");
+      line.dataset.q = `${row.measurement}.${row.quantity}`;
+      line.hidden = row.hidden ?? false;
+      for (const name of [row.model, row.data_set, row.condition]) line.append(called(name));
+      line.append(cell("th", row.label));
+      if (row.reason) {
+        const none = cell("td", `not run: ${row.reason}`, "no");
+        none.colSpan = 3;
+        line.append(none);
+      } else {
+        for (const text of [row.shown, row.shown_low, row.shown_high]) line.append(cell("td", text));
+      }
+      line.append(cell("td", row.file));
+      return line;
+    });
+    one("tbody", table.element).append(...table.lines);
+  }
+  function called(name) {
+    const made = cell("td", name && shown_of(name));
+    made.dataset.name = name;
+    if (labels[name]) {
+      const code = document.createElement("code");
+      code.textContent = name;
+      made.append(" ", code);
+    }
+    return made;
   }
   const identity = (row) => [row.model, row.data_set, row.condition, row.measurement, row.quantity].join(" ");
   function different(list) {
@@ -95,21 +112,28 @@
       one(".chosen", filter).textContent = count ? `(${count})` : "";
       filter.classList.toggle("active", count > 0);
     }
-    const shown = new Map();
     for (const row of read()) {
       const text = words_of(row);
       row.hidden = !(active.every(([kind, names]) => names.includes(row[fields[kind]])) &&
         words.every((word) => text.includes(word)));
-      if (row.element.hidden !== row.hidden) row.element.hidden = row.hidden;
-      if (!row.hidden) shown.set(row.table, (shown.get(row.table) ?? 0) + 1);
     }
-    for (const table of all("table.long")) {
-      const details = table.closest("details");
-      const count = shown.get(table) ?? 0;
-      const total = Number(one(".count", details).dataset.total);
-      one(".count", details).textContent = count === total ? `${total}` : `${count} of ${total}`;
-      one(".scroll", details).hidden = count === 0;
-      one(".none", details).hidden = count > 0;
+    for (const table of tables) {
+      const total = table.rows.length;
+      const count = table.left = table.rows.filter((row) => !row.hidden).length;
+      table.lines?.forEach((line, at) => { line.hidden = table.rows[at].hidden; });
+      one(".count", table.details).textContent = count === total ? `${total}` : `${count} of ${total}`;
+      one(".scroll", table.details).hidden = count === 0;
+      one(".none", table.details).hidden = count > 0;
+    }
+    // A figure stays with a row of its table, or by its own words where no names are chosen.
+    const left_of = new Map(tables.map((table) => [table.element.dataset.name, table.left]));
+    for (const figure of all("[data-figure]")) {
+      const own = `${figure.dataset.figure} ${one("figcaption", figure).textContent}`.toLowerCase();
+      figure.hidden = !left_of.get(figure.dataset.figure) &&
+        (active.length > 0 || !words.every((word) => own.includes(word)));
+    }
+    for (const none of all("section > .none")) {
+      none.hidden = all("[data-figure]:not([hidden])", none.parentElement).length > 0;
     }
     const left = different(rows.filter((row) => !row.hidden)).length;
     const total = different(rows).length;
@@ -119,6 +143,11 @@
   // The state of the page is in its address, so that a view can be sent to someone else.
   const selects = ["model", "dataset", "a", "b"].map((name) => one(`#compare-${name}`));
   const order = one("#compare-order");
+  const by_difference = () => one("#head-difference").getAttribute("aria-sort") === "descending";
+  function sort(wanted) {
+    if (wanted) one("#head-difference").setAttribute("aria-sort", "descending");
+    else one("#head-difference").removeAttribute("aria-sort");
+  }
   let place = "";
   // What other parts of the page keep in the address, and need for it.
   const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of, t });
@@ -127,7 +156,7 @@
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
     if (search.value.trim()) state.set("search", search.value.trim());
     if (compared) state.set("compare", selects.map((select) => select.value).join(","));
-    if (order.value) state.set("order", order.value);
+    if (by_difference()) state.set("order", "difference");
     if (shared.heads) state.set("heads", shared.heads);
     if (place) state.set("at", place);
     if (language !== "en") state.set("lang", language);
@@ -148,7 +177,7 @@
     search.value = state.get("search") ?? "";
     const wanted = (state.get("compare") ?? "").split(",");
     compared = wanted.length === 4;
-    order.value = state.get("order") === "difference" ? "difference" : "";
+    sort(state.get("order") === "difference");
     place = state.get("at") ?? "";
     shared.heads = state.get("heads") ?? "";
     speak(state.get("lang") === "ja" ? "ja" : "en");
@@ -157,6 +186,14 @@
     if (rows || hash.includes("=")) apply();
     if (rows || compared) compare(wanted); else whenNear(one("#compare"), () => compare(wanted));
     if (place) document.getElementById(place)?.scrollIntoView();
+    else if (search.value) reach();
+  }
+  // A link that searches, as those of the documents, leads to the first table with a row of it.
+  function reach() {
+    const table = tables.find((one) => one.left > 0);
+    if (!table) return;
+    table.details.open = true;
+    table.details.scrollIntoView();
   }
   function whenNear(element, act) {
     const watcher = new IntersectionObserver((seen) => {
@@ -182,7 +219,7 @@
   }
   function compare(wanted = selects.map((select) => select.value)) {
     const [model, dataset, a, b] = selects;
-    const usable = different(read()).filter((row) => row.condition && row.data_set && row.raw[0] !== "");
+    const usable = different(read()).filter((row) => row.condition && row.data_set && !row.reason);
     const with_two = (list, field) => unique(list.map((row) => row[field])).filter(
       (name) => unique(list.filter((row) => row[field] === name).map((row) => row.condition)).length > 1);
     offer(model, with_two(usable, "model"), wanted[0]);
@@ -198,10 +235,10 @@
     one("#head-b").textContent = `B: ${b.selectedOptions[0]?.text ?? ""}`;
     const change = (key) => {
       const pair = columns.map((column) => column.get(key));
-      return pair.every(Boolean) ? Math.abs(Number(pair[1].raw[0]) - Number(pair[0].raw[0])) : -1;
+      return pair.every(Boolean) ? Math.abs(pair[1].value - pair[0].value) : -1;
     };
     const quantities = unique(columns.flatMap((column) => [...column.keys()]));
-    if (order.value) quantities.sort((one, other) => change(other) - change(one));
+    if (by_difference()) quantities.sort((one, other) => change(other) - change(one));
     const lines = quantities.map((key) => {
       const pair = columns.map((column) => column.get(key));
       const known = pair[0] ?? pair[1];
@@ -224,36 +261,31 @@
     return made;
   }
   function estimate(row) {
-    const made = cell("td", row ? row.shown[0] : "–", "n");
-    if (row?.shown[1]) {
+    const made = cell("td", row ? row.shown : "–", "n");
+    if (row?.shown_low) {
       const interval = document.createElement("span");
       interval.className = "interval";
-      interval.textContent = ` [${row.shown[1]}, ${row.shown[2]}]`;
+      interval.textContent = ` [${row.shown_low}, ${row.shown_high}]`;
       made.append(interval);
     }
     return made;
   }
   function difference(a, b) {
-    const value = Number(b.raw[0]) - Number(a.raw[0]);
-    const powers = [a, b].some((row) => row.shown[0].includes("×"));
-    const places = Math.min(...[a, b].map((row) => (row.shown[0].split(".")[1] ?? "").length));
+    const value = b.value - a.value;
+    const powers = [a, b].some((row) => row.shown.includes("×"));
+    const places = Math.min(...[a, b].map((row) => (row.shown.split(".")[1] ?? "").length));
     const text = powers ? value.toPrecision(4) : value.toFixed(places);
     return (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")).replace(/^(?=[1-9]|0.*[1-9])/, "+");
   }
 
   // Downloads: made here, without a server.
   const columns = ["model", "data_set", "condition", "measurement", "quantity", "value", "low", "high", "not_run", "file"];
-  function record(row) {
-    const [value, low, high] = [0, 1, 2].map((i) => (row.raw[i] ? Number(row.raw[i]) : null));
-    return { ...row, value, low, high, not_run: row.reason || null };
-  }
   function save(button) {
-    const table = one("table.long", button.closest("details") ?? document.createElement("p"));
-    const left = different(read().filter((row) => !row.hidden && (!table || row.table === table)));
-    const records = left.map((row) => {
-      const full = record(row);
-      return Object.fromEntries(columns.map((name) => [name, full[name]]));
-    });
+    const every = read();
+    const table = tables.find((one) => one.details === button.closest("details"));
+    const left = different((table?.rows ?? every).filter((row) => !row.hidden));
+    const records = left.map((row) => Object.fromEntries(
+      columns.map((name) => [name, name === "not_run" ? row.reason || null : row[name]])));
     const quote = (value) => (value === null ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
     const kind = button.dataset.save;
     const text = kind === "csv"
@@ -275,9 +307,48 @@
   });
   one("#filters").addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
   one("#choices").addEventListener("change", () => { compared = true; compare(); remember(); });
+  order.addEventListener("click", () => { sort(!by_difference()); compare(); remember(); });
   addEventListener("toggle", (event) => {
-    if (event.target.open && event.target.matches(".numbers")) label(one("table", event.target));
+    if (!event.target.open) return;
+    if (event.target.matches(".numbers")) {
+      read();
+      draw(tables.find((table) => table.details === event.target));
+    }
+    if (event.target.id === "studies") list(event.target);
   }, true);
+
+  // Each run lists the studies that have a page on disk, in a file beside their folders. It is read
+  // when a reader asks, so that no page depends on another study.
+  function list(switched) {
+    const study = switched.dataset.study;
+    const inside = new RegExp(`/studies/${study}/(index\\.html)?$`).test(location.pathname);
+    const folder = inside ? ".." : "../data/studies";
+    const say = (words) => {
+      const told = one("p", switched);
+      delete told.dataset.words;
+      told.textContent = words && t(words);
+      if (words) told.dataset.words = words;
+    };
+    const script = document.createElement("script");
+    script.src = `${folder}/studies.js`;
+    script.onload = () => {
+      const others = globalThis.posencStudies.filter((name) => name !== study);
+      one("ul", switched).replaceChildren(...others.map((name) => {
+        const item = document.createElement("li");
+        const link = document.createElement("a");
+        link.textContent = name;
+        link.href = `${folder}/${name}/index.html`;
+        // What is chosen here is chosen there, as far as that study has it.
+        link.addEventListener("click", () => { link.hash = location.hash; });
+        item.append(link);
+        return item;
+      }));
+      say(others.length ? "" : "No other study has a page on this machine.");
+    };
+    script.onerror = () => say("No list of studies lies beside this page: each run writes it, in the project's folder.");
+    document.head.append(script);
+    script.remove();
+  }
   addEventListener("hashchange", recall);
   document.addEventListener("keydown", (event) => {
     const open = event.key === "Escape" && filters.find((filter) => filter.open);

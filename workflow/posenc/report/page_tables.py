@@ -1,0 +1,126 @@
+"""The tables of numbers of the report page: their rows, and what a browser draws them from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posenc.config.labels import display
+from posenc.report.page_numbers import shown
+from posenc.report.page_rows import label_of
+from posenc.report.records import Entry, Number, Place
+
+GROUPS = {
+    "run": ("model", "data_set", "condition", "measurement", "file"),
+    "what": ("quantity", "label", "reason"),
+}
+"""Columns of text that go together: what a row is of, and what it says."""
+SHOWN = ("shown", "shown_low", "shown_high")
+TEXTS = (*GROUPS["run"], *GROUPS["what"], *SHOWN)
+"""Columns of text: empty where there is none, as a reason of a number that was measured."""
+VALUES = ("value", "low", "high")
+"""Columns of numbers in all digits: None where there is none."""
+
+
+def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
+    """Rows by column: what was not run takes one row per run and reason.
+
+    Parameters
+    ----------
+    rows
+        Of one table, in order.
+    root
+        Folder that files are named from.
+    """
+    listed: list[dict[str, Any]] = []
+    absent: dict[tuple, dict[str, Any]] = {}
+    counts: dict[tuple, int] = {}
+    for place, entry in rows.items():
+        row = {
+            **dict.fromkeys(TEXTS, ""), **dict.fromkeys(VALUES),
+            "model": place.model, "data_set": place.dataset, "condition": place.condition,
+            "measurement": place.measurement, "quantity": place.quantity,
+            "label": label_of(place),
+            "file": "; ".join(os.path.relpath(path, root) for path in place.files),
+        }  # fmt: skip
+        if isinstance(entry, Number):
+            number = shown(entry)
+            row |= {"value": entry.value, "low": entry.low, "high": entry.high}
+            row |= {"shown": number["value"]}
+            row |= {"shown_low": number["low"], "shown_high": number["high"]}
+            listed.append(row)
+            continue
+        run = (place.model, place.dataset, place.condition, place.measurement, entry.reason)
+        if run not in absent:
+            absent[run] = {**row, "reason": entry.reason}
+            listed.append(absent[run])
+        counts[run] = counts.get(run, 0) + 1
+    for run, row in absent.items():
+        if counts[run] > 1:
+            row["label"] = f"{display(row['measurement'])}, {counts[run]} quantities"
+            row["quantity"] = "*"
+    return listed
+
+
+def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """Tables in few bytes: each text, group of texts and row once, however many have it.
+
+    Parameters
+    ----------
+    tables
+        Rows of :func:`table` by the name of their table.
+
+    Returns
+    -------
+    dict
+        ``texts``, each once. ``groups``: by name, the distinct cells of the columns of
+        :data:`GROUPS`, as indices of texts. ``columns``: by name, for each row the index of its
+        group, or of the text of a column of :data:`SHOWN`, or a number of :data:`VALUES` or None.
+        ``tables``: by name, the indices of its rows.
+
+    Examples
+    --------
+    >>> row = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(VALUES), "model": "gpt2", "value": 2.0}
+    >>> made = packed({"loss": [row], "further": [row]})
+    >>> made["texts"], made["groups"]["run"], made["tables"]
+    (['gpt2', ''], [[0, 1, 1, 1, 1]], {'loss': [0], 'further': [0]})
+    >>> made["columns"]["run"], made["columns"]["value"], made["columns"]["low"]
+    ([0], [2.0], [None])
+    """
+    texts: dict[str, int] = {}
+    groups: dict[str, dict[tuple[int, ...], int]] = {name: {} for name in GROUPS}
+    columns: dict[str, list] = {name: [] for name in (*GROUPS, *SHOWN, *VALUES)}
+    known: dict[tuple, int] = {}
+    indices: dict[str, list[int]] = {}
+
+    def text(row: Mapping[str, Any], column: str) -> int:
+        return texts.setdefault(row[column], len(texts))
+
+    for name, rows in tables.items():
+        indices[name] = []
+        for row in rows:
+            key = tuple(row[column] for column in (*TEXTS, *VALUES))
+            if key not in known:
+                known[key] = len(known)
+                for group, members in GROUPS.items():
+                    cells = tuple(text(row, column) for column in members)
+                    columns[group].append(groups[group].setdefault(cells, len(groups[group])))
+                for column in SHOWN:
+                    columns[column].append(text(row, column))
+                for column in VALUES:
+                    columns[column].append(row[column])
+            indices[name].append(known[key])
+    return {
+        "texts": list(texts),
+        "groups": {name: [list(cells) for cells in found] for name, found in groups.items()},
+        "columns": columns,
+        "tables": indices,
+    }
+
+
+def embedded_json(value: Any) -> str:
+    """A value as JSON that can stand in HTML: nothing in it ends its element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")

@@ -230,9 +230,9 @@ FIGURES = {
         caption="Share of what a model loses without position embeddings when their mean effect on "
         "the input of one layer is taken from the intact model (removed), added to the model whose "
         "table is zero (injected), or taken from that layer alone and put back behind it "
-        "(withheld): 0 is the intact model, 1 the one without positions. At the end it is the last "
-        "states that are changed. Dashed: the effect of another position, by one permutation, and "
-        "the mean over positions. Shares above 2 are not shown.",
+        "(withheld); the lower line is the intact model, the upper one that without positions. At "
+        "the end it is the last states that are changed. Dashed: the effect of another position, "
+        "by one permutation, and the mean over positions. Shares beyond the axis are not shown.",
         alt="Line charts, a column for each model: share of what is lost without positions, by "
         "layer, when position is removed, injected or withheld, beside two controls.",
     ),

@@ -269,6 +269,9 @@ WORDS |= {
         "worse": "share of queries that the mean makes worse",
         "samples": "samples until the signal exceeds the noise",
         "samples_optimal": "the same with the best baseline",
+        "noise": "squared error of reading one drawn key, as a share of the soft read-out's square",
+        "noise_anywhere": "the same of reading any key",
+        "values": "heads' own values in place of hidden states",
     },
     "effective_keys": {
         "seen": "keys that a query sees, geometric mean",

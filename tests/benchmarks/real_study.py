@@ -210,6 +210,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "score_parts": {"documents": 3, "tokens": 24},
     "exchanged_roles": {"sentences": 4},
     "effective_keys": {"documents": 3, "tokens": 24, "keys": [1]},
+    "savings": {"documents": 3, "tokens": 12, "offsets": [1, 8]},
     "unrotated_heads": {"documents": 4, "tokens": 12, "counts": [2]},
     "embedding_sums": {"dimensions": [4], "pairs": 20},
     "scaling": {"dimensions": [4], "queries": 100},

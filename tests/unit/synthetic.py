@@ -439,6 +439,8 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)
+            made = positions.savings(model, dataset, facts["is_decoder"], facts["positions"])
+            add("savings", f"{model}/{dataset}.json", made)
             made = experiments.effective_keys(model, dataset, facts["is_decoder"])
             add("effective_keys", f"{model}/{dataset}.json", made)
             made = experiments.unrotated_heads(model, dataset)

@@ -350,17 +350,21 @@ def hard_attention(run: dict, is_decoder: bool) -> dict:
     """A baseline takes most of the variance away."""
     factor = {"none": 1.0, "mean": 0.06, "optimal": 0.05}
     size = 4 if is_decoder else 6
-    readouts = {"entropy": estimate(2.0), "uniform": estimate(3.5), "soft": estimate(-0.5),
-                "hard": estimate(-0.9)}  # fmt: skip
-    part = {
+    pattern = {"entropy": estimate(2.0), "uniform": estimate(3.5)}
+    readouts = {"soft": estimate(-0.5), "hard": estimate(-0.9), "noise": estimate(1.5),
+                "noise_anywhere": estimate(2.5)}  # fmt: skip
+    gradient = {"square": estimate(0.005, 0.001), "error": estimate(0.5), "cosine": estimate(0.8)}
+    checks = {"weights": 1e-16, "score": 1e-16, "gap": 1e-16}
+    exact = {
         **readouts,
         "variance": {name: estimate(0.1 * one, 0.01 * one) for name, one in factor.items()},
         "ratio": {"mean": estimate(0.06), "optimal": estimate(0.05)},
     }
+    part = {**pattern, **exact, "values": exact}
     return {
         **shared("hard_attention", **run),
         "is_causal": is_decoder, "n_layers": size, "n_heads": 4, "documents": 40, "tokens": 64,
-        "repeats": 100, "confidence": 0.95, **readouts,
+        "repeats": 100, "confidence": 0.95, **pattern, **readouts,
         "readout_distance": estimate(1.0), "signal": estimate(0.01, 0.002),
         "baselines": [
             {
@@ -379,9 +383,12 @@ def hard_attention(run: dict, is_decoder: bool) -> dict:
             for name, one in factor.items()
         ],
         "bias": {"tests": 12, "largest": 1.2, "bound": 2.87},
-        "soft_gradient": {"square": estimate(0.005, 0.001), "error": estimate(0.5),
-                          "cosine": estimate(0.8)},
-        "checks": {"weights": 1e-16, "score": 1e-16, "gap": 1e-16},
+        "soft_gradient": gradient,
+        "checks": checks,
+        "values": {
+            **exact, "signal": estimate(0.01, 0.002), "soft_gradient": gradient, "checks": checks,
+            "samples_to_signal": {name: estimate(200 * one) for name, one in factor.items()},
+        },
         "layers": [{"layer": layer, "heads": 1, **part} for layer in range(size)],
         "heads": [{"layer": layer, "head": 0, **part} for layer in range(size)],
     }  # fmt: skip

@@ -764,6 +764,37 @@ def position_interventions(model: str, dataset: str, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def savings(model: str, dataset: str, is_decoder: bool, place: str) -> dict:
+    """Further offsets change more; nothing is changed by turning on, or without positions."""
+    n_layers = 4 if is_decoder else 6
+    table = 0 if place == "rotation" else 4096
+
+    def kinds(keys: float, values: float) -> dict:
+        return {name: {"mean": estimate(one, 0.01 * one), "largest": 2 * one}
+                for name, one in (("keys", keys), ("values", values))}  # fmt: skip
+
+    def entry(way: str, offset: int, keys: float, values: float) -> dict:
+        layers = [{"layer": layer, **kinds(keys / (1 + layer), values / (1 + layer))}
+                  for layer in range(n_layers)]  # fmt: skip
+        kept = ((keys < 0.001) + (values < 0.001)) / 2
+        return {"way": way, "offset": offset, "kept": kept, **kinds(keys, values), "layers": layers}
+
+    caches = []
+    for offset in (1, 16, 64):
+        caches.append(entry("intact", offset, 0.1 + offset / 100, 0.2 if table else 1e-6))
+        if not table:
+            caches.append(entry("turned", offset, 1e-6, 1e-6))
+        caches.append(entry("zero", offset, 0.0, 0.0))
+    return {
+        **shared("savings", model=model, dataset=dataset), "is_causal": is_decoder,
+        "positions": place, "n_layers": n_layers, "documents": 8, "tokens": 384,
+        "confidence": 0.95, "bytes_per_entry": 4, "rounded": 2**-11,
+        "parameters": {"all": 100000, "positions": table, "share": table / 100000,
+                       "bytes": 4 * table},
+        "bytes_per_cached_token": 2048, "caches": caches,
+    }  # fmt: skip
+
+
 def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
     """One normalisation of an encoder, and the first of each block of a decoder."""
     n_layers = SIZES[is_decoder][0]

@@ -101,6 +101,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "offset_means": (geometry.offset_means, (SQUARE,)),
     "toeplitz_share": (geometry.toeplitz_share, (SQUARE,)),
     "standardised": (hard_attention.standardised, (T,)),
+    "scaled_to": (hard_attention.scaled_to, (T, G)),
     "by_distance": (lambda s, w: closed_form.by_distance(s, w, causal=False), (HEADS, SQUARE**2)),
     "by_pair": (lambda r, f: closed_form.by_pair(r, f, 5), (drawn(2, 2, 6), drawn(2, 6))),
     "covariances": (score_parts.covariances, (drawn(2, 4, 4, positive=True),)),

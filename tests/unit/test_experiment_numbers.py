@@ -266,6 +266,12 @@ def test_hard_attention_compares_each_baseline_with_none():
         "worse": "baselines[name=mean].worse",
         "samples": "baselines[name=none].samples_to_signal",
         "samples_optimal": "baselines[name=optimal].samples_to_signal",
+        "noise": "noise", "noise_anywhere": "noise_anywhere", "values.soft": "values.soft",
+        "values.hard": "values.hard", "values.noise": "values.noise",
+        "values.noise_anywhere": "values.noise_anywhere", "values.mean": "values.ratio.mean",
+        "values.optimal": "values.ratio.optimal",
+        "values.samples": "values.samples_to_signal.none",
+        "values.samples_optimal": "values.samples_to_signal.optimal",
     }.items():  # fmt: skip
         assert found[key] == expected(at(measurement, path), PLAIN), key
     assert set(found) == set(numbers.HARD_ATTENTION)

@@ -17,16 +17,19 @@ from posenc.artifacts.tables import write_table
 from posenc.figures import common
 from posenc.figures import hard_attention as figure
 from posenc.measurements import hard_attention as step
+from posenc.measurements.frame import result
 from posenc.measurements.hard_attention import HardAttention
 from posenc.metrics import hard_attention as measures
 from posenc.metrics.bootstrap import ratio_bootstrap
-from posenc.metrics.hard_attention_means import Means, Settings, joined, of_query
+from posenc.metrics.hard_attention_means import Means, Settings, exactly, joined, of_query
+from posenc.models.files import model_digests
+from posenc.models.values import ValueWeights
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
-from .runs import result_of
+from .small_models import random_model, saved
 from .test_figures import check_texts, texts
 
 SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
@@ -35,7 +38,7 @@ PARAMETERS = HardAttention(
     seed=0,
 )  # fmt: skip
 LENGTHS = [[9, 14, 6, 1], [11, 3]]  # documents of two shards
-N_LAYERS, N_HEADS, D_HEAD = 2, 3, 4
+N_LAYERS, N_HEADS, D_HEAD = 2, 2, 8  # of the small models
 D_MODEL = N_HEADS * D_HEAD
 INTACT = {"position": "intact", "embeddings": "intact", "mask": None, "segments": None}
 
@@ -336,6 +339,8 @@ def test_queries_without_a_gradient_have_no_ratios():
         (lambda: measures.score_squares([0.5, 0.6]), "sum to 1"),
         (lambda: measures.standardised(np.ones((2, 3))), "constant"),
         (lambda: measures.standardised([[np.inf, 1.0]]), "finite"),
+        (lambda: measures.scaled_to([[1.0, 1.0]], [0.0, 0.0]), "0 or not finite"),
+        (lambda: measures.scaled_to([[np.inf, 1.0]], [1.0, 0.0]), "0 or not finite"),
         (lambda: HardAttention(**{**PARAMETERS.model_dump(), "samples": [4, 1]}), "must rise"),
     ],
 )
@@ -347,7 +352,17 @@ def test_what_cannot_be_is_refused(call_, message):
 # The step
 
 
-def write_store(folder, condition="intact", spec=None, causal=False, model="toy", scale=1.0):
+def result_of(folder, store):
+    """What is measured of a store, with the weights of a small model."""
+    family = "gpt2" if store.metadata["is_decoder"] else "bert"
+    weights = ValueWeights(saved(family, folder / "model"), family)
+    measured = step.measure(PARAMETERS, store, weights)
+    return result(step.MEASUREMENT, store.metadata["run"], measured)
+
+
+def write_store(
+    folder, condition="intact", spec=None, causal=False, model="toy", scale=1.0, inputs=None
+):
     """A store of random hidden states, queries and keys."""
     folder.mkdir(parents=True)
     files = []
@@ -369,6 +384,7 @@ def write_store(folder, condition="intact", spec=None, causal=False, model="toy"
         "schema": SCHEMA, "run": {"model": model, "dataset": "sample", "condition": condition},
         "is_decoder": causal, "n_layers": N_LAYERS, "n_heads": N_HEADS, "d_model": D_MODEL,
         "n_shards": 2, "files": files, "condition": spec or INTACT, "precision": {"mode": "exact"},
+        "inputs": inputs,
     }  # fmt: skip
     write_table(index, folder / INDEX, metadata)
     return ActivationStore(folder)
@@ -399,14 +415,14 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
     for number, (document, place_) in enumerate(
         zip(queries.document, step.places(queries), strict=True)
     ):
-        found = step.pattern(shards, 1, 2, *place_)
+        found = step.pattern(shards, 1, 1, *place_)
         values, target = step.states(shards, 1, *place_)
         shard, start, length = (
             store.documents[name][int(document)].as_py() for name in ("shard", "start", "length")
         )
         assert shard == queries.shard[number]
         place = slice(start, start + length)
-        own = [one[1, 2, place].astype(float) for one in shards[shard][1:]]
+        own = [one[1, 1, place].astype(float) for one in shards[shard][1:]]
         position = queries.row[number] - start
         expected = attention_pattern(*own, causal=causal)[position]
         seen = position + 1 if causal else length
@@ -423,7 +439,7 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_step_measures_a_store(tmp_path, causal):
     store = write_store(tmp_path / "s", causal=causal)
-    found = result_of(step, PARAMETERS, store)
+    found = result_of(tmp_path, store)
     assert (found["tokens"], found["is_causal"]) == (30, causal)
     assert found["documents"] <= 6 and len(found["heads"]) == 3
     assert [one["layer"] for one in found["layers"]] == [0, 1]
@@ -439,8 +455,112 @@ def test_the_step_measures_a_store(tmp_path, causal):
     # The mean over heads of as many queries each.
     of_heads = np.mean([one["variance"]["none"]["value"] for one in found["heads"]])
     assert none["samples"][0]["variance"]["value"] == pytest.approx(of_heads)
+    # Of values too: the same sums as of hidden states, without draws.
+    values = found["values"]
+    assert values["soft"]["value"] > values["hard"]["value"]
+    assert max(values["checks"].values()) < 1e-12
+    of_heads = np.mean([one["values"]["variance"]["mean"]["value"] for one in found["heads"]])
+    assert values["variance"]["mean"]["value"] == pytest.approx(of_heads)
+    assert values["samples_to_signal"]["none"]["value"] == pytest.approx(
+        values["variance"]["none"]["value"] / values["signal"]["value"]
+    )
     json.dumps(found, allow_nan=False)
-    assert found == result_of(step, PARAMETERS, store)
+    assert found == result_of(tmp_path, store)
+
+
+LLAMA = {
+    "vocab_size": 40, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "max_position_embeddings": 48,
+}  # fmt: skip
+
+
+def small(kind):
+    """A model of the library with random weights, its family, and where its sub-layers end."""
+    import torch
+    import transformers
+
+    if kind in ("bert", "roberta", "gpt2"):
+        model = random_model(kind)
+    else:
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(
+            **LLAMA, num_key_value_heads=2, attention_bias=kind == "biases"
+        )
+        model = transformers.LlamaForCausalLM(config).eval()
+    for name, weight in model.named_parameters():
+        if weight.dim() == 1:
+            # Normalisations with gains and shifts, and biases that count.
+            torch.nn.init.normal_(weight, mean=float("norm" in name.lower()), std=0.3)
+    if kind in ("bert", "roberta"):
+        ends = [layer.attention.output.dense for layer in model.encoder.layer]
+        return model, kind, model.encoder.layer, ends
+    layers = model.transformer.h if kind == "gpt2" else model.model.layers
+    ends = [layer.attn.c_proj if kind == "gpt2" else layer.self_attn.o_proj for layer in layers]
+    return model, "gpt2" if kind == "gpt2" else "llama", layers, ends
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama", "biases"])
+def test_what_heads_add_is_what_the_library_adds(tmp_path, kind):
+    """Soft read-outs of values, all heads and the bias: the library's own forward pass."""
+    import torch
+
+    model, family, layers, ends = small(kind)
+    model.save_pretrained(tmp_path)
+    model.set_attn_implementation("eager")
+    given, gives = [], []
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0][0].numpy()))
+    for end in ends:
+        end.register_forward_hook(lambda _, __, output: gives.append(output[0].numpy()))
+    with torch.inference_mode():
+        made = model(torch.arange(3, 26)[None], output_attentions=True)
+    weights = ValueWeights(tmp_path, family)
+    for layer in range(2):
+        maps = weights.maps(layer)
+        pattern = made.attentions[layer][0].double().numpy()  # [n_heads, tokens, tokens]
+        values = maps.values(given[layer])  # [n_heads, tokens, d_head]
+        of_heads = pattern @ (values @ maps.output)  # [n_heads, tokens, d_model]
+        scale = np.abs(gives[layer]).max()
+        np.testing.assert_allclose(
+            of_heads.sum(axis=0) + maps.bias, gives[layer], rtol=0, atol=1e-5 * scale
+        )
+        # As the step reads them: for one query, the keys that it sees, of a shard.
+        seen = 10 if family in ("gpt2", "llama") else 23
+        shards = {0: (np.stack([*given, given[-1]]), None, None)}
+        read, output = step.read_values(shards, maps, pattern[:, 9, :seen], layer, 0, 9, 0, seen)
+        np.testing.assert_allclose(read, values[:, :seen], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(output, gives[layer][9], rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_the_distance_of_a_drawn_key(seed):
+    """By a loop over keys, in units that do not matter; a target is none of it."""
+    pattern, values, target = drawn(seed, scale=2.0)
+    found = exactly(pattern, *measures.scaled_to(values, target))
+    unit = np.mean(target**2)
+    mean = sum(p * v for p, v in zip(pattern, values, strict=True))
+    distance = [np.sum((v - mean) ** 2) for v in values]  # [keys]
+    assert found["square"] * unit == pytest.approx(np.sum(mean**2))
+    assert found["spread"] * unit == pytest.approx(sum(pattern * distance))
+    assert found["anywhere"] * unit == pytest.approx(np.mean(distance))
+    # In units of the target, a read-out of nothing has the objective -1/2, of the target 0.
+    scaled, unit_target = measures.scaled_to([0 * target, target], target)
+    assert measures.log_likelihood(scaled, unit_target) == pytest.approx([-0.5, 0])
+    columns = {name: np.array([found[name]]) for name in found}
+    told = Means(columns, np.zeros(1, int), Settings([1], 10, 10, 0.9, 0)).exact_whole()
+    assert told["noise"]["value"] == pytest.approx(sum(pattern * distance) / np.sum(mean**2))
+    assert told["noise_anywhere"]["value"] == pytest.approx(np.mean(distance) / np.sum(mean**2))
+
+
+def test_weights_that_the_store_is_not_of_are_refused(tmp_path):
+    weights = saved("bert", tmp_path / "model")
+    inputs = {**model_digests(weights), "weights": "0"}
+    write_store(tmp_path / "a/sample/intact", inputs=inputs)
+    job = {"parameters": PARAMETERS.model_dump(), "datasets": ["sample"],
+           "conditions": ["intact"], "reading": {"family": "bert", "max_tokens": 48}}  # fmt: skip
+    write_json(tmp_path / "config.json", job)
+    with pytest.raises(ArtifactError, match="of other weights"):
+        step.main("toy", tmp_path / "config.json", weights, tmp_path / "a", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +572,7 @@ def test_the_step_measures_a_store(tmp_path, causal):
 )  # fmt: skip
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
-    found = result_of(step, PARAMETERS, store)
+    found = result_of(tmp_path, store)
     assert (found["status"] == "measured") == runs
     assert (found["reason"] is None) == runs
     if not runs:
@@ -462,23 +582,31 @@ def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed,
 def test_scores_that_overflow_are_named(tmp_path):
     store = write_store(tmp_path / "s", scale=1e8)
     with pytest.raises(ArtifactError, match=r"layer 0: .*activations\.dtype"):
-        result_of(step, PARAMETERS, store)
+        result_of(tmp_path, store)
 
 
 def test_the_command_and_the_figure(tmp_path):
-    write_store(tmp_path / "a/sample/intact")
-    write_store(tmp_path / "a/sample/zero", "zero", {**INTACT, "position": "zero"})
+    weights = saved("bert", tmp_path / "model")
+    digests = model_digests(weights)
+    of_model = {"inputs": {"tokens": "0", **digests}}
+    write_store(tmp_path / "a/sample/intact", **of_model)
+    write_store(tmp_path / "a/sample/zero", "zero", {**INTACT, "position": "zero"}, **of_model)
     config = tmp_path / "config.json"
-    job = {"datasets": ["sample"], "conditions": ["intact", "zero"]}
+    job = {"datasets": ["sample"], "conditions": ["intact", "zero"],
+           "reading": {"family": "bert", "max_tokens": 48}}  # fmt: skip
     write_json(config, {"parameters": PARAMETERS.model_dump(), **job})
-    done = call(
-        "posenc.measurements.hard_attention", config=config, activations=tmp_path / "a",
-        output=tmp_path / "out",
-    )  # fmt: skip
+    asked = {
+        "model": "toy", "config": config, "weights": weights, "activations": tmp_path / "a",
+        "output": tmp_path / "out",
+    }  # fmt: skip
+    done = call("posenc.measurements.hard_attention", **asked)
     assert done.returncode == 0, done.stderr
+    again = call("posenc.measurements.hard_attention", **asked)
+    assert again.stderr.count("is current and is kept") == 2
     runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
     assert [one["run"]["condition"] for one in runs] == ["intact", "zero"]
     assert runs[0]["catalogue"] == ["E1", "E2"] and runs[0]["schema"] == 1
+    assert digests.items() <= runs[0]["provenance"]["inputs"].items()
     for models in (["toy"], ["toy", "second_model", "third_of_models"]):
         for datasets in (["sample"], ["sample_reviews", "sample_questions", "imdb"]):
             named = [

@@ -38,6 +38,8 @@ CASES = {
                    facts.LAYER_NORM),
     "score_parts": (made.score_parts("decoder", "sample_reviews", True), facts.score_parts,
                     facts.SCORE_PARTS),
+    "savings": (made.savings("smollm2", "sample_reviews", True, "rotation"), facts.savings,
+                facts.SAVINGS),
     "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(order.UNDER)),
                   order.induction, order.INDUCTION),
     "causal_probes": (made.causal_probes("decoder", "sample_reviews", True),

@@ -41,6 +41,10 @@ def planted(kind: str) -> dict:
         best["principal"]["position_share"][3], best["independent"]["position_share"][2] = 1e7, 1e8
     if kind == "spectra":
         one["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
+    if kind == "savings":
+        one["rounded"] = MEASURED[kind]["rounded"]
+        for entry, as_it_was in zip(one["caches"], MEASURED[kind]["caches"], strict=True):
+            entry["offset"] = as_it_was["offset"]
     if kind == "causal_probes":
         for variant, layer in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1),
                                ("zero_fitted", 3)):  # fmt: skip
@@ -58,6 +62,7 @@ MEASURED = {
     "heads": made.heads(RUN, False),
     "relative": made.relative_attention("decoder", True),
     "score_parts": made.score_parts("decoder", "reviews", True),
+    "savings": made.savings("smollm2", "reviews", True, "rotation"),
     "random_causal": made.random_causal(),
     "lags": made.lags({"decoder": True}, ["reviews"])["comparisons"][0],
     "causal_probes": made.causal_probes("decoder", "reviews", True),
@@ -192,6 +197,23 @@ EXPECTED = {
         **{
             f"window_16.beyond.{part}": f"variants[variant=window_16].layers.2.beyond.{part}"
             for part in ("error", "causal", "embedding", "chance", "difference", "gain")
+        },
+    },
+    "savings": {
+        "parameters": "parameters.all", "table": "parameters.positions",
+        "table.share": "parameters.share", "table.bytes": "parameters.bytes",
+        "cached_token": "bytes_per_cached_token",
+        **{
+            f"{place}.{way}.{key}": f"caches.{start + number}.{path}"
+            for place, start in (("near", 0), ("far", 6))
+            for number, way in enumerate(("intact", "turned", "zero"))
+            for key, path in (
+                ("kept", "kept"), ("keys", "keys.mean"), ("values", "values.mean"),
+            )
+        },
+        **{
+            f"far.intact.{name}.{kind}": f"caches.6.layers.{layer}.{kind}.mean"
+            for name, layer in PLACES.items() for kind in ("keys", "values")
         },
     },
     "induction": {
@@ -467,6 +489,23 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     found = order.choices(one)
     assert found["intact.recovered"] == NotRun("nothing is lost without positions")
     assert found["zero.mc1"] == NotRun("the study does not evaluate it")
+
+
+def test_a_cache_is_as_far_off_as_its_kind_that_is_furthest():
+    one = planted("savings")
+    entry, rounded = at(one, "caches.6"), one["rounded"]
+    for keys, values in ((0.5, 0.75), (0.9, 0.75)):
+        entry["keys"]["largest"], entry["values"]["largest"] = keys, values
+        assert numbers.savings(one)["far.intact.largest"] == Number(max(keys, values))
+    for kind in ("keys", "values"):
+        entry[kind]["largest"] = entry[kind]["mean"]["value"] = rounded
+    found = numbers.savings(one)
+    for part in ("keys", "values", "largest"):
+        assert found[f"far.intact.{part}"] == Number(0)
+    entry["keys"]["mean"]["value"] = 1.01 * rounded
+    assert numbers.savings(one)["far.intact.keys"] == expected(entry["keys"]["mean"])
+    one = made.savings("decoder", "reviews", True, "table")
+    assert numbers.savings(one)["near.turned.kept"] == NotRun("no key is turned")
 
 
 def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():

@@ -240,9 +240,10 @@ def record() -> None:
         targets = [name for name in stages if name not in DOCUMENTS]
     if retired := drop_retired():
         print(f"dropped from dvc.lock: {len(retired)} stages that dvc.yaml does not have")
-    result = _run("dvc", "commit", "--force", "--quiet", *targets)
+    # With --quiet DVC would not say what is wrong either.
+    result = _run("dvc", "commit", "--force", *targets, capture_output=True, text=True)
     if result.returncode:
-        raise typer.Exit(result.returncode)
+        _stop(f"nothing is recorded: {result.stderr.strip() or result.stdout.strip()}")
     # DVC has linked the files anew: Snakemake's records follow.
     if not _nothing_to_do():
         _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")

@@ -86,7 +86,7 @@ class Measurement:
     @property
     def keeps_runs(self) -> bool:
         """Whether runs that are current are kept when others are measured again."""
-        return self.reads == (ACTIVATIONS,)
+        return {*self.reads} - {WEIGHTS} == {ACTIVATIONS}
 
     @property
     def bundled(self) -> bool:

@@ -65,35 +65,60 @@ def command(
 
     def main(config: Config, activations: Stores, output: Output) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
-        for dataset in job.datasets:
-            intact_folder, opened = activations / dataset / job.conditions[0], None
-            kept, runs = Kept(output, dataset, declared.bundled), []
-            for condition in job.conditions:
-                folder = activations / dataset / condition
-                inputs = {"intact": digest_of(intact_folder), "condition": digest_of(folder)}
-                made_by = provenance(declared, job.parameters, inputs)
-                current = kept.current(condition, made_by)
-                if current is not None:
-                    print(f"{kept.place(condition)} is current and is kept", file=sys.stderr)
-                    runs.append(current)
-                    continue
-                # The intact store is read, and verified, once for all conditions.
-                opened = opened or ActivationStore(intact_folder, files)
-                store = opened if folder == intact_folder else ActivationStore(folder, files)
-                check_pair(opened, store)
-                measured = measure(job.parameters, opened, store)
-                runs.append(
-                    {
-                        **result(declared, store.metadata["run"], measured),
-                        "precision": store.metadata["precision"],
-                        "provenance": made_by,
-                    }
-                )
-                kept.write(condition, runs)
-            if runs:
-                kept.finish(runs)
+        measure_runs(declared, job, measure, activations, output, files)
 
     return documented(main, measure)
+
+
+def measure_runs(
+    declared: Measurement,
+    job: Job[P],
+    measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
+    activations: Path,
+    output: Path,
+    files: Collection[str] | None = None,
+    beside: dict[str, str] | None = None,
+) -> None:
+    """Measure runs, but for those whose measurement is current.
+
+    Parameters
+    ----------
+    declared, measure, files
+        As :func:`command`.
+    job
+        What to measure.
+    activations, output
+        Folders of the model's stores and of its measurements.
+    beside
+        Checksums of what is read beside stores, by name.
+    """
+    for dataset in job.datasets:
+        intact_folder, opened = activations / dataset / job.conditions[0], None
+        kept, runs = Kept(output, dataset, declared.bundled), []
+        for condition in job.conditions:
+            folder = activations / dataset / condition
+            stores = {"intact": digest_of(intact_folder), "condition": digest_of(folder)}
+            made_by = provenance(declared, job.parameters, {**stores, **(beside or {})})
+            current = kept.current(condition, made_by)
+            if current is not None:
+                print(f"{kept.place(condition)} is current and is kept", file=sys.stderr)
+                runs.append(current)
+                continue
+            # The intact store is read, and verified, once for all conditions.
+            opened = opened or ActivationStore(intact_folder, files)
+            store = opened if folder == intact_folder else ActivationStore(folder, files)
+            check_pair(opened, store)
+            measured = measure(job.parameters, opened, store)
+            runs.append(
+                {
+                    **result(declared, store.metadata["run"], measured),
+                    "precision": store.metadata["precision"],
+                    "provenance": made_by,
+                }
+            )
+            kept.write(condition, runs)
+        if runs:
+            kept.finish(runs)
 
 
 def of_study(declared: Measurement, measure: Callable[[P], dict[str, Any]]) -> Callable[..., None]:

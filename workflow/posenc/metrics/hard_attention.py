@@ -51,6 +51,35 @@ def standardised(values: ArrayLike) -> Floats:
     return centred / sd
 
 
+def scaled_to(values: ArrayLike, target: ArrayLike) -> tuple[Floats, Floats]:
+    """Values and target in units of the target: both divided by its root mean square.
+
+    The soft read-out of scaled values is the scaled soft read-out. A read-out of 0 has the
+    objective -1/2 then, as the target has the squared norm d_model.
+
+    Parameters
+    ----------
+    values
+        [..., d_model].
+    target
+        [d_model].
+
+    Returns
+    -------
+    float64 [..., d_model] and [d_model].
+
+    Raises
+    ------
+    ValueError
+        If the target is 0, or anything is not finite.
+    """
+    values, target = np.asarray(values, np.float64), np.asarray(target, np.float64)
+    scale = np.sqrt(np.mean(np.square(target)))
+    if not (np.isfinite(values).all() and np.isfinite(scale) and scale > 0):
+        raise ValueError("what attention gives is 0 or not finite")
+    return values / scale, target / scale
+
+
 def log_likelihood(values: ArrayLike, target: ArrayLike) -> Floats:
     """Objective f(v) = -‖v - t‖² / (2 d) of read-outs v for a target t.
 

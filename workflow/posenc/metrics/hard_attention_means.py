@@ -25,10 +25,11 @@ from posenc.metrics.moments import sums_by_group
 Columns = dict[str, NDArray[np.float64]]
 """What was found of each query: float64 [queries, ...] by name."""
 SUMMED = (
-    "entropy", "uniform", "soft", "hard", "signal", "soft_signal", "soft_error", "soft_dot",
-    "distance", "expected_distance", "value", "variance", "worse", "simulated", "error",
+    "entropy", "uniform", "soft", "hard", "spread", "anywhere", "square", "signal", "soft_signal",
+    "soft_error", "soft_dot", "distance", "expected_distance", "value", "variance", "worse",
+    "simulated", "error",
 )  # fmt: skip
-"""Columns of which means over queries are taken."""
+"""Columns of which means over queries are taken, those that there are."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def of_query(
     settings: Settings,
     generator: np.random.Generator,
 ) -> dict[str, Any]:
-    """What is found of one query.
+    """What is found of one query, exactly (:func:`exactly`) and by drawing keys.
 
     Parameters
     ----------
@@ -80,23 +81,56 @@ def of_query(
         Numbers, and arrays [baselines] or [samples, baselines].
     """
     pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
+    found = exactly(pattern, values, target)
+    objective, b = log_likelihood(values, target), found["value"]  # [keys], [baselines]
+    simulated = [
+        simulate(pattern, objective, b, samples, settings.repeats, generator)
+        for samples in settings.samples
+    ]
+    mean = simulated[-1].frequencies @ values  # [d_model], of so many hard read-outs
+    return {
+        **found,
+        "distance": np.square(mean - pattern @ values).sum(),
+        "expected_distance": found["spread"] / (settings.repeats * settings.samples[-1]),
+        "simulated": np.array([one.variance for one in simulated]),
+        "error": np.array([one.error for one in simulated]),
+        "along": np.array([one.along for one in simulated]),
+        "along_variance": variance_along(
+            pattern, objective, b, enumerated_gradient(pattern, objective)
+        ),
+    }
+
+
+def exactly(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> dict[str, Any]:
+    """What is found of one query without a draw.
+
+    Parameters
+    ----------
+    pattern, values, target
+        As :func:`of_query`.
+
+    Returns
+    -------
+    dict
+        Numbers, and arrays [baselines].
+    """
+    pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
     objective = log_likelihood(values, target)  # [keys]
     read = readouts(pattern, values, target)
     hard = enumerated_gradient(pattern, objective)  # [keys]
     soft = soft_gradient(pattern, values, target)  # [keys]
     b = baselines(pattern, objective)  # [baselines]
     variance = total_variance(pattern, objective, b)  # [baselines]
-    simulated = [
-        simulate(pattern, objective, b, samples, settings.repeats, generator)
-        for samples in settings.samples
-    ]
-    drawn = settings.repeats * settings.samples[-1]
-    mean = simulated[-1].frequencies @ values  # [d_model], of so many hard read-outs
+    mean = pattern @ values  # [d_model]
     return {
         "entropy": read.entropy,
         "uniform": np.log(len(pattern)),
         "soft": read.soft,
         "hard": read.hard,
+        # Squared distances from the mean: of a key that is drawn from the pattern, and of any key.
+        "spread": read.spread,
+        "anywhere": np.square(values - mean).sum(axis=1).mean(),
+        "square": mean @ mean,
         "gap_error": abs(read.soft - read.hard - read.spread / (2 * values.shape[1])),
         "weights_error": abs(pattern.sum() - 1),
         # E[e_i - p]
@@ -105,16 +139,10 @@ def of_query(
         "soft_signal": soft @ soft,
         "soft_error": (soft - hard) @ (soft - hard),
         "soft_dot": soft @ hard,
-        "distance": np.square(mean - pattern @ values).sum(),
-        "expected_distance": read.spread / drawn,
         "value": b,
         "variance": variance,
         # More than rounding adds.
         "worse": variance > variance[0] * (1 + 1e-9),
-        "simulated": np.array([one.variance for one in simulated]),
-        "error": np.array([one.error for one in simulated]),
-        "along": np.array([one.along for one in simulated]),
-        "along_variance": variance_along(pattern, objective, b, hard),
     }
 
 
@@ -148,9 +176,10 @@ class Means:
     def __init__(self, columns: Columns, document: ArrayLike, settings: Settings) -> None:
         self._columns, self._settings = columns, settings
         rows = len(columns["signal"])
-        parts = [np.asarray(columns[name], np.float64).reshape(rows, -1) for name in SUMMED]
+        names = [name for name in SUMMED if name in columns]
+        parts = [np.asarray(columns[name], np.float64).reshape(rows, -1) for name in names]
         self._places, start = {}, 0
-        for name, part in zip(SUMMED, parts, strict=True):
+        for name, part in zip(names, parts, strict=True):
             stop = start + part.shape[1]
             self._places[name] = np.arange(start, stop).reshape(columns[name].shape[1:])
             start = stop
@@ -182,27 +211,61 @@ class Means:
         """What is told of a run."""
         entries = [self.baseline(place) for place in range(len(BASELINES))]
         return {
+            **self.pattern(),
             **self.readouts(),
             "readout_distance": self.ratio(("distance",), ("expected_distance",)),
             "signal": self.mean("signal"),
             "baselines": entries,
             "bias": self.bias(entries),
-            "soft_gradient": {
-                "square": self.mean("soft_error"),
-                "error": self.ratio(("soft_error",), ("signal",)),
-                "cosine": self.cosine(),
-            },
+            "soft_gradient": self.soft_gradient(),
         }
 
     def part(self) -> dict[str, Any]:
         """What is told of a layer, or of a head."""
+        return {**self.pattern(), **self.exact_part()}
+
+    def exact_whole(self) -> dict[str, Any]:
+        """What is told of a run, of columns of :func:`exactly`; of its pattern nothing."""
+        samples = {
+            name: self.ratio(("variance", place), ("signal",))
+            for place, name in enumerate(BASELINES)
+        }
+        return {
+            **self.exact_part(),
+            "signal": self.mean("signal"),
+            "samples_to_signal": samples,
+            "soft_gradient": self.soft_gradient(),
+        }
+
+    def exact_part(self) -> dict[str, Any]:
+        """The same of a layer, or of a head."""
         variance = {name: self.mean("variance", place) for place, name in enumerate(BASELINES)}
         ratio = {name: self._to_none(place) for place, name in enumerate(BASELINES) if place}
         return {**self.readouts(), "variance": variance, "ratio": ratio}
 
+    def pattern(self) -> dict[str, Any]:
+        """Entropy of the pattern and of a uniform one (nats)."""
+        return {name: self.mean(name) for name in ("entropy", "uniform")}
+
     def readouts(self) -> dict[str, Any]:
-        """Objective of both read-outs, and entropy of the pattern and of a uniform one (nats)."""
-        return {name: self.mean(name) for name in ("entropy", "uniform", "soft", "hard")}
+        """Objective of both read-outs, and squared errors of a hard one.
+
+        Errors are distances from the soft read-out, as a share of its square: of a key that is
+        drawn from the pattern (``noise``), and of one that is any (``noise_anywhere``).
+        """
+        return {
+            **{name: self.mean(name) for name in ("soft", "hard")},
+            "noise": self.ratio(("spread",), ("square",)),
+            "noise_anywhere": self.ratio(("anywhere",), ("square",)),
+        }
+
+    def soft_gradient(self) -> dict[str, Any]:
+        """How far the soft read-out's gradient is from the hard one's."""
+        return {
+            "square": self.mean("soft_error"),
+            "error": self.ratio(("soft_error",), ("signal",)),
+            "cosine": self.cosine(),
+        }
 
     def baseline(self, place: int) -> dict[str, Any]:
         """What is told of one baseline."""

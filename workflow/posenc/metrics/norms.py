@@ -116,6 +116,29 @@ def layer_norm(x: ArrayLike, eps: float) -> NDArray[np.float64]:
     return centred / deviation
 
 
+def rms_norm(x: ArrayLike, eps: float) -> NDArray[np.float64]:
+    """Each row by its root mean square: x / √(mean of x² + eps), without gain.
+
+    Parameters
+    ----------
+    x
+        [..., d_model].
+    eps
+        Added to the mean square.
+
+    Returns
+    -------
+    float64 [..., d_model]. Zhang and Sennrich (2019), equation 4, https://arxiv.org/abs/1910.07467.
+
+    Examples
+    --------
+    >>> rms_norm([[1.0, 1.0], [-5.0, 5.0]], eps=0).tolist()
+    [[1.0, 1.0], [-1.0, 1.0]]
+    """
+    x = np.asarray(x, np.float64)  # [..., d_model]
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps)
+
+
 def centred_and_deviation(
     x: ArrayLike, eps: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -19,7 +19,9 @@ from posenc.report.records import Entry, NotRun, Number
 Facts = dict[str, Entry]
 HARD_ATTENTION = (
     "queries", "entropy", "uniform", "soft", "hard", "mean", "optimal", "mean_over_optimal",
-    "worse", "samples", "samples_optimal",
+    "worse", "samples", "samples_optimal", "noise", "noise_anywhere",
+    *(f"values.{name}" for name in ("soft", "hard", "noise", "noise_anywhere", "mean", "optimal",
+                                    "samples", "samples_optimal")),
 )  # fmt: skip
 READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "random")
              for keys in (1, 4, 16))  # fmt: skip
@@ -63,9 +65,13 @@ def _at(entries: list[Mapping[str, Any]], key: str, value: Any) -> Mapping[str, 
 
 
 def hard_attention(one: Mapping[str, Any]) -> Facts:
-    """Read-outs, and the variance of the gradient with each baseline against that with none."""
+    """Read-outs, and the variance of the gradient with each baseline against that with none.
+
+    First of hidden states, then of values.
+    """
+    readouts = ("soft", "hard", "noise", "noise_anywhere")
     found: Facts = {"queries": Number(one["tokens"])}
-    for key in ("entropy", "uniform", "soft", "hard"):
+    for key in ("entropy", "uniform", *readouts):
         found[key] = estimate(one[key])
     none, mean, optimal = one["baselines"]
     found["mean"], found["optimal"] = estimate(mean["ratio"]), estimate(optimal["ratio"])
@@ -73,6 +79,12 @@ def hard_attention(one: Mapping[str, Any]) -> Facts:
     found["worse"] = estimate(mean["worse"])
     found["samples"] = estimate(none["samples_to_signal"])
     found["samples_optimal"] = estimate(optimal["samples_to_signal"])
+    values = one["values"]
+    found |= {f"values.{key}": estimate(values[key]) for key in readouts}
+    found |= {f"values.{key}": estimate(values["ratio"][key]) for key in ("mean", "optimal")}
+    samples = values["samples_to_signal"]
+    found["values.samples"] = estimate(samples["none"])
+    found["values.samples_optimal"] = estimate(samples["optimal"])
     return found
 
 

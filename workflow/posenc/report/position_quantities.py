@@ -54,6 +54,14 @@ SPECTRA = (
 LAYER_NORM = (
     "variation", "position_share", "between.embedding", "between.last", "shuffled",
 )  # fmt: skip
+WAYS = ("intact", "turned", "zero")
+SAVINGS = (
+    "parameters", "table", "table.share", "table.bytes", "cached_token",
+    *(f"{place}.offset" for place in ("near", "far")),
+    *(f"{place}.{way}.{part}" for place in ("near", "far") for way in WAYS
+      for part in ("kept", "keys", "values", "largest")),
+    *(f"far.intact.{layer}.{kind}" for layer in ("first", "last") for kind in ("keys", "values")),
+)  # fmt: skip
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
@@ -294,6 +302,46 @@ def position_interventions(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def savings(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What positions take, and how far caches are off at the nearest and the furthest offset.
+
+    A difference that float16 rounds away is told as 0: below it, processors have numbers of their
+    own.
+    """
+    parameters = one["parameters"]
+
+    def told(value: Mapping[str, float] | float) -> Entry:
+        size = value["value"] if isinstance(value, Mapping) else value
+        return estimate(value) if size > one["rounded"] else Number(0.0)
+
+    found: dict[str, Entry] = {
+        "parameters": Number(parameters["all"]),
+        "table": Number(parameters["positions"]),
+        "table.share": Number(parameters["share"]),
+        "table.bytes": Number(parameters["bytes"]),
+        "cached_token": Number(one["bytes_per_cached_token"]),
+    }
+    caches = {(entry["way"], entry["offset"]): entry for entry in one["caches"]}
+    offsets = [offset for way, offset in caches if way == "intact"]
+    for place, offset in (("near", min(offsets)), ("far", max(offsets))):
+        found[f"{place}.offset"] = Number(offset)
+        for way in WAYS:
+            entry, key = caches.get((way, offset)), f"{place}.{way}"
+            if entry is None:
+                parts = ("kept", "keys", "values", "largest")
+                found |= {f"{key}.{part}": NotRun("no key is turned") for part in parts}
+                continue
+            found[f"{key}.kept"] = Number(entry["kept"])
+            found |= {f"{key}.{kind}": told(entry[kind]["mean"]) for kind in ("keys", "values")}
+            largest = max(entry[kind]["largest"] for kind in ("keys", "values"))
+            found[f"{key}.largest"] = told(largest)
+    layers = caches["intact", max(offsets)]["layers"]
+    for name, layer in (("first", layers[0]), ("last", layers[-1])):
+        for kind in ("keys", "values"):
+            found[f"far.intact.{name}.{kind}"] = told(layer[kind]["mean"])
+    return found
+
+
 def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
     found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
 
@@ -320,6 +368,7 @@ OF_CELLS = {
     "score_parts": (score_parts, SCORE_PARTS),
     "filtered_loss": (filtered_loss, FILTERED_LOSS),
     "position_interventions": (position_interventions, POSITION_INTERVENTIONS),
+    "savings": (savings, SAVINGS),
 }
 OF_SCHEMES = {"scheme_probes": (schemes, SCHEMES)}
 OF_STUDIES = {"random_causal": (random_causal, RANDOM_CAUSAL)}

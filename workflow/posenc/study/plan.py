@@ -83,6 +83,7 @@ def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
     for name in (
         "training",
+        "figures",
         "plots/layers",  # tables of the hidden states of each run
         *(f"measurements/{name}" for name in FURTHER),
         *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),

@@ -1,0 +1,95 @@
+"""What a cache keeps of a passage that is run alone, at any offset: its keys and values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from posenc.capture.capture import packed_last
+from posenc.capture.parts import body, first_row, is_rotary, position_embedding
+from posenc.models.attention import recording
+
+_VALUES = {"value": 1, "v_proj": 1, "c_attn": 3}
+"""Names of the maps that give values, last of so many parts: BERT's, Llama's and GPT-2's."""
+
+
+class Cache(NamedTuple):
+    """Keys and values of a passage, by layer.
+
+    Attributes
+    ----------
+    keys
+        float32 [n_heads, tokens, d_head] each, as queries meet them: a rotary model's are turned.
+        Those of grouped heads are there once for each query head.
+    values
+        float32 [tokens, key_value_heads * d_head] each.
+    """
+
+    keys: list[NDArray[np.float32]]
+    values: list[NDArray[np.float32]]
+
+
+def positions_at_hand(model: nn.Module) -> int:
+    """How many positions a model can tell apart: rows of its table, or what it is made for."""
+    if is_rotary(model):
+        return model.config.max_position_embeddings
+    embedding = position_embedding(model)
+    return len(embedding.weight) - first_row(embedding)
+
+
+@torch.inference_mode()
+def cache_of(model: nn.Module, ids: list[int], offset: int = 0) -> Cache:
+    """Run a passage that attends to itself alone, and keep its keys and values.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, under a condition or not.
+    ids
+        Token ids of the passage.
+    offset
+        Position of its first token; there are :func:`positions_at_hand`.
+    """
+    with _at(model, offset), _values(model) as values, recording() as recorded:
+        packed_last(model, [ids])
+    return Cache([recorded.keys[layer][0].numpy() for layer in sorted(recorded.keys)], values)
+
+
+@contextlib.contextmanager
+def _at(model: nn.Module, offset: int) -> Iterator[None]:
+    """Let positions begin at an offset, during a block."""
+
+    def later(_: nn.Module, arguments: tuple, options: dict) -> tuple[tuple, dict]:
+        return arguments, {**options, "position_ids": options["position_ids"] + offset}
+
+    hook = body(model).register_forward_pre_hook(later, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextlib.contextmanager
+def _values(model: nn.Module) -> Iterator[list[NDArray[np.float32]]]:
+    """Values of each layer of the forward passes in a block, [tokens, ...] each."""
+    found: list[NDArray[np.float32]] = []
+    hooks = []
+    for name, module in model.named_modules():
+        parts = _VALUES.get(name.rsplit(".", 1)[-1])
+        if parts is not None:
+
+            def keep(_: nn.Module, __: tuple, output: Tensor, parts: int = parts) -> None:
+                found.append(output[0].chunk(parts, dim=-1)[-1].numpy())
+
+            hooks.append(module.register_forward_hook(keep))
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()

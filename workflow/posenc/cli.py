@@ -241,7 +241,7 @@ def record() -> None:
     if retired := drop_retired():
         print(f"dropped from dvc.lock: {len(retired)} stages that dvc.yaml does not have")
     # With --quiet DVC would not say what is wrong either.
-    result = _run("dvc", "commit", "--force", *targets, capture_output=True, text=True)
+    result = _run("dvc", "commit", "--force", *targets, quiet=True)
     if result.returncode:
         _stop(f"nothing is recorded: {result.stderr.strip() or result.stdout.strip()}")
     # DVC has linked the files anew: Snakemake's records follow.

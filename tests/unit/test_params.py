@@ -338,6 +338,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
         ("models.decoder.max_tokens", 64,
          {f"{job}/decoder.json"
           for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "layer_norm",
+                      "hard_attention",
                       *OF_EXAMINED, *OF_MODELS, *OF_WEIGHTS, "position_embeddings",
                       "position_heads")
           if job != "conditions"}),

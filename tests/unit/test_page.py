@@ -547,7 +547,8 @@ def test_numbers_are_typographic(text, shown):
 def test_pictures_of_few_colours_are_embedded_without_loss(mode):
     generator = np.random.default_rng(0)
     colours = generator.integers(0, 256, (page.COLOURS, 3), np.uint8)
-    made = Image.fromarray(colours[generator.integers(0, page.COLOURS, (40, 60))]).convert(mode)
+    made = Image.fromarray(colours[generator.integers(0, page.COLOURS, (40, 60))])
+    made = made.convert(mode, palette=Image.Palette.ADAPTIVE)
     file = io.BytesIO()
     made.save(file, format="PNG")
     found = page.embedded(file.getvalue())

@@ -37,12 +37,10 @@ IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
 """Columns that say which number a row is of: one that stands in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed words of the page, and what they are in Japanese."""
-COLOURS = 256
+COLOURS = 128
 """Of a picture of the page."""
 PIXELS = 1.4
 """Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
-EXACT_BYTES = 300_000
-"""Of a picture without loss, at most; one that is larger has a slight loss."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,6 @@ def embedded(png: bytes) -> dict[str, Any]:
         # So many colours are told apart by no eye, and take a third less.
         few = opaque.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
         few.save(webp, format="WEBP", lossless=True, quality=80, method=4)
-        if len(webp.getvalue()) > EXACT_BYTES:
-            webp = io.BytesIO()
-            opaque.save(webp, format="WEBP", quality=85, method=4)
     text = base64.b64encode(webp.getvalue()).decode()
     return {
         "uri": f"data:image/webp;base64,{text}",

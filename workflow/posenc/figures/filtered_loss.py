@@ -49,6 +49,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         names = [(name_of(one, entry), False) for entry in entries]
         first = share_rows(above, names, first)
         _filters(above, one, entries, style)
+        # The names of the filters take the room of two columns.
+        columns = len(shown) + 2
+        above.set_title(common.title(made, one["run"]["model"], columns))
+        what = "lost nats per token" if one["is_causal"] else "1 − cosine with intact"
+        above.set_xlabel(common.title(made, what, columns))
+        above.xaxis.set_major_locator(MaxNLocator(4 if columns < 6 else 2))
         below = made.add_subplot(grid[1, place])
         _layers(below, one, entries, style)
         panels += [above, below]
@@ -80,9 +86,6 @@ def _filters(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:
         axes.plot([e["value"] for e in found], rows, color=colour, ls="none", ms=3, mew=0.7,
                   marker=common.MARKERS[place], mfc=colour if part == "cost" else "white",
                   label=label)  # fmt: skip
-    axes.set_title(common.display(one["run"]["model"]))
-    axes.set_xlabel("lost nats per token" if one["is_causal"] else "1 − cosine with intact")
-    axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def _layers(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:

@@ -51,10 +51,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         for row, way in enumerate(WAYS):
             _panel(grid[row, column], one, way, style)
         kind = "loss" if one["is_causal"] else "distance"
-        grid[0, column].set_title(f"{common.display(one['run']['model'])} ({kind})")
+        name = f"{common.display(one['run']['model'])} ({kind})"
+        grid[0, column].set_title(common.title(made, name, len(shown) + 1))
         grid[-1, column].set_xlabel("layer")
     for row, label in enumerate(WAYS.values()):
-        grid[row, 0].set_ylabel(f"{label}\n(share of what is lost)")
+        grid[row, 0].set_ylabel(label)
+    made.supylabel("share of what is lost", fontsize=style.font_size)
     common.legend_above(made, grid.flat, columns=3)
     made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
@@ -64,7 +66,7 @@ def _panel(axes: Axes, one: dict, way: str, style: Style) -> None:
     for level in (0, 1):
         axes.axhline(level, color="0.75", lw=0.5, zorder=0)
     rows = [row for row in (*one["layers"], one["output"]) if way in row]
-    step = 1 + one["n_layers"] // 8
+    step = 1 + one["n_layers"] // 6
     axes.set_xticks(
         [*range(0, one["n_layers"], step), one["n_layers"]],
         [*map(str, range(0, one["n_layers"], step)), "end"],

@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from posenc.figures import catalogue
-from posenc.report import latex
+from posenc.report import latex, links
 from tests.unit.synthetic import BUNDLED, EVALUATING, OF_EXAMINED, OF_MODELS, OF_WEIGHTS
 from tests.workflow.conftest import ROOT, make_project
 
@@ -24,13 +24,14 @@ SUPPLEMENT = {"supplement": 1} if HAVE_LATEX else {}
 def artifacts(project) -> dict[str, str]:
     """SHA-256 of everything that the workflow makes.
 
-    Left out are hidden files, the parts of params.yaml, what was recorded on request, and results
-    of runs that the study has no more.
+    Left out are hidden files, the parts of params.yaml, what was recorded on request, results of
+    runs that the study has no more, and the list of the studies on disk, which is of this disk.
     """
     found = {}
     for file in sorted((project.folder / "data").rglob("*")):
         name = str(file.relative_to(project.folder))
-        ours = not name.startswith(("data/config/", "data/records/", "data/set_aside/"))
+        others = ("data/config/", "data/records/", "data/set_aside/", str(links.PAGES))
+        ours = not name.startswith(others)
         if file.is_file() and not file.is_symlink() and ours and not file.name.startswith("."):
             found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
     return found

@@ -54,7 +54,7 @@ from posenc.measurements.of_models import (
     other_texts,
 )
 from posenc.metrics.crossed import CrossedMeans, spreads
-from posenc.metrics.recovery import adaptation, interaction, is_lost, paired_losses
+from posenc.metrics.recovery import adaptation, interaction, is_lost, recovered
 from posenc.models.files import model_digests
 from posenc.tokens.tokenized import Tokens
 
@@ -363,11 +363,9 @@ def results(parameters: Refits, sums: Floats, tokens: NDArray[np.int64]) -> dict
         entries[name] = {**whole[name], **by_draw(values)}
         share = whole[f"{name}_share"]
         entries[f"{name}_share"] = {**share, **by_draw(values / lost)} if has_lost else None
-    recovered = paired_losses(means, place["fitted"], place["intact"], place["without"])
-    gained = of_fits[place["without"]] - of_fits[place["fitted"]]  # [fits]
-    entries["recovered"] = (
-        {**recovered["recovered"], **by_draw(gained / lost)} if has_lost else None
-    )
+    columns = [place[role] for role in ("fitted", "without", "intact")]
+    whole_share: Any = means.of(recovered, *columns).as_json() if has_lost else None
+    entries["recovered"] = whole_share and {**whole_share, **by_draw(recovered(*of_fits[columns]))}
     return {
         "documents": len(tokens),
         "tokens": int(tokens.sum()),

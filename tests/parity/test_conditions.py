@@ -361,7 +361,9 @@ def test_one_stacked_pass_is_the_passes_one_by_one(folder, family, documents):
         masked("emb_mul", "zero"),
         masked("hf_sdpa_cpu", "zero", layers=[1, 2]),
         masked("additive", "zero", {"kind": "learned", "mask": "it"}),
+        masked("additive", "zero", {"kind": "learned", "mask": "it", "scale": -1}),
         masked("additive", "zero", {"kind": "alibi_geometric"}, heads=[1]),
+        masked("additive", "zero", {"kind": "window", "tokens": 4}, heads=[0, 2]),
     ]
     together = stacked_states(model, documents, conditions, masks)
     for condition, states in zip(conditions, together, strict=True):
@@ -415,6 +417,38 @@ def test_a_learned_bias_is_added_to_the_scores(decoder, documents):
     torch.testing.assert_close(found, expected, **TOLERANCE)
     pairs = LearnedMask(absolute=absolute)
     assert np.array_equal(pairs.bias(1, 9), absolute[1, :, :9, :9])
+
+
+def test_a_scaled_bias_is_the_bias_so_many_times(folder, family, documents):
+    """The first key's among them: as a mask whose curves are that many times as large."""
+    model, rng = load(folder, family), np.random.default_rng(2)
+    relative = rng.normal(size=(3, 4, 1 if family == "gpt2" else 2, 40)).astype(np.float32)
+    first = rng.normal(size=(3, 4, 40)).astype(np.float32)
+    masks = {
+        "it": LearnedMask(relative=relative, first=first),
+        "other": LearnedMask(relative=-2 * relative, first=-2 * first),
+    }
+    profile = {"kind": "learned", "mask": "it", "scale": -2}
+    found = last(model, documents, masked("additive", "intact", profile), masks)
+    other = masked("additive", "intact", {"kind": "learned", "mask": "other"})
+    for ours, theirs in zip(found, last(model, documents, other, masks), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_a_window_is_the_library_s_attention_to_the_nearest_keys(decoder, documents):
+    """Against the library's eager attention with the window as its 4-D float mask."""
+    ids = documents[3]
+    i, j = np.indices((33, 33))
+    seen = torch.tensor((j <= i) & (i - j < 5))
+    by_hand = torch.where(seen, 0.0, -torch.inf)
+    decoder.set_attn_implementation("eager")
+    with torch.inference_mode():
+        expected = decoder.transformer(
+            torch.tensor([ids]), attention_mask=by_hand[None, None]
+        ).last_hidden_state[0]
+    decoder.set_attn_implementation("posenc")
+    found = last(decoder, [ids], masked("additive", profile={"kind": "window", "tokens": 5}))[0]
+    torch.testing.assert_close(found, expected, **TOLERANCE)
 
 
 def test_learned_vectors_stand_in_place_of_positions(decoder, documents):

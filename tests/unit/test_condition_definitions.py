@@ -183,6 +183,8 @@ def test_biases_are_those_of_each_pair():
     np.testing.assert_array_equal(
         profiles.alibi_geometric(here), profiles.alibi_geometric(here, scale=1.0)
     )
+    expected = np.where(distance <= 1, 0, -np.inf)
+    np.testing.assert_array_equal(profiles.window(here, tokens=2), expected)
     assert profiles.Places.of(4).n_heads == 1
     with pytest.raises(NotImplementedError, match=r"^a learned bias is read from its file, by "):
         profiles.learned(here, mask="it")

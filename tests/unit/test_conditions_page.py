@@ -152,7 +152,7 @@ def test_text_is_not_calibrated_and_evaluated_on():
 
 def test_profiles_are_numbers_of_each_pair():
     """Every factor lies between 0 and 1 and ends with 1; every bias is 0 at distance 0."""
-    parameters = {"floor": 0.2, "exponent": 2.0, "value": 1.0, "slope": 0.5}
+    parameters = {"floor": 0.2, "exponent": 2.0, "value": 1.0, "slope": 0.5, "tokens": 2}
     for registry, places in (
         (profiles.factor, profiles.Document(5)),
         (profiles.bias, profiles.Places.of(5, 4)),

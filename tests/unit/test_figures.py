@@ -425,6 +425,10 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
             "learned",
         ),
         ({"mask": {"semantics": "additive", "profile": {"kind": "learned"}}}, "adaptation"),
+        (
+            {"mask": {"semantics": "additive", "profile": {"kind": "learned", "scale": -1}}},
+            "learned",
+        ),
         ({"position": {"kind": "learned", "mask": "vectors"}}, "learned"),
     ],
 )

@@ -92,6 +92,8 @@ class Branch:
         if mask.semantics == "additive":
             if self.learned is not None:
                 bias = self.learned.bias(layer, length, ids)  # [n_heads, length, length]
+                if mask.profile.scale != 1:
+                    bias = mask.profile.scale * bias
             else:
                 places = profiles.Places.of(length, self.n_heads)
                 bias = profiles.bias.call(mask.profile, places)

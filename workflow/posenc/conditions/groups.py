@@ -43,9 +43,11 @@ def group_of(spec: Mapping[str, Any]) -> str:
     'adaptation'
     """
     position, mask = spec.get("position", "intact"), spec.get("mask")
-    profile = mask["profile"]["kind"] if mask else None
+    given = mask["profile"] if mask else {}
+    profile = given.get("kind")
     learns = isinstance(position, Mapping) and position["kind"] == "learned"
-    if (learns and position.get("added")) or (profile == "learned" and position == "intact"):
+    is_added = profile == "learned" and given.get("scale", 1) > 0
+    if (learns and position.get("added")) or (is_added and position == "intact"):
         return "adaptation"
     if profile == "learned" or learns:
         return "learned"

@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.config.base import Factor, Name
+from posenc.config.base import Factor, Length, Name
 from posenc.config.base import Slope as BoundedSlope
 from posenc.config.registry import Registry
 
 Slope = Annotated[BoundedSlope, Field(description="Nats per token of distance.")]
+Scale = Annotated[
+    float, Field(ge=-10, le=10, description="Times its biases; -1 takes them from the scores.")
+]
 Floor = Annotated[float, Field(ge=0, le=1, description="Factor of the first key; the last has 1.")]
 
 
@@ -128,7 +131,13 @@ def logarithmic(at: Places, *, slope: Slope) -> NDArray[np.float64]:
 
 
 @bias
-def learned(at: Places, *, mask: Name) -> NDArray[np.float64]:
+def window(at: Places, *, tokens: Length) -> NDArray[np.float64]:
+    """The nearest keys alone, the query's own among them; all others are not seen."""
+    return np.where(at.distance < tokens, 0.0, -np.inf)
+
+
+@bias
+def learned(at: Places, *, mask: Name, scale: Scale = 1.0) -> NDArray[np.float64]:
     """A mask of the section ``masks``, learned from calibration text."""
     raise NotImplementedError(
         "a learned bias is read from its file, by posenc.capture.interventions"

@@ -56,22 +56,26 @@ def of_weights(
 
 
 def of_tokens(
-    declared: Measurement, measure: Callable[[P, Any, Tokens], dict[str, Any]]
+    declared: Measurement,
+    measure: Callable[[P, Any, Tokens], dict[str, Any]],
+    is_for: Callable[[Reading], bool] = lambda reading: True,
 ) -> Callable[..., None]:
     """Make the command line of a measurement of a model that runs on its tokens.
 
-    It calls ``measure(parameters, network, text)`` for each data set.
+    It calls ``measure(parameters, network, text)`` for each data set; a model that ``is_for`` says
+    it is not for is not loaded, and ``network`` is None.
     """
 
     def main(
         model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
     ) -> None:
-        from posenc.models.affine import load_ready
-
         job = read_section(config, CellsJob[declared.parameters])  # type: ignore[name-defined]
-        digests = model_digests(weights)
-        # Sums by several threads would be in another order.
-        network = load_ready(weights, job.reading.family, "cpu", threads=1)
+        digests, network = model_digests(weights), None
+        if is_for(job.reading):
+            from posenc.models.affine import load_ready
+
+            # Sums by several threads would be in another order.
+            network = load_ready(weights, job.reading.family, "cpu", threads=1)
         for path, of, text in cells(model, job.datasets, tokens, output):
             measured = measure(job.parameters, network, text)
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **digests})
@@ -108,6 +112,18 @@ def beginnings(
         )
     chosen = np.random.default_rng(seed).permutation(enough)[:count]
     return [text.ids[document][:tokens] for document in chosen]
+
+
+def halves(
+    text: Tokens, count: int, key: str, *, tokens: int, shortest: int, seed: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """As :func:`beginnings`: documents to estimate from, and as many others that are measured.
+
+    ``key`` of ``params.yaml`` says how many there are of each.
+    """
+    wanted = f"{key} {count} takes {2 * count}"
+    found = beginnings(text, 2 * count, wanted, tokens=tokens, shortest=shortest, seed=seed)
+    return found[:count], found[count:]
 
 
 def cells(

@@ -35,23 +35,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.filtered_loss import BATCH_TOKENS, FEWEST, RESULTS, effects
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import (
-    CellsJob,
-    Model,
-    TokensFolder,
-    WeightsFolder,
-    beginnings,
-    cells,
-)
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.of_models import halves, of_tokens
 from posenc.metrics.position_parts import PARTS, means_by_position, parts_of, sizes
 from posenc.metrics.recovery import PairedMeans, is_lost
-from posenc.models.files import model_digests
 from posenc.tokens.packing import packs_of, positions_of
 from posenc.tokens.tokenized import Tokens
 
@@ -120,23 +112,6 @@ class Vectors(NamedTuple):
     returned: Tensor | None
 
 
-def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, CellsJob[PositionInterventions])
-    network = None
-    if job.reading.positions != ROTATION:
-        from posenc.models.affine import load_ready
-
-        # Sums by several threads would be in another order.
-        network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    inputs = model_digests(weights)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job.parameters, network, text)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
-
-
 def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> dict[str, Any]:
     """Estimate the mean part of position on drawn documents, and intervene on as many others."""
     if network is None:
@@ -186,14 +161,12 @@ def drawn(
     ArtifactError
         If there are too few.
     """
-    count = parameters.documents
-    found = beginnings(
-        text, 2 * count, f"measurements.position_interventions.documents {count} takes {2 * count}",
+    calibration, documents = halves(
+        text, parameters.documents, "measurements.position_interventions.documents",
         tokens=parameters.tokens, shortest=FEWEST, seed=parameters.seed,
     )  # fmt: skip
-    positions = sorted(map(len, found[:count]))[-SHARED]
-    cut = [ids[:positions] for ids in found]
-    return cut[:count], cut[count:]
+    positions = sorted(map(len, calibration))[-SHARED]
+    return [ids[:positions] for ids in calibration], [ids[:positions] for ids in documents]
 
 
 def packs(network: Any, documents: list[list[int]]) -> Iterator[Pack]:
@@ -321,6 +294,8 @@ def share(own: Floats, other: Floats, intact: Floats, without: Floats) -> Floats
     """A difference as a part of what is lost without positions: 0 is intact, 1 is without."""
     return (own - other) / (without - intact)
 
+
+main = of_tokens(MEASUREMENT, measure, is_for=lambda reading: reading.positions != ROTATION)
 
 if __name__ == "__main__":
     run(main)

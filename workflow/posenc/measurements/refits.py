@@ -54,7 +54,7 @@ from posenc.measurements.of_models import (
     other_texts,
 )
 from posenc.metrics.crossed import CrossedMeans, spreads
-from posenc.metrics.recovery import adaptation, interaction, is_lost, recovered
+from posenc.metrics.recovery import INTERACTIONS, adaptation, interaction, is_lost, recovered
 from posenc.models.files import model_digests
 from posenc.tokens.tokenized import Tokens
 
@@ -69,12 +69,6 @@ FITS = {
 }
 """By its role, the positions beneath a fit, and what its distances are."""
 ROLES = (*FITS, *UNFITTED)
-INTERACTIONS = {
-    "interaction": ("fitted", "without", "fitted_intact", "intact"),
-    "placebo_interaction": ("placebo", "without", "placebo_intact", "intact"),
-    "beyond_placebo": ("fitted", "placebo", "fitted_intact", "placebo_intact"),
-}
-"""As :func:`posenc.metrics.recovery.adaptation` has them."""
 
 
 class Refits(Section):

@@ -23,7 +23,7 @@ from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import bootstrap
-from posenc.measurements.of_models import beginnings, of_tokens
+from posenc.measurements.of_models import halves, of_tokens
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.closed_form import by_pair, distance_sums, r_squared, visible_pairs
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
@@ -104,19 +104,11 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
 
 
 def drawn(parameters: ScoreParts, text: Tokens) -> tuple[list[list[int]], list[list[int]]]:
-    """Documents for the means, and as many others that are measured.
-
-    Raises
-    ------
-    ArtifactError
-        If there are too few.
-    """
-    count = parameters.documents
-    found = beginnings(
-        text, 2 * count, f"measurements.score_parts.documents {count} takes {2 * count}",
+    """Documents for the means, and as many others that are measured."""
+    return halves(
+        text, parameters.documents, "measurements.score_parts.documents",
         tokens=parameters.tokens, shortest=SHORTEST, seed=parameters.seed,
     )  # fmt: skip
-    return found[:count], found[count:]
 
 
 def recorded(network: Any, documents: list[list[int]], what: str) -> Iterator[Heads]:

@@ -18,21 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
+from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Count, Documents, Index, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
-from posenc.measurements.of_models import (
-    CellsJob,
-    Model,
-    TokensFolder,
-    WeightsFolder,
-    beginnings,
-    cells,
-)
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.metrics.recovery import PairedMeans
-from posenc.models.files import model_digests
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
 
@@ -88,23 +80,6 @@ class Together(NamedTuple):
     how: str
     size: int
     choices: list[Choice]
-
-
-def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
-) -> None:
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, CellsJob[UnrotatedHeads])
-    network = None
-    if job.reading.positions == ROTATION:
-        from posenc.models.affine import load_ready
-
-        # Sums by several threads would be in another order.
-        network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    inputs = model_digests(weights)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job.parameters, network, text)
-        seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
 
 def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str, Any]:
@@ -241,6 +216,8 @@ def share(own: Floats, intact: Floats, without: Floats) -> Floats:
     """Which part of the loss without any rotation is there already."""
     return (own - intact) / (without - intact)
 
+
+main = of_tokens(MEASUREMENT, measure, is_for=lambda reading: reading.positions == ROTATION)
 
 if __name__ == "__main__":
     run(main)

@@ -155,41 +155,38 @@ def interaction(
     return (without - fitted) - (intact - fitted_intact)
 
 
-def adaptation(
-    means: PairedMeans,
-    *,
-    fitted: int,
-    fitted_intact: int,
-    placebo: int,
-    placebo_intact: int,
-    without: int,
-    intact: int,
-) -> dict[str, Any]:
+INTERACTIONS = {
+    "interaction": ("fitted", "without", "fitted_intact", "intact"),
+    "placebo_interaction": ("placebo", "without", "placebo_intact", "intact"),
+    # The one less the other: the unfitted models cancel.
+    "beyond_placebo": ("fitted", "placebo", "fitted_intact", "placebo_intact"),
+}
+"""By what is left after adaptation, the roles of the conditions that :func:`interaction` takes."""
+
+
+def adaptation(means: PairedMeans, **columns: int) -> dict[str, Any]:
     """What of a fitted mask's gain is position: its interaction, and that beyond a placebo's.
 
     Parameters
     ----------
     means
         Mean nll in nats per token of all conditions.
-    fitted, fitted_intact, placebo, placebo_intact, without, intact
-        Columns of the conditions: the fit and its placebo, each on the model without positions and
-        on the intact one, and the two unfitted.
+    columns
+        By the roles of ``INTERACTIONS``, columns of the conditions: the fit and its placebo, each
+        on the model without positions and on the intact one, and the two unfitted.
 
     Returns
     -------
     Estimates in nats per token, and as shares of what is lost without positions (None where
     nothing is lost).
     """
+    without, intact = columns["without"], columns["intact"]
     has_lost = is_lost(means, intact, without)
     found: dict[str, Any] = {}
-    for name, columns in {
-        "interaction": (fitted, without, fitted_intact, intact),
-        "placebo_interaction": (placebo, without, placebo_intact, intact),
-        # The one less the other: the unfitted models cancel.
-        "beyond_placebo": (fitted, placebo, fitted_intact, placebo_intact),
-    }.items():
-        found[name] = means.of(interaction, *columns).as_json()
-        share = means.of(_share, *columns, without, intact).as_json() if has_lost else None
+    for name, roles in INTERACTIONS.items():
+        own = [columns[role] for role in roles]
+        found[name] = means.of(interaction, *own).as_json()
+        share = means.of(_share, *own, without, intact).as_json() if has_lost else None
         found[f"{name}_share"] = share
     return found
 

@@ -54,9 +54,12 @@ def expected(study) -> State:
 
 
 def errors(output: str) -> list[str]:
-    """What a run that failed says of the reason."""
+    """What a run that failed says of the reason.
+
+    Jobs share a stream, so that the bar of one may stand before the error of another.
+    """
     assert "Traceback" not in output, output[-6000:]
-    return re.findall(r"(?m)^error: .*$", output)
+    return re.findall(r"\berror: [^\r\n]*", output)
 
 
 # --- A full disk --------------------------------------------------------------------------------

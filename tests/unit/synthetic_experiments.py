@@ -411,6 +411,16 @@ def pretraining(dataset: str) -> dict:
                 "steps": 200,
                 "validation": quality(2.0),
                 "test": quality(2.1),
+                "zero_shot": [
+                    {
+                        "step": step,
+                        "words": 0.5 + step / 1000 + 0.01 * seed,
+                        "words_ranked": 0.52 + step / 1000,
+                        "control": 0.5 + 0.01 * seed,
+                        "control_ranked": 0.51,
+                    }
+                    for step in (0, 100, 200)
+                ],
             }
             for name in ("transformer", "lstm")
         ]

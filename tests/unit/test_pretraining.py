@@ -68,6 +68,11 @@ TINY = PretrainingTraining(
     d_model=16,
     n_heads=2,
     auxiliary_weight=0.5,
+    zero_shot={
+        "prompt": "town",
+        "words": {"pos": "good", "neg": "bad"},
+        "control": {"pos": "old", "neg": "many"},
+    },
     pretraining=STEPS,
     finetuning=STEPS,
 )
@@ -413,6 +418,90 @@ def test_quality_of_a_language_model_is_that_of_its_texts_one_by_one(experiment)
     assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / covered, rel=1e-5)
 
 
+def test_zero_shot_is_the_word_that_a_text_makes_more_likely(experiment):
+    """Word by word with softmax in float64, and each pair of texts by hand."""
+    parts, made = experiment
+    tokenizer = train_bpe([text for text, _ in parts["pretraining"]], TINY.vocabulary_size)
+    first = tokenizer.token_to_id(END_OF_TEXT)
+    network = made._network("lstm", "pretraining").eval()
+    found = made.zero_shot(network)
+    labels = [label for _, label in parts["test"]]
+    for kind, words in TINY.zero_shot.answers.items():
+        difference = []
+        for text, _ in parts["test"]:
+            # A text that has the prompt is asked where it stands last.
+            text = text[: text.rindex(" town ")] if " town " in text else text
+            losses = {}
+            for label, word in words.items():
+                ids = {part: tokenizer.encode(part).ids for part in (text, " town", f" {word}")}
+                longest = max(len(tokenizer.encode(f" {one}").ids) for one in words.values())
+                room = TINY.tokens - 1 - len(ids[" town"]) - longest
+                whole = [first, *ids[text][-room:], *ids[" town"], *ids[f" {word}"]]
+                with torch.inference_mode():
+                    states = network.states(torch.tensor([whole]))
+                    logits = network.next_token_logits(states)[0].double()  # [tokens, vocabulary]
+                chances = logits.log_softmax(1)
+                count = len(ids[f" {word}"])
+                losses[label] = -sum(
+                    float(chances[place - 1, whole[place]])
+                    for place in range(len(whole) - count, len(whole))
+                )
+            difference.append(losses["neg"] - losses["pos"])
+        right = np.mean(
+            [(d > 0) == (label == "pos") for d, label in zip(difference, labels, strict=True)]
+        )
+        assert found[kind] == pytest.approx(right)
+        pairs = [
+            (a > b) + 0.5 * (a == b)
+            for a, one in zip(difference, labels, strict=True)
+            for b, other in zip(difference, labels, strict=True)
+            if one == "pos" and other == "neg"
+        ]  # fmt: skip
+        assert found[f"{kind}_ranked"] == pytest.approx(np.mean(pairs), abs=0.05)
+    assert any(" town " in text for text, _ in parts["test"])
+
+
+def test_a_language_model_that_knows_the_word_is_right(experiment, monkeypatch):
+    """Planted: a network that gives the label's word all the probability, and the other none."""
+    _, made = experiment
+    network = made._network("transformer", "pretraining").eval()
+    answers: dict[int, list[list[int]]] = {}
+    for rows, _ in made.questions["words"]:
+        for row, (ids, length) in enumerate(zip(rows.ids, rows.lengths, strict=True)):
+            answers.setdefault(row, []).append(ids[: int(length)].tolist())
+    right = {tuple(own[made.ends["test"].labels[row]]) for row, own in answers.items()}
+
+    def logits(states):
+        found = torch.full((*states.shape[:2], made.vocabulary), -9.0)
+        for row, ids in enumerate(states[..., 0].long().tolist()):
+            for place in range(len(ids) - 1):
+                found[row, place, ids[place + 1]] = (
+                    9.0 if any(tuple(ids[: len(one)]) == one for one in right) else -9.0
+                )
+        return found
+
+    monkeypatch.setattr(network, "states", lambda ids: ids[..., None].float())
+    monkeypatch.setattr(network, "next_token_logits", logits)
+    found = made.zero_shot(network)
+    assert found["words"] == found["words_ranked"] == 1
+    assert found["control"] == found["control_ranked"] == 0.5
+
+
+def test_words_for_labels_that_are_not_there_are_named(tmp_path):
+    reviews(tmp_path / "reviews.parquet")
+    parts = draw(tmp_path / "reviews.parquet", EVALUATION, TINY, 0)
+    words = {"good": "good", "bad": "bad"}
+    other = TINY.zero_shot.model_copy(update={"words": words, "control": words})
+    wrong = TINY.model_copy(update={"zero_shot": other})
+    with pytest.raises(ArtifactError, match=r"words for \['bad', 'good'\], but reviews has"):
+        pretraining_trials.Experiment(wrong, parts, 0, "cpu")
+    long = TINY.zero_shot.model_copy(update={"prompt": "in the old town " * 4})
+    with pytest.raises(ArtifactError, match="take all 11 tokens of a text: shorten them"):
+        pretraining_trials.Experiment(TINY.model_copy(update={"zero_shot": long}), parts, 0, "cpu")
+    with pytest.raises(ValueError, match="need the same two labels"):
+        type(other)(prompt="very", words={"pos": "good"}, control={"neg": "bad"})
+
+
 # --- The trials of a seed -------------------------------------------------------------------------
 
 
@@ -528,6 +617,16 @@ def synthetic_files(seeds=3, n_layers=3):
                 "steps": 6,
                 "validation": quality,
                 "test": quality,
+                "zero_shot": [
+                    {
+                        "step": step,
+                        "words": 0.5 + 0.1 * step + shift,
+                        "words_ranked": 0.6,
+                        "control": 0.5 + shift,
+                        "control_ranked": 0.5,
+                    }
+                    for step in (0, 2, 4)
+                ],
             }
             for index, name in enumerate(ARCHITECTURES)
         ]
@@ -573,6 +672,11 @@ def test_planted_effects_are_found_and_pairing_removes_what_seeds_share():
     np.testing.assert_allclose(gains, [0, 0.2 / 3, 0.4 / 3, 0.2], atol=1e-12)
     assert [one["layers"] for one in found["transfer"]] == [0, 1, 2, 3]
     assert len(found["cells"]) == 8
+    for model in found["language_models"]:
+        assert [row["step"] for row in model["zero_shot"]] == [0, 2, 4]
+        gains = {key: one["value"] for key, one in model["zero_shot_gain"].items()}
+        expected = {"words": 0.4, "words_ranked": 0, "control": 0, "control_ranked": 0}
+        assert gains == pytest.approx(expected, abs=1e-12)
     json.dumps(found, allow_nan=False)
 
 
@@ -627,7 +731,7 @@ def test_the_figure_shows_cells_effects_and_transfer():
     }  # fmt: skip
     figure = figure_of.draw([measured], PARAMS.figures.pretraining, PARAMS.figures.style)
     check_texts(figure)
-    cells, effects, transferred = figure.axes
+    cells, effects, transferred, zero_shot = figure.axes
     shown = sorted(
         line.get_xdata()[0] for line in cells.get_lines() if line.get_marker() in ("o", "s")
     )
@@ -639,6 +743,11 @@ def test_the_figure_shows_cells_effects_and_transfer():
     (line,) = (line for line in transferred.get_lines() if line.get_marker() == "o")
     expected = [100 * one["accuracy"]["value"] for one in measured["transfer"]]
     np.testing.assert_allclose(line.get_ydata(), expected)
+    for name, label in figure_of.ARCHITECTURES.items():
+        (line,) = (line for line in zero_shot.get_lines() if line.get_gid() == name)
+        (model,) = (m for m in measured["language_models"] if m["architecture"] == name)
+        expected = [100 * row["words"]["value"] for row in model["zero_shot"]]
+        np.testing.assert_allclose(line.get_ydata(), expected, err_msg=label)
     absent = {**measured, "status": "not run", "reason": "no documents"}
     figure = figure_of.draw([absent], PARAMS.figures.pretraining, PARAMS.figures.style)
     assert "no documents" in texts(figure)[0].get_text()

@@ -64,6 +64,7 @@ def fit(
     checkpoint: Checkpoint,
     device: str = "cpu",
     report: Callable[[int, float], None] = lambda step, loss: None,
+    also: Callable[[], dict[str, float]] = dict,
 ) -> Fitted:
     """Fit a network, going on from its checkpoint where there is one.
 
@@ -90,6 +91,8 @@ def fit(
         ``cpu`` or ``cuda``.
     report
         Called after every step with the number of steps done and the loss.
+    also
+        What is noted beside each validation loss; nothing is chosen by it. Called as ``validate``.
 
     Returns
     -------
@@ -134,12 +137,13 @@ def fit(
                 torch.inference_mode(),
                 torch.autocast(device, torch.bfloat16, enabled=_is_mixed(optimization)),
             ):
-                found = validate()
+                found, beside = validate(), also()
             fitted.curve.append(
                 {
                     "step": fitted.steps,
                     "training_loss": float(np.mean(recent)),
                     "validation_loss": found,
+                    **beside,
                 }
             )
             recent = []

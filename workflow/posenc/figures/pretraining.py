@@ -29,22 +29,25 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    Left, the accuracy of each cell; strokes are single seeds. Middle, what each factor
+    Above, the accuracy of each cell; strokes are single seeds. Beside it, what each factor
     changes, paired by seed: on average over the settings of the other factors, and in GPT-1's
-    own setting. Right, the accuracy by the number of blocks that are transferred to the
-    Transformer; its dashed line and band are a new Transformer.
+    own setting. Below, the accuracy by the number of blocks that are transferred to the
+    Transformer; its dashed line and band are a new Transformer. Then the share of texts behind
+    which the language model expects the word of their label, while its pre-training goes on; thin
+    lines are words that say nothing of it.
     """
     measured = common.measured(made, measurements, "no measurement", 40)
     if not measured:
         return
     one = measured[0]
-    grid = made.add_gridspec(1, 3, width_ratios=(1.15, 1.0, 0.95))
-    panels = [made.add_subplot(grid[place]) for place in range(3)]
+    grid = made.add_gridspec(2, 2)
+    panels = [made.add_subplot(grid[place]) for place in range(4)]
     _cells(panels[0], one, style)
     _effects(panels[1], one, style)
     _transfer(panels[2], one, style)
+    _zero_shot(panels[3], one, style)
     panels[0].plot([], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed")
-    common.legend_above(made, panels, columns=7)
+    common.legend_above(made, panels, columns=4)
 
 
 def _cells(axes: Axes, one: dict, style: Style) -> None:
@@ -119,6 +122,26 @@ def _transfer(axes: Axes, one: dict, style: Style) -> None:
     axes.set_title("blocks transferred")
     axes.set_xlabel("blocks and embeddings")
     axes.set_ylabel("test accuracy (%)")
+
+
+def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
+    models = {model["architecture"]: model["zero_shot"] for model in one["language_models"]}
+    for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
+        colour, rows = style.palette[index], models[architecture]
+        steps = [row["step"] for row in rows]
+        low, value, high = (
+            [100 * row["words"][key] for row in rows] for key in ("low", "value", "high")
+        )
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
+        axes.plot(steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3,
+                  gid=architecture)  # fmt: skip
+        control = [100 * row["control"]["value"] for row in rows]
+        axes.plot(steps, control, color=colour, lw=0.7, ls="--",
+                  label=f"{label}: words of no label")  # fmt: skip
+    axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.set_title("without fine-tuning")
+    axes.set_xlabel("steps of pre-training")
+    axes.set_ylabel("right word expected (%)")
 
 
 main = common.command(draw, Figure)

@@ -240,6 +240,12 @@ def pretraining(one: Mapping[str, Any]) -> Facts:
         place = f"language_model.{entry['architecture']}"
         for key in ("perplexity", "bits_per_byte"):
             found[f"{place}.{key}"] = estimate(entry["test"][key])
+        place = f"zero_shot.{entry['architecture']}"
+        for kind, gain in entry["zero_shot_gain"].items():
+            for row in entry["zero_shot"]:
+                found[f"{place}.{kind}.{row['step']}"] = percent(row[kind])
+            found[f"{place}.{kind}.last"] = percent(entry["zero_shot"][-1][kind])
+            found[f"{place}.{kind}.gain"] = percent(gain)
     for entry in one["cells"]:
         found[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
     for entry in one["effects"]:

@@ -359,6 +359,7 @@ WORDS |= {
         "effect": "effect, paired by seed (percentage points)",
         "ablation": "ablation (percentage points)",
         "transfer": "blocks transferred, gain (percentage points)",
+        "zero_shot": "right without fine-tuning (%): words that are expected, by steps",
     },
     "memory_networks": {
         "error": "wrong answers (%)",

@@ -204,7 +204,9 @@ def transfer(
     return sorted(copied)
 
 
-def text_losses(logits: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+def text_losses(
+    logits: Tensor, ids: Tensor, lengths: Tensor, begins: Tensor | None = None
+) -> Tensor:
     """Summed negative log-likelihood of each text's tokens after the first, in nats.
 
     Parameters
@@ -215,6 +217,8 @@ def text_losses(logits: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
         int64 [batch, tokens].
     lengths
         int64 [batch]: tokens of each text; padding after them has no loss.
+    begins
+        int64 [batch]: the first token that counts, where it is not the second.
 
     Returns
     -------
@@ -225,7 +229,10 @@ def text_losses(logits: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
     given = logits[:, :-1].float().transpose(1, 2)  # [batch, vocabulary, tokens - 1]
     losses = functional.cross_entropy(given, wanted, reduction="none")  # [batch, tokens - 1]
     places = torch.arange(1, ids.shape[1], device=ids.device)  # [tokens - 1]
-    return (losses * (places < lengths[:, None])).sum(1)
+    counted = places < lengths[:, None]  # [batch, tokens - 1]
+    if begins is not None:
+        counted = counted & (places >= begins[:, None])
+    return (losses * counted).sum(1)
 
 
 def finetuning_loss(

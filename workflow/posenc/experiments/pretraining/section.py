@@ -12,6 +12,7 @@ from posenc.config.base import (
     HeadCount,
     Layers,
     Length,
+    Line,
     Name,
     Section,
     Vocabulary,
@@ -20,6 +21,32 @@ from posenc.config.base import (
 )
 from posenc.config.optimization import Optimization
 from posenc.experiments.declaration import LABELLED, STUDY, Experiment, Trials
+
+
+class ZeroShot(Section):
+    """How a language model classifies without a classifier: by the word that it expects (Q6)."""
+
+    prompt: Line
+    """What is put behind a text, such as Radford et al.'s (2018, section 5) ``very``; a text that
+    has it ends there."""
+    words: dict[str, Line]
+    """By label, the word that is expected then."""
+    control: dict[str, Line]
+    """By label, words that say nothing of it: they are right by chance."""
+
+    @property
+    def answers(self) -> dict[str, dict[str, str]]:
+        """Both kinds of words, by their names."""
+        return {"words": self.words, "control": self.control}
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> ZeroShot:
+        if sorted(self.words) != sorted(self.control) or len(self.words) != 2:
+            raise ValueError(
+                f"words and control need the same two labels, not {sorted(self.words)} and "
+                f"{sorted(self.control)}"
+            )
+        return self
 
 
 class PretrainingTraining(Section):
@@ -40,7 +67,9 @@ class PretrainingTraining(Section):
     n_heads: HeadCount
     auxiliary_weight: Factor
     """Lambda of Radford et al. (2018), equation 5, beside 0."""
+    zero_shot: ZeroShot
     pretraining: Optimization
+    """The language model classifies without fine-tuning at each of its validations."""
     finetuning: Optimization
 
     @model_validator(mode="after")

@@ -21,6 +21,8 @@ LEVELS = {
     "architecture": ("transformer", "lstm"),
 }
 """Values of each factor. An effect is the first minus the second; the firsts are GPT-1."""
+ZERO_SHOT = ("words", "words_ranked", "control", "control_ranked")
+"""What is known of a classification without fine-tuning, by the steps of the pre-training."""
 CHANCE = 0.5
 """Expected accuracy without learning: there are as many documents of each of two labels."""
 
@@ -133,11 +135,22 @@ def _parameters(trials: list[Trial]) -> dict[str, Any]:
 def _language_model(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """Quality of one architecture's pre-trained language model, one trial per seed."""
     keys = ("nll", "perplexity", "bits_per_byte")
+    curves = list(zip(*(trial["zero_shot"] for trial in trials), strict=True))  # [steps][seeds]
     return {
         "architecture": trials[0]["variant"]["architecture"],
         **over(trials, ("validation_loss", "best_step", "steps"), confidence),
         "validation": over([trial["validation"] for trial in trials], keys, confidence),
         "test": over([trial["test"] for trial in trials], keys, confidence),
+        "zero_shot": [
+            {"step": rows[0]["step"], **over(list(rows), ZERO_SHOT, confidence, SHARE)}
+            for rows in curves
+        ],
+        "zero_shot_gain": {
+            key: difference_over_seeds(
+                [row[key] for row in curves[-1]], [row[key] for row in curves[0]], confidence, SHARE
+            )
+            for key in ZERO_SHOT
+        },
     }
 
 

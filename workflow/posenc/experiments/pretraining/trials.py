@@ -121,6 +121,22 @@ class Experiment:
                 [[first, *i[:length]] for i in ids[name]], labels, device
             )
         self.bytes = _utf8_bytes(tokenizer, first, device)  # [vocabulary]
+        if sorted(parameters.zero_shot.words) != classes:
+            raise ArtifactError(
+                f"experiments.pretraining.zero_shot has words for "
+                f"{sorted(parameters.zero_shot.words)}, but {parameters.dataset} has the labels "
+                f"{classes}: name these in params.yaml"
+            )
+        self.questions = {
+            kind: [
+                (_padded([[first, *one] for one in rows], self.ends["test"].labels, device), count)
+                for rows, count in questions(
+                    tokenizer, texts["test"], parameters.zero_shot.prompt,
+                    [words[label] for label in classes], length,
+                )
+            ]
+            for kind, words in parameters.zero_shot.answers.items()
+        }  # fmt: skip
 
     def measure(self, trials: Trials) -> None:
         """Do all trials: pre-trainings, fine-tunings, and layers transferred.
@@ -164,6 +180,7 @@ class Experiment:
         from posenc.experiments.pretraining.network import parameter_count, text_losses
 
         network = self._network(architecture, "pretraining")
+        untrained = {"step": 0, **self.zero_shot(network.eval())}
         length = torch.full((self.parameters.pretraining.batch,), self.parameters.tokens)
         length = length.to(self.device)  # [batch]
 
@@ -175,13 +192,16 @@ class Experiment:
         fitted = fit(
             network, loss, len(self.sequences), lambda: self.language(network, "validation")["nll"],
             self.parameters.pretraining, self.seed, checkpoint, self.device, report,
+            lambda: self.zero_shot(network),
         )  # fmt: skip
+        curve = [untrained, *({key: row[key] for key in untrained} for row in fitted.curve)]
         kept.save({"step": fitted.step, "weights": network.state_dict()})
         return {
             "parameters": parameter_count(network),
             "vocabulary_size": self.vocabulary,
             "sequences": len(self.sequences),
             **fitted.as_json(),
+            "zero_shot": curve,
             "validation": self.language(network, "validation"),
             "test": self.language(network, "test"),
         }
@@ -256,6 +276,35 @@ class Experiment:
             "bytes": count,
         }
 
+    def zero_shot(self, network: LanguageModel) -> dict[str, float]:
+        """Which of two words is expected behind a test text: shares that are right, and ranked.
+
+        ``KIND_ranked`` is the share of pairs of a text of either label whose difference of losses
+        is on the right side of each other, ties by half: what prior the words have plays no part.
+        """
+        import torch
+        from scipy.stats import mannwhitneyu
+
+        from posenc.experiments.pretraining.network import text_losses
+
+        labels = self.ends["test"].labels.numpy(force=True)  # [texts]
+        found = {}
+        for kind, asked in self.questions.items():
+            losses = []
+            with torch.inference_mode():
+                for texts, count in asked:
+                    own = []
+                    for batch in texts.split(EVALUATION_BATCH):
+                        logits = network.next_token_logits(network.states(batch.ids))
+                        begins = batch.lengths - count  # [batch]
+                        own.append(text_losses(logits, batch.ids, batch.lengths, begins))
+                    losses.append(torch.cat(own).numpy(force=True))  # [texts]
+            second = losses[0] - losses[1]  # [texts]: how much rather the second word comes
+            ranked = mannwhitneyu(second[labels == 1], second[labels == 0]).statistic
+            found[kind] = float(np.mean((second > 0) == (labels == 1)))
+            found[f"{kind}_ranked"] = float(ranked / (labels == 1).sum() / (labels == 0).sum())
+        return found
+
     def classification(self, network: LanguageModel, part: str) -> tuple[float, float]:
         """Mean cross-entropy in nats and accuracy of a part."""
         import torch
@@ -324,6 +373,46 @@ def variants(parameters: PretrainingTraining) -> list[dict[str, Any]]:
     return ablation + transferred
 
 
+def questions(
+    tokenizer: Tokenizer, texts: Sequence[str], prompt: str, words: Sequence[str], tokens: int
+) -> list[tuple[list[list[int]], int]]:
+    """The ends of texts with a prompt and each word behind them.
+
+    A text that has the prompt itself is asked there: it ends where the prompt stands last.
+
+    Parameters
+    ----------
+    tokenizer, texts
+        The tokenizer, and what is asked about.
+    prompt, words
+        What is put behind a text, and what may follow it.
+    tokens
+        Of a text with all behind it, at most.
+
+    Returns
+    -------
+    list of tuple
+        For each word, token ids of every text, and how many tokens at their end are the word's.
+        What stands before the word is the same for all.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no room for a text.
+    """
+    asked = tokenizer.encode(f" {prompt}").ids
+    answers = [tokenizer.encode(f" {word}").ids for word in words]
+    room = tokens - len(asked) - max(map(len, answers))
+    if room < 1:
+        raise ArtifactError(
+            f"experiments.pretraining.zero_shot: the prompt {prompt!r} and its words take all "
+            f"{tokens} tokens of a text: shorten them, or raise tokens in params.yaml"
+        )
+    before = [text.rpartition(f" {prompt} ")[0] or text for text in texts]
+    ends = [one.ids[-room:] for one in tokenizer.encode_batch(before)]
+    return [([[*ids, *asked, *own] for ids in ends], len(own)) for own in answers]
+
+
 def _padded(texts: Sequence[Sequence[int]], labels: Any, device: str) -> Batch:
     import torch
 
@@ -348,7 +437,10 @@ def _quiet(line: str) -> None:
 
 
 main = trials_command(
-    "pretraining", LabelledJob[PretrainingTraining], measure, uses=("tokenizers", "transformers")
+    "pretraining",
+    LabelledJob[PretrainingTraining],
+    measure,
+    uses=("scipy", "tokenizers", "transformers"),
 )
 
 if __name__ == "__main__":

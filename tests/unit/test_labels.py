@@ -18,7 +18,7 @@ from .pages import of
 from .synthetic import PROJECT
 from .test_params import changed, raw  # noqa: F401
 
-STUDIES = ("default", "local", "rotary", "rotary_heads", "rotary_seeds", "real")
+STUDIES = tuple(of("default").studies)
 LABELS = of("default").figures.style.labels
 
 

@@ -3,7 +3,7 @@
 Tokens lie in a table of documents and positions. The mean over documents at a position is partly
 chance, and what documents differ in is of neither. So sums of products between positions are taken
 within documents, and corrected for what the rest adds to them, as variance components of a two-way
-layout are (Searle, Casella and McCulloch 1992, *Variance Components*, section 4.3): what is left is
+layout are (Searle, Casella and McCulloch 1992, *Variance Components*): what is left is
 of position, all else of content. Where documents are of one length, both have the right expectation
 whatever the documents are; positions that only some documents reach are met by less of them.
 """

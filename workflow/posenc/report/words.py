@@ -36,6 +36,8 @@ WORDS: dict[str, dict[str, str]] = {
     "similarity": {
         "baseline": "cosine of random token pairs",
         "rescaled": "rescaled similarity (random pairs at 0)",
+        "same_document": "cosine of another token in the same document",
+        "rescaled_same_document": "rescaled similarity (another token of the document at 0)",
         "same_token": "cosine of the same token in another document",
         "rescaled_same_token": "rescaled similarity (the same token in another document at 0)",
         "same_token_share": "share of tokens that are in another document too",

@@ -117,7 +117,7 @@ class Moments:
             within_left = [w - g for w, g in zip(within, gone, strict=True)]
             between_left = [b - o + w for b, o, w in zip(between, old, new, strict=True)]
             total_left = [a + w for a, w in zip(rest, within_left, strict=True)]
-            k = len(counts) - np.count_nonzero(fewer == 0) - 1
+            k = len(counts) - int(np.count_nonzero(fewer == 0)) - 1
             n = len(position) - len(own) - (len(owns) - 1)
             found.append(((k, n - k), *total_left, *within_left, *between_left))
         made = cls(*map(np.array, zip(*found, strict=True)))

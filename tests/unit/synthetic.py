@@ -87,6 +87,7 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
     for index, name in enumerate(names):
         cosine = 1.0 if condition == "intact" else 0.93 - 0.35 * np.sin(2.6 * index / blocks)
         baseline = 0.05 + 0.35 * index / blocks
+        inside = 0.1 + 0.4 * index / blocks
         same_token = 0.8 - 0.3 * index / blocks
         layers.append(
             {
@@ -96,6 +97,8 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
                 "token_sd": 0.11,
                 "baseline": estimate(baseline, 0.006),
                 "rescaled": estimate((cosine - baseline) / (1 - baseline), 0.02),
+                "same_document": estimate(inside, 0.007),
+                "rescaled_same_document": estimate((cosine - inside) / (1 - inside), 0.03),
                 "same_token": estimate(same_token, 0.008),
                 "rescaled_same_token": estimate((cosine - same_token) / (1 - same_token), 0.05),
                 "centred": estimate(cosine - 0.05, 0.013),
@@ -108,7 +111,8 @@ def similarity(model: str, dataset: str, condition: str, d_model: int, blocks: i
     histograms: dict = {"edges": edges.tolist()}
     for layer in (layers[0], layers[-1]):
         drawn = {}
-        for kind, spread in (("cosine", 0.08), ("baseline", 0.12), ("same_token", 0.1)):
+        spreads = {"cosine": 0.08, "baseline": 0.12, "same_document": 0.11, "same_token": 0.1}
+        for kind, spread in spreads.items():
             centre = layer[kind]["value"] - 0.02
             sample = np.clip(generator.normal(centre, spread, 20000), -1, 1)
             drawn[kind] = np.histogram(sample, edges, density=True)[0].tolist()

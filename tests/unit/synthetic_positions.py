@@ -796,39 +796,49 @@ def savings(model: str, dataset: str, is_decoder: bool, place: str) -> dict:
 
 
 def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
-    """One normalisation of an encoder, and the first of each block of a decoder."""
+    """All normalisations of an encoder, or of a decoder."""
     n_layers = SIZES[is_decoder][0]
     quantiles = {"0.05": 9.0, "0.25": 10.3, "0.5": 11.0, "0.75": 13.7, "0.95": 17.2}
     frequency = np.arange(64) / 127
+    passed = ("before attention", "before MLP") if is_decoder else ("after attention", "after MLP")
+    blocks = [(f"block {layer}, {place}", layer) for layer in range(n_layers) for place in passed]
+    named = [*blocks, ("last", None)] if is_decoder else [("embedding", None), *blocks]
 
-    def norm(layer: int | None) -> dict:
+    def norm(number: int, name: str, layer: int | None) -> dict:
+        between = falling(number, len(named), 0.16, 0.08)
+        end = 1 - number / len(named)
         return {
-            "name": "embedding" if layer is None else f"block {layer}, before attention",
+            "name": name,
             "layer": layer,
             "scale": {
                 "mean": estimate(12.0), "sd": 2.5, "variation": estimate(0.2),
                 "correlation": estimate(-0.07), "quantiles": quantiles,
             },
-            "scale_at_first": 8.0,
-            "shares": {"position": estimate(0.1), "rest": estimate(0.89),
-                       "shared": estimate(0.01)},
+            "variation": estimate(0.2 + 0.05 * number),
             "window": 127, "windows": 104,
             "spectrum": {
                 "frequency": frequency.tolist(), "position": (0.1 / (1 + frequency)).tolist(),
                 "scaled": [estimate(0.1 / (1 + f), 0.002) for f in frequency],
             },
+            "scale_at_first": 8.0,
+            "between": {"input": estimate(between), "output": estimate(0.9 * between),
+                        "shuffled": estimate(0.0, 0.001)},
+            "shares": {"position": estimate(0.1), "rest": estimate(0.89),
+                       "shared": estimate(0.01)},
+            "gain": {"position": estimate(1.1), "content": estimate(1.0),
+                     "shuffled": estimate(1.01), "relative": estimate(1.1 - 0.01 * number)},
+            "cosine": {"position": estimate(0.99), "content": estimate(0.97),
+                       "shuffled": estimate(0.96)},
+            "sources": {"position": estimate(end), "tokens": estimate(0.0),
+                        "attention": estimate(0.4 - 0.4 * end), "mlp": estimate(0.6 - 0.6 * end)},
+            "content_sources": {"position": estimate(0.01), "tokens": estimate(0.99 * end),
+                                "attention": estimate(0.5 - 0.5 * end),
+                                "mlp": estimate(0.49 - 0.49 * end)},
         }  # fmt: skip
 
     return {
         **shared("layer_norm", model=model, dataset=dataset),
-        "documents": 120, "tokens": 15022, "confidence": 0.95, "eps": 1e-5,
-        "placement": "before" if is_decoder else "after", "embedding_error": 3e-4,
-        "norms": [norm(layer) for layer in (range(n_layers) if is_decoder else [None])],
-        "not_run": {"status": "not run", "reason": "other inputs are not cached"},
-        "states": [
-            {"state": index, "name": name,
-             "between_positions": estimate(falling(index, n_layers + 1, 0.16, 0.08)),
-             "shuffled": estimate(0.0, 0.001)}
-            for index, name in enumerate(names(n_layers))
-        ],
+        "documents": 120, "tokens": 15022, "confidence": 0.95, "eps": 1e-5, "n_layers": n_layers,
+        "placement": "before" if is_decoder else "after", "library_error": 2e-7,
+        "norms": [norm(number, *one) for number, one in enumerate(named)],
     }  # fmt: skip

@@ -32,6 +32,7 @@ from posenc.metrics import (
     patterns,
     perplexity,
     position_means,
+    position_moments,
     position_regression,
     position_scores,
     probes,
@@ -151,11 +152,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "share_between": (lambda a, b: moments.share_between(a, b, 12, 3), (V, V / 2)),
     "mean_and_sd": (moments.mean_and_sd, (V,)),
     "parts": (lambda x, g, b: normalisation.parts(x, g, b, EPS), (T, G, G[::-1])),
-    "split": (
-        lambda r, p, g, b: normalisation.split(r, p, g, b, EPS), (T, T[::-1], G, G[::-1])),
+    "carried": (
+        lambda x, p, g, b: next(normalisation.carried(
+            [x], [(g, b)], ["tokens"], p, eps=EPS, is_stream=True)), (T, T[::-1], G, G[::-1])),
     "scale_spread": (lambda x: normalisation.scale_spread(x, PLACES, GROUPS, 0.9), (V,)),
     "between": (
-        lambda x: normalisation.share_between_positions(x, PLACES, GROUPS, 0.9), (T,)),
+        lambda x: position_moments.share_between_positions(x, PLACES, GROUPS, 0.9), (T,)),
     "amplitudes": (normalisation.amplitudes, (T,)),
     "norm_r2": (lambda x, p: norms.norm_r2(x, p, seed=0, folds=2)["linear"], (V, V[::-1] ** 2)),
     "centred": (lambda x: norms.centred_and_deviation(x, EPS), (T,)),

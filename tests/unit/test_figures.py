@@ -99,8 +99,11 @@ def test_every_figure_of_the_documents_has_a_module_and_a_section():
 def test_lines_are_the_layers_cosines(inputs):
     figure = drawn("layer_similarity", inputs)
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
-    keys = {"zero": "cosine", "random pairs": "baseline"}
-    for label, key in {**keys, "same token, other document": "same_token"}.items():
+    keys = {
+        "zero": "cosine", "random pairs": "baseline", "other token, same document": "same_document",
+        "same token, other document": "same_token",
+    }  # fmt: skip
+    for label, key in keys.items():
         found = lines(figure, common.display(label))
         assert len(found) == len(runs)
         for line, run in zip(found, runs, strict=True):
@@ -132,9 +135,10 @@ def test_histogram_is_the_measured_density(inputs, layer):
     figure = cosine_histogram.draw(inputs[2]["similarity"], section, STYLE)
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
     for axes, run in zip(figure.axes, runs, strict=True):
-        filled, random, same = (patch.get_data() for patch in axes.patches)
+        filled, random, inside, same = (patch.get_data() for patch in axes.patches)
         assert list(filled.values) == run["histograms"][layer]["cosine"]
         assert list(random.values) == run["histograms"][layer]["baseline"]
+        assert list(inside.values) == run["histograms"][layer]["same_document"]
         assert list(same.values) == run["histograms"][layer]["same_token"]
         assert list(filled.edges) == run["histograms"]["edges"]
         (null,) = (line for line in axes.get_lines() if line.get_label() == "Gaussian null")

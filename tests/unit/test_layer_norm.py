@@ -1,71 +1,60 @@
-"""What layer normalisation does to an added position: exact parts, planted cases, controls."""
+"""What normalisations do to position along a model: exact parts, planted cases, controls."""
 
 from __future__ import annotations
 
-import json
+from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
-from scipy.stats import norm
+from scipy.stats import norm as normal
+from transformers import RobertaConfig, RobertaModel
 
-from posenc.artifacts.files import (
-    ArtifactError,
-    read_sealed,
-    sha256_file,
-    write_checksums,
-    write_json,
-)
-from posenc.artifacts.tables import write_table
+from posenc.artifacts.files import ArtifactError
+from posenc.capture.normalisations import normalisations, passed
+from posenc.capture.parts import ConditionError, blocks, body, is_decoder, position_embedding
 from posenc.figures import layer_norm as figure
 from posenc.measurements import layer_norm as step
 from posenc.measurements.layer_norm import LayerNorm
 from posenc.metrics.normalisation import (
+    SOURCES,
+    VECTORS,
     amplitudes,
+    carried,
     jackknife,
-    of_normalisation,
+    of_scale,
     parts,
     scale_spread,
     scaled_spectrum,
-    share_between_positions,
-    split,
-    variance_shares,
 )
-from posenc.models.files import model_digests
-from posenc.models.section import Reading
-from posenc.store.activations import INDEX, SCHEMA, shard_name
-from posenc.study.params import load
+from posenc.metrics.position_moments import Moments, of_map, share_between_positions
+from posenc.report import position_quantities as numbers
 
-from . import synthetic
-from .test_figures import check_texts
+from . import synthetic_positions as made_up
+from .test_effective_keys import bert, gpt2, llama
+from .test_figures import SECTIONS, STYLE, check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 PARAMETERS = LayerNorm(tokens=400, confidence=0.9, seed=2)
 
 
-def test_a_normalisation_is_measured_without_position_0():
+def test_the_scale_is_measured_of_the_tokens_that_are_given():
     rng = np.random.default_rng(3)
-    lengths = [4, 6, 6, 9]
+    lengths = [3, 5, 5, 8]  # after position 0
     document = np.repeat(np.arange(4), lengths)
-    position = np.concatenate([np.arange(n) for n in lengths])
-    table, gain, bias = rng.normal(size=(9, 5)), rng.normal(size=5), rng.normal(size=5)
-    x = rng.normal(size=(25, 5)) + table[position]
-    options = {"gain": gain, "bias": bias, "eps": 1e-5, "confidence": 0.9}
-    found = of_normalisation(x, table, position, document, **options)
-    scale = 1 / np.sqrt(x.var(axis=1) + 1e-5)  # [tokens]
-    assert found["scale_at_first"] == pytest.approx(scale[position == 0].mean())
-    assert found["scale"]["mean"]["value"] == pytest.approx(scale[position > 0].mean())
+    position = np.concatenate([1 + np.arange(n) for n in lengths])
+    table, gain, scale = rng.normal(size=(9, 5)), rng.normal(size=5), rng.uniform(1, 2, 21)
+    earlier = rng.uniform(1, 2, 21)
+    found = of_scale(scale, table, gain, position, document, 0.9, earlier)
+    assert found["scale"]["mean"]["value"] == pytest.approx(scale.mean())
+    product = scale * earlier
+    assert found["variation"]["value"] == pytest.approx(product.std() / product.mean())
     # Half of the documents have 5 tokens after the first; one has only 3.
     assert (found["window"], found["windows"]) == (5, 3)
-    moved = x.copy()
-    moved[position == 0] *= 7
-    again = of_normalisation(moved, table, position, document, **options)
-    assert again["shares"] == found["shares"] and again["spectrum"] == found["spectrum"]
-    assert sum(share["value"] for share in found["shares"].values()) == pytest.approx(1)
+    full = np.stack([product[document == n][:5] for n in (1, 2, 3)])  # [documents, window]
+    expected = scaled_spectrum(full, table[1:6], gain, 0.9)
+    assert found["spectrum"] == expected
 
 
 def text(documents, length):
@@ -76,42 +65,64 @@ def text(documents, length):
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 20), st.integers(2, 40),
-    st.sampled_from([1e-12, 1e-5, 0.3]), st.sampled_from([0.01, 1.0, 30.0]),
+    st.sampled_from([1e-12, 1e-5, 0.3]), st.sampled_from([0.01, 1.0, 30.0]), st.booleans(),
 )  # fmt: skip
-def test_the_parts_make_torch_s_layer_norm_and_its_split_is_exact(seed, tokens, d, eps, scale):
+def test_the_parts_make_torch_s_layer_norm_and_its_sources_are_exact(
+    seed, tokens, d, eps, scale, is_stream
+):
     rng = np.random.default_rng(seed)
     rest, position = rng.normal(2, scale, (tokens, d)), rng.normal(-1, scale, (tokens, d))
-    gain, bias = rng.normal(size=d), rng.normal(size=d)
+    gain, bias = rng.normal(size=(2, d)), rng.normal(size=(2, d))
     x = rest + position
     expected = torch.nn.functional.layer_norm(
-        torch.from_numpy(x), (d,), torch.from_numpy(gain), torch.from_numpy(bias), eps
+        torch.from_numpy(x), (d,), torch.from_numpy(gain[0]), torch.from_numpy(bias[0]), eps
     ).numpy()
-    found = parts(x, gain, bias, eps)
+    found = parts(x, gain[0], bias[0], eps)
     np.testing.assert_allclose(found.output, expected, rtol=0, atol=1e-10)
     # S (I - 11'/d) x L + b, as matrices: the tokens are rows.
-    matrices = np.diag(found.scale) @ x @ (np.eye(d) - np.ones((d, d)) / d) @ np.diag(gain) + bias
+    centre = np.eye(d) - np.ones((d, d)) / d
+    matrices = np.diag(found.scale) @ x @ centre @ np.diag(gain[0]) + bias[0]
     np.testing.assert_allclose(found.output, matrices, rtol=0, atol=1e-10)
-    of_rest, of_position, spread = split(rest, position, gain, bias, eps)
-    np.testing.assert_allclose(of_rest + of_position, expected, rtol=0, atol=1e-10)
-    np.testing.assert_array_equal(spread, found.scale)
-    np.testing.assert_allclose(spread, 1 / np.sqrt(x.var(axis=1) + eps), rtol=1e-9)
+    np.testing.assert_allclose(found.scale, 1 / np.sqrt(x.var(axis=1) + eps), rtol=1e-9)
+    # A second one, after something was added.
+    branch = rng.normal(0, scale, (tokens, d))
+    second = (expected if is_stream else x) + branch
+    path = carried(
+        [x, second], zip(gain, bias, strict=True), ["tokens", "mlp"], position, eps=eps,
+        is_stream=is_stream,
+    )  # fmt: skip
+    (first_scale, first), (second_scale, last) = ((s, v.copy()) for s, v in path)
+    np.testing.assert_array_equal(first_scale, found.scale)
+    np.testing.assert_allclose(first[1], expected, rtol=0, atol=1e-10)
+    own = np.diag(found.scale) @ position @ centre @ np.diag(gain[0])
+    np.testing.assert_allclose(first[2], own, rtol=0, atol=1e-9 * max(1, scale))
+    assert not first[4:].any()
+    once = own if is_stream else position
+    for vectors in (first, last):
+        np.testing.assert_allclose(vectors[2:].sum(axis=0), vectors[1], rtol=0, atol=1e-8)
+    maps = {"position": once, "mlp": branch}
+    for name, value in maps.items():
+        expected = np.diag(second_scale) @ value @ centre @ np.diag(gain[1])
+        made = last[VECTORS.index(name)]
+        np.testing.assert_allclose(made, expected, rtol=0, atol=1e-8 * max(1, scale))
 
 
 def test_the_identity_holds_to_a_trillionth():
     rng = np.random.default_rng(0)
     rest, position = rng.normal(size=(500, 64)), rng.normal(size=(500, 64))
     gain, bias = rng.normal(size=64), rng.normal(size=64)
-    tensors = [torch.from_numpy(one) for one in (rest + position, gain, bias)]
-    expected = torch.nn.functional.layer_norm(tensors[0], (64,), *tensors[1:], 1e-5).numpy()
     x = rest + position
+    tensors = [torch.from_numpy(one) for one in (x, gain, bias)]
+    expected = torch.nn.functional.layer_norm(tensors[0], (64,), *tensors[1:], 1e-5).numpy()
     direct = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gain + bias
-    of_rest, of_position, _ = split(rest, position, gain, bias, 1e-5)
+    options = {"eps": 1e-5, "is_stream": True}
+    _, vectors = next(carried([x], [(gain, bias)], ["tokens"], position, **options))
     for reference in (expected, direct):
         assert np.abs(parts(x, gain, bias, 1e-5).output - reference).max() < 1e-12
-        assert np.abs(of_rest + of_position - reference).max() < 1e-12
+        assert np.abs(vectors[2:].sum(axis=0) - reference).max() < 1e-12
     # A constant that is added to all of d_model is taken away, and position alone is linear.
-    again = split(rest, position + 7, gain, bias, 1e-5)[1]
-    np.testing.assert_allclose(again, of_position, rtol=0, atol=1e-12)
+    _, again = next(carried([x + 7], [(gain, bias)], ["tokens"], position + 7, **options))
+    np.testing.assert_allclose(again[2], vectors[2], rtol=0, atol=1e-12)
 
 
 def test_what_has_no_layer_norm_is_refused():
@@ -128,7 +139,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = rng.normal(3, 2, 40)
     sums = np.stack([np.ones(40), values], axis=1)
     found = jackknife(lambda sums: sums[:, 1:] / sums[:, :1], sums, 0.95)
-    half = norm.ppf(0.975) * values.std(ddof=1) / np.sqrt(40)
+    half = normal.ppf(0.975) * values.std(ddof=1) / np.sqrt(40)
     np.testing.assert_allclose(found.value, values.mean(), rtol=1e-12)
     np.testing.assert_allclose(found.high - found.value, half, rtol=1e-12)
     with pytest.raises(ValueError, match="two documents"):
@@ -149,10 +160,10 @@ def test_the_spread_of_the_scale_is_that_of_its_numbers():
     assert found["correlation"]["low"] < expected < found["correlation"]["high"]
     # Leaving a document out by hand.
     left = [np.corrcoef(scale[document != n], position[document != n])[0, 1] for n in range(30)]
-    half = norm.ppf(0.975) * np.sqrt(29 * np.var(left))
+    half = normal.ppf(0.975) * np.sqrt(29 * np.var(left))
     assert found["correlation"]["high"] == pytest.approx(expected + half, rel=1e-9)
     left = [scale[document != n].std() / scale[document != n].mean() for n in range(30)]
-    half = norm.ppf(0.975) * np.sqrt(29 * np.var(left))
+    half = normal.ppf(0.975) * np.sqrt(29 * np.var(left))
     assert found["variation"]["high"] - found["variation"]["value"] == pytest.approx(half, rel=1e-9)
 
 
@@ -166,30 +177,18 @@ def test_an_unrelated_scale_has_no_correlation_and_a_constant_one_none():
     assert constant["variation"]["value"] == pytest.approx(0, abs=1e-12)
 
 
-def test_shares_of_variance_are_those_of_the_columns():
-    rng = np.random.default_rng(4)
-    position, rest = rng.normal(9, 1, (600, 8)), rng.normal(-7, 3, (600, 8))
-    rest[:, :4] += position[:, :4]
-    document = np.repeat(np.arange(20), 30)
-    found = variance_shares(rest, position, document, 0.95)
-    whole = (rest + position).var(axis=0).sum()
-    assert found["position"]["value"] == pytest.approx(position.var(axis=0).sum() / whole, rel=1e-9)
-    assert found["rest"]["value"] == pytest.approx(rest.var(axis=0).sum() / whole, rel=1e-9)
-    assert sum(one["value"] for one in found.values()) == pytest.approx(1, rel=1e-12)
-    keep = document != 3
-    fewer = variance_shares(rest[keep], position[keep], document[keep], 0.95)
-    assert abs(fewer["rest"]["value"] - found["rest"]["value"]) < 0.05
-
-
-def by_hand(states, position):
-    """Eta squared of each column by the definition, corrected, and its mean."""
+def by_hand(states, position, document):
+    """The part of position of each column by the definition, over its variance, and its mean."""
     found = []
     for column in states.T:
-        groups = [column[position == p] for p in np.unique(position)]
-        within = sum(((g - g.mean()) ** 2).sum() for g in groups)
-        between = sum(len(g) * (g.mean() - column.mean()) ** 2 for g in groups)
-        n, k = len(column), len(groups)
-        found.append((between - (k - 1) * within / (n - k)) / (between + within))
+        inside = column.copy()
+        for one in np.unique(document):
+            inside[document == one] -= column[document == one].mean()
+        groups = [inside[position == p] for p in np.unique(position)]
+        between = sum(len(g) * g.mean() ** 2 for g in groups)
+        k, n = len(groups) - 1, len(column) - len(np.unique(document))
+        rest = (inside**2).sum() - between
+        found.append((between - k / (n - k) * rest) / ((column - column.mean()) ** 2).sum())
     return np.mean(found)
 
 
@@ -201,9 +200,12 @@ def test_the_share_between_positions_and_its_jackknife_are_those_by_hand():
     states = rng.normal(size=(len(position), 5)) + 0.1 * position[:, None] + 100
     order = rng.permutation(len(position))  # tokens may come in any order
     found = share_between_positions(states[order], position[order], document[order] * 7, 0.95)
-    assert found.value == pytest.approx(by_hand(states, position), rel=1e-9)
-    left = [by_hand(states[document != n], position[document != n]) for n in range(18)]
-    half = norm.ppf(0.975) * np.sqrt(17 * np.var(left))
+    assert found.value == pytest.approx(by_hand(states, position, document), rel=1e-9)
+    left = [
+        by_hand(states[document != n], position[document != n], document[document != n])
+        for n in range(18)
+    ]
+    half = normal.ppf(0.975) * np.sqrt(17 * np.var(left))
     assert found.high - found.value == pytest.approx(half, rel=1e-7)
 
 
@@ -266,179 +268,413 @@ def test_a_constant_scale_leaves_the_spectrum_and_another_convolves_it():
     np.testing.assert_allclose([one["value"] for one in found["scaled"]], expected, rtol=1e-9)
 
 
-LENGTHS = [[9, 14, 12], [20, 7, 2, 16]]  # documents of two shards
-N_LAYERS, D = 2, 10
+# --- Moments of position --------------------------------------------------------------------------
 
 
-def write_run(root, family, seed=0):
-    """A model, its tokens and its store, in their real formats; the embedding is computed."""
+def ragged(seed, sizes=(7, 4, 9, 9, 6)):
+    """Positions and documents of documents of several lengths, token by token in random order."""
     rng = np.random.default_rng(seed)
-    weights, tokens, store = root / "model", root / "tokens", root / "stores/sample/intact"
-    for folder in (weights, tokens, store):
-        folder.mkdir(parents=True)
-    is_decoder = family == "gpt2"
-    padding = 2 if family == "roberta" else 0
-    table, places = rng.normal(size=(30, D)), rng.normal(size=(20 + padding, D))
-    kind = 4 * rng.normal(size=(2, D))
-    norms = rng.normal(1, 0.1, (N_LAYERS, 2, D))
-    if is_decoder:
-        made = {"transformer.wte.weight": table, "transformer.wpe.weight": places}
-        for layer, (gain, bias) in enumerate(norms):
-            made |= {f"transformer.h.{layer}.ln_1.weight": gain}
-            made |= {f"transformer.h.{layer}.ln_1.bias": bias}
-    else:
-        made = {f"bert.embeddings.{name}_embeddings.weight": value for name, value in
-                (("word", table), ("position", places), ("token_type", kind))}  # fmt: skip
-        # The names of older files.
-        made |= {"bert.embeddings.LayerNorm.gamma": norms[0, 0]}
-        made |= {"bert.embeddings.LayerNorm.beta": norms[0, 1]}
-    made = {name: value.astype(np.float32) for name, value in made.items()}
-    save_file(made, weights / "model.safetensors")
-    write_json(weights / "config.json", {} if is_decoder else {"layer_norm_eps": 1e-3})
-    write_checksums(weights / "checksums.json", "config.json", "model.safetensors")
-    flat = [length for part in LENGTHS for length in part]
-    ids = [rng.integers(30, size=length) for length in flat]
-    names = [f"document-{number}" for number in range(len(flat))]
-    written = pa.table({"document_id": names, "input_ids": pa.array([list(i) for i in ids])})
-    write_table(written, tokens / "sample.parquet", {"schema": 1})
-    files, done = [], 0
-    for number, lengths in enumerate(LENGTHS):
-        ours = ids[done : done + len(lengths)]
-        done += len(lengths)
-        x = np.concatenate([table[i] + places[padding : padding + len(i)] for i in ours])
-        if not is_decoder:
-            x = torch.nn.functional.layer_norm(
-                torch.from_numpy(x + kind[0]), (D,), *map(torch.from_numpy, norms[0]), 1e-3
-            ).numpy()
-        states = np.stack([x, *(2 * x + rng.normal(size=x.shape) for _ in range(N_LAYERS))])
-        special = np.zeros(len(x), bool)
-        path = store / shard_name(number)
-        save_file({"hidden_states": states.astype(np.float16), "special_mask": special}, path)
-        files.append({"file": path.name, "sha256": sha256_file(path)})
-    index = pa.table(
-        {
-            "document_id": names,
-            "shard": np.repeat([0, 1], [len(part) for part in LENGTHS]),
-            "start": np.concatenate([np.cumsum(part) - part for part in LENGTHS]),
-            "length": pa.array(flat, pa.int32()),
-        }
+    position = np.concatenate([np.arange(size) for size in sizes])
+    document = np.repeat(np.arange(len(sizes)), sizes)
+    order = rng.permutation(len(position))
+    return position[order], document[order], rng
+
+
+def of_position_by_loops(x, position, document):
+    """Products that are of position, and all about the mean: x [v, n, d]."""
+    total = x - x.mean(axis=1, keepdims=True)
+    inside = x.copy()
+    for one in np.unique(document):
+        inside[:, document == one] -= x[:, document == one].mean(axis=1, keepdims=True)
+    between = 0
+    for one in np.unique(position):
+        mean = inside[:, position == one].mean(axis=1)  # [v, d]
+        between = between + np.count_nonzero(position == one) * mean @ mean.T
+    k = len(np.unique(position)) - 1
+    free = x.shape[1] - len(np.unique(document)) - k
+    rest = np.einsum("and,bnd->ab", inside, inside) - between
+    return between - k / free * rest, np.einsum("and,bnd->ab", total, total)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_moments_are_those_of_loops_with_each_document_left_out(seed):
+    position, document, rng = ragged(seed)
+    x = rng.normal(size=(3, len(position), 4)) + 0.3 * position[:, None] + 20
+    x += 2 * rng.normal(size=(5, 4))[document]
+    found = Moments.of(x, position, document, 2)
+    for index, kept in enumerate([document >= 0, *(document != one for one in range(5))]):
+        expected, total = of_position_by_loops(x[:, kept], position[kept], document[kept])
+        np.testing.assert_allclose(found.total[index], total, rtol=1e-9)
+        np.testing.assert_allclose(found.position[index], expected, rtol=1e-7, atol=1e-7)
+        for vector in range(2):
+            assert found.shares(vector)[index] == pytest.approx(
+                by_hand(x[vector, kept], position[kept], document[kept]), rel=1e-7, abs=1e-9
+            )
+    np.testing.assert_allclose(found.position + found.content, found.total, rtol=1e-12)
+
+
+def test_products_of_chance_alone_have_no_part_of_position():
+    # Two vectors that are alike, and differ between documents, not positions: five tokens each.
+    position, document = text(5, 40)
+    parts_of = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(1, 200, 6)) + 2 * rng.normal(size=(5, 6))[document]
+        moments = Moments.of(np.concatenate([x, 2 * x]), position, document, 2)
+        parts_of.append(moments.position[0, 0, 1] / moments.total[0, 0, 1])
+    assert abs(np.mean(parts_of)) < 3 * np.std(parts_of) / np.sqrt(60)
+    assert np.std(parts_of) < 0.02
+
+
+def test_two_tokens_of_a_document_at_a_position_are_refused():
+    with pytest.raises(ValueError, match="two tokens at one"):
+        Moments.of(np.ones((1, 4, 2)), [0, 1, 1, 0], [0, 0, 0, 1], 1)
+
+
+def planted(matrix, documents=40, positions=30):
+    """Position in four dimensions, content in four others, and both after a map."""
+    rng = np.random.default_rng(0)
+    position, document = text(documents, positions)
+    x = np.zeros((len(position), 8))
+    x[:, :4] = rng.normal(size=(positions, 4))[position]
+    x[:, 4:] = rng.normal(size=(len(position), 4))
+    shuffled = np.concatenate([rng.permutation(positions) for _ in range(documents)])
+    made = x @ matrix
+    of_position = np.where(np.arange(8) < 4, x, 0) @ matrix
+    vectors = np.stack([x, made, of_position, made - of_position])
+    return of_map(vectors, position, shuffled, document, ("first", "second"), 0.95)
+
+
+def test_a_map_that_halves_position_has_half_the_gain_for_it():
+    found = planted(np.diag([0.5] * 4 + [1.0] * 4))
+    value = {kind: {name: one["value"] for name, one in found[kind].items()} for kind in found}
+    assert value["gain"]["position"] == pytest.approx(0.5, abs=0.01)
+    assert value["gain"]["content"] == pytest.approx(1, abs=0.01)
+    assert value["gain"]["relative"] == pytest.approx(0.5, abs=0.01)
+    assert value["cosine"]["position"] == pytest.approx(1, abs=0.01)
+    # Means of tokens at shuffled positions have of both what all tokens have: half and half.
+    assert value["gain"]["shuffled"] == pytest.approx(0.75, abs=0.05)
+    assert value["sources"] == pytest.approx({"first": 1, "second": 0}, abs=0.03)
+    assert value["content_sources"] == pytest.approx({"first": 0, "second": 1}, abs=0.03)
+    # By dimension, half of the dimensions are of position alone whatever their length.
+    assert value["between"]["input"] == pytest.approx(0.5, abs=0.01)
+    assert value["between"]["output"] == pytest.approx(0.5, abs=0.01)
+    assert value["between"]["shuffled"] == pytest.approx(0, abs=0.02)
+    assert value["shares"]["first"] == pytest.approx(0.2, abs=0.03)
+    assert sum(value["shares"].values()) == pytest.approx(1, rel=1e-12)
+
+
+def test_a_map_that_turns_position_away_shows_it_in_the_cosine():
+    swap = np.zeros((8, 8))
+    swap[[0, 1, 2, 3], [1, 0, 3, 2]] = 1  # pairs of position's dimensions change places
+    swap[range(4, 8), range(4, 8)] = 1
+    found = planted(swap)
+    assert abs(found["cosine"]["position"]["value"]) < 0.5
+    assert found["cosine"]["content"]["value"] == pytest.approx(1, abs=0.02)
+    # The output's part of position is as large as it was, but lies elsewhere.
+    assert found["between"]["output"]["value"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_map_that_takes_position_away_leaves_nothing_to_share():
+    found = planted(np.diag([0.0] * 4 + [1.0] * 4))
+    assert found["gain"]["position"]["value"] == pytest.approx(0, abs=0.02)
+    assert found["between"]["output"]["value"] == pytest.approx(0, abs=0.02)
+    assert planted(np.zeros((8, 8)) + np.diag([0.0] * 7 + [1]))["shares"]["first"]["value"] == 0
+
+
+def test_a_part_that_is_not_there_has_no_ratio():
+    position, document = text(6, 5)
+    x = np.random.default_rng(0).normal(size=(1, 30, 3))
+    # Each position has tokens of mean zero: no part between them, less than chance gives.
+    x -= np.stack([x[:, position == one].mean(axis=1) for one in range(5)], axis=1)[:, position]
+    found = of_map(np.repeat(x, 3, axis=0), position, position, document, ("all",), 0.9)
+    assert found["gain"]["position"] is None and found["gain"]["relative"] is None
+    assert found["sources"]["all"] is None
+    assert found["content_sources"]["all"]["value"] == pytest.approx(1)
+
+
+# --- A model's normalisations ---------------------------------------------------------------------
+
+
+def roberta():
+    torch.manual_seed(3)
+    config = RobertaConfig(vocab_size=40, hidden_size=16, intermediate_size=24, pad_token_id=1,
+                           num_hidden_layers=2, num_attention_heads=4, initializer_range=0.6,
+                           max_position_embeddings=34, type_vocab_size=1)  # fmt: skip
+    return RobertaModel(config, add_pooling_layer=False).eval()
+
+
+def with_gains(model):
+    """Normalisations with gains and biases of their own, a bias wherever there is one."""
+    torch.manual_seed(4)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if isinstance(model.get_submodule(name.rpartition(".")[0]), torch.nn.LayerNorm):
+                value += 0.3 * torch.randn_like(value)
+            elif name.endswith("bias"):
+                value += torch.randn_like(value)
+    return model
+
+
+MODELS = {"bert": bert, "gpt2": gpt2, "roberta": roberta}
+LENGTHS = (9, 14, 12, 20, 7, 2, 16)
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return with_gains(MODELS[request.param]())
+
+
+def documents_of(lengths=LENGTHS):
+    """Documents of random tokens."""
+    generator = np.random.default_rng(0)
+    ids = [generator.integers(2, 40, size=length).tolist() for length in lengths]
+    return SimpleNamespace(ids=ids, lengths=np.array(lengths), path="tokens.parquet")
+
+
+def added_by(model, ids):
+    """What attention and MLP of each block add, and the first states, by hooks on the library."""
+    found, hooks = {}, []
+
+    def keep(key):
+        def hook(module, inputs, output):
+            found[key] = (output[0] if isinstance(output, tuple) else output)[0].double().numpy()
+
+        return hook
+
+    for layer, block in enumerate(blocks(model)):
+        if is_decoder(model):
+            pair = block.attn.c_proj, block.mlp.c_proj
+        else:
+            pair = block.attention.output.dense, block.output.dense
+        for name, module in zip(("attention", "mlp"), pair, strict=True):
+            hooks.append(module.register_forward_hook(keep((layer, name))))
+    with torch.inference_mode():
+        states = body(model)(torch.tensor([ids]), output_hidden_states=True).hidden_states
+    for hook in hooks:
+        hook.remove()
+    return found, [state[0].double().numpy() for state in states]
+
+
+def test_normalisations_are_passed_in_their_order(model):
+    order = []
+    hooks = [
+        one.module.register_forward_hook(lambda *_, name=one.name: order.append(name))
+        for one in normalisations(model)
+    ]
+    added_by(model, list(range(2, 12)))
+    for hook in hooks:
+        hook.remove()
+    assert order == [one.name for one in normalisations(model)]
+    assert len(order) == 5 and [one.added for one in normalisations(model)][:3] == (
+        ["tokens", "attention", "mlp"]
     )
-    metadata = {
-        "schema": SCHEMA, "run": {"model": "toy", "dataset": "sample", "condition": "intact"},
-        "is_decoder": is_decoder, "n_layers": N_LAYERS, "d_model": D, "n_shards": 2,
-        "precision": {"mode": "exact"}, "files": files,
-        "inputs": {"tokens": sha256_file(tokens / "sample.parquet"), **model_digests(weights)},
-    }  # fmt: skip
-    write_table(index, store / INDEX, metadata)
-    return made, ids
+    layers = [one.layer for one in normalisations(model)]
+    assert layers == ([0, 0, 1, 1, None] if is_decoder(model) else [None, 0, 0, 1, 1])
 
 
-def call(root, family, model="toy", dataset="sample"):
-    """Run the step, and read what it wrote."""
-    config = root / "job.json"
-    reading = Reading(family=family, max_tokens=20).model_dump()
-    job = {"parameters": PARAMETERS.model_dump(), "reading": reading, "datasets": [dataset]}
-    config.write_text(json.dumps(job))
-    step.main(
-        model=model, config=config, weights=root / "model", tokens=root / "tokens",
-        activations=root / "stores", output=root / "out",
+def test_a_model_without_two_layer_normalisations_a_block_is_refused():
+    with pytest.raises(ConditionError, match="has 0 layer normalisations"):
+        normalisations(llama())
+
+
+def naive(model, ids):
+    """What each normalisation makes of each source, by loops over tokens, as it is written down."""
+    added, states = added_by(model, ids)
+    table = position_embedding(model).weight.detach().double().numpy()
+    table = table[2:] if type(model).__name__ == "RobertaModel" else table
+    # What is looked up for a token, and everything else of the first sum.
+    stream = {name: np.zeros_like(states[0]) for name in SOURCES}
+    stream["position"] = table[: len(ids)].copy()
+    if is_decoder(model):
+        words = model.transformer.wte.weight[ids]
+    else:
+        embeddings = model.embeddings
+        words = embeddings.word_embeddings.weight[ids] + embeddings.token_type_embeddings.weight[0]
+    stream["tokens"] = words.detach().double().numpy()
+    found = []
+    for norm in normalisations(model):
+        layer = norm.layer
+        if norm.added != "tokens":
+            if is_decoder(model) and norm.added == "mlp":
+                layer = len(blocks(model)) - 1 if layer is None else layer - 1
+            stream[norm.added] = stream[norm.added] + added[layer, norm.added]
+        gain, bias = (one.detach().double().numpy() for one in norm.module.parameters())
+        made = {name: np.zeros_like(states[0]) for name in SOURCES}
+        for token in range(len(ids)):
+            whole = sum(stream[name][token] for name in SOURCES)
+            deviation = np.sqrt(whole.var() + norm.module.eps)
+            for name in SOURCES:
+                one = stream[name][token]
+                made[name][token] = (one - one.mean()) / deviation * gain
+            made["tokens"][token] += bias
+        found.append(made)
+        stream = stream if is_decoder(model) else dict(made)
+    return found, states
+
+
+def test_sources_are_those_of_a_loop_over_the_library_s_own_forward_pass(model):
+    ids = documents_of().ids[3]
+    expected, states = naive(model, ids)
+    norms = normalisations(model)
+    seen = [(given.numpy(), returned.numpy()) for given, returned in passed(model, [ids])]
+    first = 2 if type(model).__name__ == "RobertaModel" else 0
+    places = position_embedding(model).weight.detach().numpy()[first : first + len(ids)]
+    weights = [tuple(one.detach().numpy() for one in norm.module.parameters()) for norm in norms]
+    path = carried(
+        [given for given, _ in seen], weights, [norm.added for norm in norms], places,
+        eps=norms[0].module.eps, is_stream=not is_decoder(model),
     )  # fmt: skip
-    return read_sealed(root / "out" / f"{dataset}.json")
+    for made, (_, returned), (_, vectors) in zip(expected, seen, path, strict=True):
+        np.testing.assert_allclose(vectors[1], returned, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(sum(made.values()), returned, rtol=0, atol=2e-5)
+        for source, vector in zip(SOURCES, vectors[2:], strict=True):
+            np.testing.assert_allclose(vector, made[source], rtol=0, atol=2e-5)
+    # The last normalisation's output is the last hidden state.
+    np.testing.assert_allclose(vectors[1], states[-1], rtol=0, atol=2e-5)
 
 
-def test_the_step_measures_a_decoder_before_each_block(tmp_path):
-    made, ids = write_run(tmp_path, "gpt2")
-    found = call(tmp_path, "gpt2")
-    assert found["run"] == {"model": "toy", "dataset": "sample"} and found["catalogue"] == ["C5"]
-    assert (found["documents"], found["tokens"], found["eps"]) == (7, 80 - 7, 1e-5)
-    assert [one["layer"] for one in found["norms"]] == [0, 1]
-    assert found["placement"] == "before" and "second normalisation" in found["not_run"]["reason"]
-    assert found["embedding_error"] < 1e-3
-    # Without position 0, from the weights by hand.
-    table, places = made["transformer.wte.weight"], made["transformer.wpe.weight"]
-    x = np.concatenate([(table[i] + places[: len(i)])[1:] for i in ids])
-    scale = found["norms"][0]["scale"]
-    assert scale["mean"]["value"] == pytest.approx(np.mean(1 / x.std(axis=1)), rel=2e-3)
-    first = np.stack([table[i[0]] + places[0] for i in ids])
-    expected = np.mean(1 / first.std(axis=1))
-    assert found["norms"][0]["scale_at_first"] == pytest.approx(expected, rel=2e-3)
+def test_the_measurement_is_that_of_its_parts(model):
+    with torch.no_grad():
+        position_embedding(model).weight *= 4  # so much that there is no doubt about it
+    text = documents_of()
+    found = step.measure(PARAMETERS, model, text)
+    norms = normalisations(model)
+    assert [one["name"] for one in found["norms"]] == [one.name for one in norms]
+    assert (found["documents"], found["tokens"]) == (7, sum(LENGTHS) - 7)
+    assert found["placement"] == ("before" if is_decoder(model) else "after")
+    assert found["n_layers"] == 2 and found["library_error"] < 1e-5
+    made = [naive(model, ids)[0] for ids in text.ids]
+    ordered = sorted(range(7), key=lambda index: LENGTHS[index])
+    made, sizes = [made[index] for index in ordered], [LENGTHS[index] - 1 for index in ordered]
+    position = np.concatenate([1 + np.arange(size) for size in sizes])
+    document = np.repeat(np.arange(7), sizes)
+    for index, one in enumerate(found["norms"]):
+        by_source = {
+            name: np.concatenate([document[index][name][1:] for document in made])
+            for name in SOURCES
+        }
+        output = sum(by_source.values())
+        expected = by_hand(output, position, document)
+        assert one["between"]["output"]["value"] == pytest.approx(expected, abs=1e-4)
+        vectors = np.stack([output, *by_source.values()])
+        own, _ = of_position_by_loops(vectors, position, document)
+        if one["sources"]["position"] is None:  # where leaving a document out leaves no position
+            assert index > 1
+            continue
+        for number, name in enumerate(SOURCES):
+            expected = own[1 + number, 0] / own[0, 0]
+            assert one["sources"][name]["value"] == pytest.approx(expected, abs=1e-3)
+        for kind in ("sources", "content_sources", "shares"):
+            assert sum(share["value"] for share in one[kind].values()) == pytest.approx(1, abs=1e-6)
+        of_p = by_source["position"].var(axis=0).sum() / output.var(axis=0).sum()
+        assert one["shares"]["position"]["value"] == pytest.approx(of_p, abs=1e-4)
+    assert step.measure(PARAMETERS, model, text) == found
+
+
+def test_the_product_of_scales_is_what_position_has_passed():
+    model = with_gains(bert())
+    text = documents_of()
+    found = step.measure(PARAMETERS, model, text)["norms"]
+    # P at the last normalisation over what it would be without scales, token by token.
+    table = position_embedding(model).weight.detach().double().numpy()
+    for norm in normalisations(model):
+        gain = norm.module.weight.detach().double().numpy()
+        table = (table - table.mean(axis=1, keepdims=True)) * gain
+    products = [naive(model, ids)[0][-1]["position"][1:] / table[1 : len(ids)] for ids in text.ids]
+    whole = np.concatenate(products)  # [tokens, d_model], the same in each row
+    np.testing.assert_allclose(whole, whole[:, :1].repeat(16, axis=1), rtol=1e-6)
+    expected = whole[:, 0].std() / whole[:, 0].mean()
+    assert found[-1]["variation"]["value"] == pytest.approx(expected, rel=1e-4)
+    assert found[-1]["scale"]["variation"]["value"] != pytest.approx(expected, rel=1e-2)
+
+
+def test_a_model_whose_blocks_add_nothing_has_position_from_its_table_alone(model):
+    with torch.no_grad():
+        for block in blocks(model):
+            if is_decoder(model):
+                pair = block.attn.c_proj, block.mlp.c_proj
+            else:
+                pair = block.attention.output.dense, block.output.dense
+            for module in pair:
+                module.weight.zero_()
+                module.bias.zero_()
+    found = step.measure(PARAMETERS, model, documents_of())
     for one in found["norms"]:
-        # The median length is 12: eleven tokens after the first.
-        assert (one["window"], one["windows"]) == (11, 4)
-        assert len(one["spectrum"]["scaled"]) == len(one["spectrum"]["frequency"]) == 6
-        assert sum(s["value"] for s in one["shares"].values()) == pytest.approx(1, abs=1e-9)
-    assert [one["state"] for one in found["states"]] == [0, 1, 2]
-    assert found["states"][0]["between_positions"]["value"] > 0.3
-    for one in found["states"]:
-        assert abs(one["shuffled"]["value"]) < 0.3
-    assert call(tmp_path, "gpt2") == found
+        for source in ("attention", "mlp"):
+            assert one["sources"][source]["value"] == pytest.approx(0, abs=1e-5)
+        both = one["sources"]["position"]["value"] + one["sources"]["tokens"]["value"]
+        assert both == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_the_step_measures_an_encoder_s_embedding_and_says_what_it_cannot(tmp_path, family):
-    write_run(tmp_path, family)
-    found = call(tmp_path, family)
-    assert [one["name"] for one in found["norms"]] == ["embedding"]
-    assert found["not_run"]["status"] == "not run" and "not cached" in found["not_run"]["reason"]
-    # With eps, gain, bias, token type and padding rows the stored output is met.
-    assert found["eps"] == 1e-3 and found["embedding_error"] < 1e-3
-    assert len(found["states"]) == N_LAYERS + 1
+def test_a_rotary_model_has_no_position_to_follow():
+    found = step.measure(PARAMETERS, llama(), documents_of())
+    assert found["status"] == "not run" and "no table" in found["reason"]
 
 
-def test_documents_are_drawn_whole_and_by_the_seed(tmp_path):
-    write_run(tmp_path, "gpt2")
-    text = step.Tokens(tmp_path / "tokens/sample.parquet")
-    store = step.ActivationStore(tmp_path / "stores/sample/intact")
-    draws = [step.draw(text, store, 20, seed) for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(draws[0].ids, draws[1].ids)
-    assert not np.array_equal(draws[0].document, draws[2].document)
+def test_documents_are_drawn_whole_and_by_the_seed():
+    text = documents_of()
+    draws = [step.draw(text, 20, seed) for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
     for one in draws:
-        chosen = np.unique(one.document)
-        assert 3 <= len(chosen) < 7
-        np.testing.assert_array_equal(np.bincount(one.document)[chosen], text.lengths[chosen])
-        np.testing.assert_array_equal(
-            one.ids, np.concatenate([np.asarray(text.ids[document]) for document in chosen])
-        )
+        assert 3 <= len(one) < 7 and sum(map(len, one)) >= 20
+        assert all(ids in text.ids for ids in one)
 
 
-def test_too_few_documents_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "LENGTHS", [[9, 1], [20]])
-    write_run(tmp_path, "gpt2")
+def test_too_few_documents_are_refused():
     with pytest.raises(ArtifactError, match="three documents of two tokens"):
-        call(tmp_path, "gpt2")
-    monkeypatch.setitem(globals(), "LENGTHS", [[9, 1, 2], [20]])
-    write_run(tmp_path / "enough", "gpt2")
-    assert call(tmp_path / "enough", "gpt2")["norms"][0]["windows"] == 2
+        step.draw(documents_of((9, 1, 20)), 400, 0)
+    assert len(step.draw(documents_of((9, 2, 20)), 400, 0)) == 3
 
 
-def test_a_store_of_other_weights_is_refused(tmp_path):
-    write_run(tmp_path, "gpt2")
-    path = tmp_path / "model/config.json"
-    write_json(path, {"layer_norm_epsilon": 1e-2})
-    write_checksums(tmp_path / "model/checksums.json", "config.json", "model.safetensors")
-    with pytest.raises(ArtifactError, match="other tokens or weights"):
-        call(tmp_path, "gpt2")
+# --- What is told of it ---------------------------------------------------------------------------
 
 
-def test_the_figure_shows_scale_spectrum_and_share(tmp_path):
-    measured = []
-    for index, (name, family) in enumerate(
-        (("one", "bert"), ("two", "gpt2"), ("three", "gpt2"), ("four", "roberta"))
-    ):
-        write_run(tmp_path / name, family, index)
-        found = call(tmp_path / name, family, model=name)
-        for dataset in ("sample_reviews", "sample_questions", "another"):
-            run = {"model": name, "dataset": dataset}
-            measured.append({**found, "run": run})
+def test_quantities_are_of_the_first_the_middle_and_the_last_normalisation():
+    for causal in (False, True):
+        one = made_up.layer_norm("model", "reviews", causal)
+        norms = one["norms"]
+        norms[0]["between"], norms[-1]["between"] = (
+            {"input": {"value": n + 0.1, "low": 0, "high": 1},
+             "output": {"value": n + 0.2, "low": 0, "high": 1},
+             "shuffled": {"value": n + 0.3, "low": 0, "high": 1}} for n in (0, 1)
+        )  # fmt: skip
+        norms[3]["gain"]["relative"] = {"value": 0.2, "low": 0, "high": 1}
+        norms[-1]["sources"]["mlp"] = None
+        found = numbers.layer_norm(one)
+        assert tuple(sorted(found)) == tuple(sorted(numbers.LAYER_NORM))
+        assert found["between.embedding"].value == (0.1 if causal else 0.2)
+        assert (found["between.last"].value, found["shuffled"].value) == (1.2, 1.3)
+        assert found["relative.lowest"].value == 0.2
+        middle = norms[len(norms) // 2]
+        assert found["middle.gain.content"].value == middle["gain"]["content"]["value"]
+        assert found["middle.from.position"].value == middle["sources"]["position"]["value"]
+        assert "no position" in found["last.from.mlp"].reason
+
+
+def test_the_figure_shows_the_whole_path():
+    measured = [
+        made_up.layer_norm(name, dataset, causal)
+        for name, causal in (("one", False), ("two", True), ("three", True), ("four", False))
+        for dataset in ("sample_reviews", "sample_questions")
+    ]
+    measured[0]["norms"][-1]["sources"] = dict.fromkeys(SOURCES)
     absent = {**measured[0], "status": "not run", "reason": "the weights are absent"}
     for shown in (measured[:1], measured[:2], measured[3:5], measured, [absent], [*measured[:3],
                   {**absent, "run": measured[3]["run"]}]):  # fmt: skip
-        drawn = figure.draw(shown, SECTIONS.layer_norm, SECTIONS.style)
+        drawn = figure.draw(shown, SECTIONS.layer_norm, STYLE)
         check_texts(drawn)
         if shown[0] is absent:
             continue
         lines = [list(line.get_ydata()) for axes in drawn.axes for line in axes.get_lines()]
         one = shown[0]
-        assert [state["between_positions"]["value"] for state in one["states"]] in lines
+        assert len(drawn.axes) % 6 == 0
+        end = "output" if one["placement"] == "after" else "input"
+        stream = [norm["between"][end]["value"] for norm in one["norms"][:-1]]
+        assert [*stream, one["norms"][-1]["between"]["output"]["value"]] in lines
         assert one["norms"][0]["spectrum"]["position"][1:] in lines
         assert [norm["scale"]["quantiles"]["0.5"] for norm in one["norms"]] in lines
+        assert [norm["gain"]["relative"]["value"] for norm in one["norms"]] in lines
+        attention = [norm["sources"]["attention"] for norm in one["norms"]]
+        assert [value["value"] for value in attention if value] in lines

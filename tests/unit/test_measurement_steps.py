@@ -155,6 +155,9 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
     partners = [
         [j for j in rows if token[i] == token[j] and document[i] != document[j]] for i in rows
     ]
+    inside = [
+        [j for j in rows if token[i] != token[j] and document[i] == document[j]] for i in rows
+    ]
     assert result["same_token_share"] == np.mean([len(others) > 0 for others in partners]) < 1
     assert [layer["name"] for layer in result["layers"]] == [
         "embedding", "block 1", "block 2", "last",
@@ -164,7 +167,8 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
         assert layer["layer"] == state
         assert layer["cosine"]["value"] == pytest.approx(np.mean(cosines), abs=1e-12)
         assert layer["token_sd"] == pytest.approx(np.std(cosines), abs=1e-7)
-        for name in ("cosine", "baseline", "rescaled", "same_token", "rescaled_same_token"):
+        for name in ("cosine", "baseline", "rescaled", "same_document", "rescaled_same_document",
+                     "same_token", "rescaled_same_token"):  # fmt: skip
             estimate = layer[name]
             assert estimate["low"] <= estimate["value"] <= estimate["high"]
         # The mean over all pairs of different documents, which the sampled one estimates.
@@ -174,16 +178,21 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
             for j in rows
             if document[i] != document[j]
         ]
-        # The mean over the partners of each token, and of these over tokens.
-        same = [
-            [1 - distance.cosine(x[state, i], x[state, j]) for j in others]
-            for i, others in zip(rows, partners, strict=True)
-            if others
-        ]
-        means, squares = (np.mean([np.mean(np.power(c, k)) for c in same]) for k in (1, 2))
+
+        def of_partners(partners, state=state):
+            """The mean over the partners of each token, and of these over tokens; deviation."""
+            same = [
+                [1 - distance.cosine(x[state, i], x[state, j]) for j in others]
+                for i, others in zip(rows, partners, strict=True)
+                if others
+            ]
+            mean, square = (np.mean([np.mean(np.power(c, k)) for c in same]) for k in (1, 2))
+            return mean, np.sqrt(square - mean**2)
+
         for null, name, mean, deviation in (
             ("baseline", "rescaled", np.mean(pairs), np.std(pairs)),
-            ("same_token", "rescaled_same_token", means, np.sqrt(squares - means**2)),
+            ("same_document", "rescaled_same_document", *of_partners(inside)),
+            ("same_token", "rescaled_same_token", *of_partners(partners)),
         ):
             error = deviation / np.sqrt(SIMILARITY.baseline_pairs)
             base = layer[null]
@@ -260,17 +269,39 @@ def test_states_of_the_token_alone_leave_no_room_above_the_same_token(encoder, m
         assert layer["baseline"]["value"] < 0.5
 
 
+def test_documents_of_one_word_have_no_null_of_one_document(encoder, monkeypatch):
+    whole = [np.repeat(np.arange(len(part)), part).astype(np.int32) for part in LENGTHS]
+    monkeypatch.setattr(ActivationStore, "token_ids", lambda store, n: whole[n] + 10 * n)
+    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+        assert layer["same_document"] is None and layer["rescaled_same_document"] is None
+
+
+def test_states_of_the_document_alone_leave_no_room_above_the_same_document(encoder, monkeypatch):
+    """Planted: all hidden states of a document are alike, so that their cosine is exactly one."""
+    vectors = np.random.default_rng(5).normal(size=(N_LAYERS + 1, 9, D_MODEL)).astype(np.float16)
+    whole = [np.repeat(np.arange(len(part)), part) for part in LENGTHS]
+
+    def states(store: ActivationStore, shard: int) -> np.ndarray:
+        return vectors[:, whole[shard] + 4 * shard]  # [n_layers + 1, tokens, d_model]
+
+    monkeypatch.setattr(ActivationStore, "hidden_states", states)
+    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+        assert layer["same_document"] == {"value": 1, "low": 1, "high": 1}
+        assert layer["rescaled_same_document"] is None
+        assert layer["same_token"]["value"] < 0.5
+
+
 def test_documents_without_a_common_token_have_no_such_null(encoder, monkeypatch):
-    names = ("same_token", "rescaled_same_token")
+    names = ("same_token", "rescaled_same_token", "same_document", "rescaled_same_document")
     before = similarity.measure(SIMILARITY, *encoder)
     counted = [np.arange(sum(lengths), dtype=np.int32) for lengths in LENGTHS]
     monkeypatch.setattr(ActivationStore, "token_ids", lambda store, n: counted[n] + 100 * n)
     result = similarity.measure(SIMILARITY, *encoder)
     assert result["same_token_share"] == 0
     for layer, old in zip(result["layers"], before["layers"], strict=True):
-        assert [layer.pop(name) for name in names] == [None, None]
+        assert [layer.pop(name) for name in names][:2] == [None, None]
         assert layer == {name: old[name] for name in layer}, "the rest does not hang on the ids"
-    assert result["histograms"]["last"].keys() == {"cosine", "baseline"}
+    assert result["histograms"]["last"].keys() == {"cosine", "baseline", "same_document"}
     json.dumps(result, allow_nan=False)
 
 

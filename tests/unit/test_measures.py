@@ -270,6 +270,35 @@ def test_pairs_of_the_same_token_share_it_and_are_of_different_documents(occurre
     assert np.array_equal(i, again[0]) and np.array_equal(j, again[1])
 
 
+@given(OCCURRENCES, st.integers(0, 2**32 - 1))
+def test_pairs_of_one_document_share_it_and_are_of_different_tokens(occurrences, seed):
+    token, document = np.array(occurrences).T  # [tokens] each
+    expected = partners_of(document, token)
+    if not any(expected):
+        with pytest.raises(ValueError, match="no document has two different tokens"):
+            similarity.same_document_pairs(token, document, 50, seed)
+        return
+    i, j = similarity.same_document_pairs(token, document, 50, seed)
+    assert i.shape == j.shape == (50,)
+    assert (document[i] == document[j]).all() and (token[i] != token[j]).all()
+
+
+def test_pairs_of_one_document_are_uniform_over_first_tokens_and_their_partners():
+    token = np.array([7, 2, 7, 7, 2, 9, 7, 2, 5, 5, 7, 3])
+    document = np.array([4, 4, 1, 1, 1, 1, 0, 0, 0, 0, 6, 1])  # one of a single token
+    partners = partners_of(document, token)
+    having = [a for a, others in enumerate(partners) if others]
+    assert len(having) == 11
+    probability = np.zeros((12, 12))
+    for a in having:
+        probability[a, partners[a]] = 1 / len(having) / len(partners[a])
+    observed = np.zeros((12, 12))
+    np.add.at(observed, similarity.same_document_pairs(token, document, 100_000, 0), 1)
+    possible = probability > 0
+    assert (observed[~possible] == 0).all()
+    assert stats.chisquare(observed[possible], 1e5 * probability[possible]).pvalue > 1e-3
+
+
 def test_pairs_of_the_same_token_weigh_words_as_the_text_does():
     """The first is uniform over all tokens with a partner, the second over its partners."""
     token = np.array([7, 2, 7, 7, 2, 9, 7, 2, 5, 5, 7, 3])

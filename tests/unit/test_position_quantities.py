@@ -133,9 +133,20 @@ EXPECTED = {
         "uniform": "band_pass.uniform.1", "locked": "quantities.keys.locked.0.2",
     },
     "layer_norm": {
-        "variation": "norms.0.scale.variation", "position_share": "norms.0.shares.position",
-        "between.embedding": "states.0.between_positions",
-        "between.last": "states.-1.between_positions", "shuffled": "states.0.shuffled",
+        "documents": "documents", "tokens": "tokens",
+        "variation": "norms.0.scale.variation", "product": "norms.-1.variation",
+        "position_share": "norms.0.shares.position",
+        "between.embedding": "norms.0.between.input", "between.middle": "norms.4.between.input",
+        "between.last": "norms.-1.between.output", "shuffled": "norms.-1.between.shuffled",
+        **{
+            f"{name}.{key}.{part}": f"norms.{place}.{kind}.{part}"
+            for name, place in {"first": "0", "middle": "4", "last": "-1"}.items()
+            for key, kind in {
+                "gain": "gain", "cosine": "cosine", "from": "sources",
+                "content_from": "content_sources",
+            }.items()
+            for part in made.layer_norm("decoder", "reviews", True)["norms"][0][kind]
+        },
     },
     "heads": {
         **{name: f"strongest.{name}" for name in ("previous", "self", "next", "first")},

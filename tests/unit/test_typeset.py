@@ -583,8 +583,10 @@ def test_a_null_of_the_same_token_that_is_none_says_why(default):
     assert found["embedding.rescaled_same_token"] == NotRun("tokens of one id are all alike")
     assert found["last.rescaled_same_token"] == Number(**last["rescaled_same_token"])
     assert found["same_token_share"] == Number(run["same_token_share"])
-    run["same_token_share"], last["same_token"] = 0.0, None
-    assert numbers.facts(run)["last.same_token"] == NotRun("no token is in two documents")
+    run["same_token_share"], last["same_token"], last["same_document"] = 0.0, None, None
+    found = numbers.facts(run)
+    assert found["last.same_token"] == NotRun("no token is in two documents")
+    assert found["last.same_document"] == NotRun("no document has two different tokens")
 
 
 def test_the_table_of_anisotropy_is_of_the_last_layer(default):

@@ -15,18 +15,20 @@ FIGURES = {
     "layer_similarity": Entry(
         "A1 zeroed positions", ("similarity",),
         caption="Mean token cosine between each condition and the intact model, by layer, with "
-        "its interval; random pairs of the intact model (dashed) and pairs of the same token in "
-        "different documents (dotted), with theirs; and the Gaussian null.",
+        "its interval; random pairs of the intact model (dashed), pairs of different tokens in one "
+        "document (dashes and dots) and pairs of the same token in different documents (dotted), "
+        "with theirs; and the Gaussian null.",
         alt="Line charts, one for each model and data set: mean token cosine against layer for "
-        "each condition, with a band for its interval, a dashed line for random pairs, a dotted "
-        "one for pairs of the same token.",
-        quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*"),
+        "each condition, with a band for its interval, a dashed line for random pairs, one of "
+        "dashes and dots for pairs of one document, a dotted one for pairs of the same token.",
+        quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*", "*.same_document*"),
     ),
     "cosine_histogram": Entry(
         "A2 is this cosine high?", ("similarity",), (PAPER,), section=Histogram,
         caption="Distribution of the token cosine against its nulls: random pairs of the intact "
-        "model (dashed), pairs of the same token in different documents (dotted), and the density "
-        "of independent Gaussian vectors.",
+        "model (dashed), pairs of different tokens in one document (dashes and dots), pairs of the "
+        "same token in different documents (dotted), and the density of independent Gaussian "
+        "vectors.",
         alt="Histograms of the cosine of single tokens, beside those of random token pairs, of "
         "pairs of the same token, and the density of independent Gaussian vectors.",
         quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
@@ -220,10 +222,12 @@ FIGURES = {
     ),
     "layer_norm": Entry(
         "C5 where position goes", ("layer_norm",),
-        caption="Scales of LayerNorm; spectrum of positions before and after it; and share of "
-        "the variance of hidden states between positions, by layer.",
-        alt="Line charts: scales of LayerNorm by position, spectra before and after it, and "
-        "share of variance between positions by layer.",
+        caption="Along all normalisations of a model: their scales; spectrum of positions before "
+        "and after the first; share of the variance of the residual stream between positions; gain "
+        "of position's mean part over that of content; and which share of position's part has come "
+        "from the embedding P itself, from attention, and from MLPs.",
+        alt="Line charts by normalisation: scales, share of variance between positions, gain of "
+        "position over content, sources of position; and spectra before and after the first.",
     ),
     "position_interventions": Entry(
         "C5 where position is needed", ("position_interventions",),

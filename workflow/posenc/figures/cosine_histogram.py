@@ -25,8 +25,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
     Returns
     -------
     A filled histogram for each condition, random pairs of the intact model as a dashed
-    outline, pairs of the same token as a dotted one (where there are any), and the Gaussian
-    null's exact density as a line.
+    outline, pairs of one document as one of dashes and dots, pairs of the same token as a dotted
+    one (where there are any), and the Gaussian null's exact density as a line.
     """
     colours = common.condition_colours(measurements, style)
     for axes, measured in common.small_multiples(made, measurements):

@@ -1,4 +1,4 @@
-"""What layer normalisation does to position: its scale, the spectrum it leaves, what remains."""
+"""What normalisations do to position: scale, spectrum, what remains, gain, and what brought it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posenc.figures.section import Figure, Style
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw the scale by layer, spectra of position, and its share of variance, a row per data set.
+    """Draw scale, spectrum and share of position, its gain and its sources; two rows per data set.
 
     Parameters
     ----------
@@ -24,10 +24,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    Colours are models. Left, S of the normalisation before each block, median with the bands
-    of 25 to 75 and 5 to 95 % of tokens. Middle, the amplitude spectrum of S P L of the first
-    normalisation, and of P L at the mean S. Right, the share of the variance of hidden states
-    that lies between positions, with that of shuffled positions.
+    Colours are models. Above, left, S of each normalisation, median with the bands of 25 to 75 and
+    5 to 95 % of tokens; middle, the amplitude spectrum of S P L of the first, and of P L at the
+    mean S; right, the share of the variance that lies between positions along the residual stream,
+    with that of shuffled positions. Below, what each normalisation does to position's mean part:
+    left, its gain over that of content; middle and right, which share of the output's part has come
+    from P itself, and from attention and MLPs. What lies beyond an axis is not shown.
     """
     found = [one for one in measurements if one["measurement"] == "layer_norm"]
     measured = [one for one in found if one["status"] == "measured"]
@@ -39,32 +41,40 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     rows = by_dataset(measured)
     grid = []
     for row, (dataset, ones) in enumerate(rows.items()):
-        panels = [made.add_subplot(len(rows), 3, 3 * row + place + 1) for place in range(3)]
+        panels = [made.add_subplot(2 * len(rows), 3, 6 * row + place + 1) for place in range(6)]
         for one in ones:
             colour = colours[one["run"]["model"]]
             _scale(panels[0], one, colour, ones.index(one) - (len(ones) - 1) / 2)
             _spectrum(panels[1], one, colour)
             _share(panels[2], one, colour)
-        _finish(panels, common.display(dataset), row, len(rows))
+            for axes, kind, name, look in (
+                (panels[3], "gain", "relative", "-"), (panels[4], "sources", "position", "-"),
+                (panels[5], "sources", "attention", "-"), (panels[5], "sources", "mlp", "--"),
+            ):  # fmt: skip
+                _moved(axes, one, kind, name, colour, look)
+        _finish(panels[:3], common.display(dataset), row)
+        _finish_moved(panels[3:], is_last=row == len(rows) - 1)
         grid += panels
     grid[1].plot([], [], color=common.GREY, lw=1.1, label="S P L")
     grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
     grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
-    common.legend_above(made, grid, columns=7 if len(models) < 4 else 4)
+    grid[5].plot([], [], color=common.GREY, lw=1.1, label="attention")
+    grid[5].plot([], [], color=common.GREY, ls="--", lw=1.1, label="MLP")
+    common.legend_above(made, grid, columns=5)
     _say_not_run(made, found)
 
 
 def _scale(axes: Axes, one: dict, colour: str, place: float) -> None:
     norms = one["norms"]
-    xs = [(norm["layer"] or 0) + 0.12 * place for norm in norms]
+    xs = [number / 2 + 0.06 * place for number in range(len(norms))]
     quantiles = {
         level: [norm["scale"]["quantiles"][level] for norm in norms]
         for level in norms[0]["scale"]["quantiles"]
     }
-    for low, high, width in (("0.05", "0.95", 0.8), ("0.25", "0.75", 2.6)):
+    for low, high, width in (("0.05", "0.95", 0.8), ("0.25", "0.75", 2.0)):
         axes.vlines(xs, quantiles[low], quantiles[high], color=colour, lw=width, alpha=0.8)
     name = common.display(one["run"]["model"])
-    axes.plot(xs, quantiles["0.5"], color=colour, marker="o", ms=3, lw=0.8, label=name)
+    axes.plot(xs, quantiles["0.5"], color=colour, marker="o", ms=2, lw=0.8, label=name)
 
 
 def _spectrum(axes: Axes, one: dict, colour: str) -> None:
@@ -76,16 +86,27 @@ def _spectrum(axes: Axes, one: dict, colour: str) -> None:
 
 
 def _share(axes: Axes, one: dict, colour: str) -> None:
-    states = [state["state"] for state in one["states"]]
-    curve(
-        axes, states, [state["between_positions"] for state in one["states"]],
-        color=colour, marker="o", ms=2.5, lw=1.1,
-    )  # fmt: skip
-    shuffled = [state["shuffled"]["value"] for state in one["states"]]
-    axes.plot(states, shuffled, color=colour, ls=":", lw=0.9)
+    """Of the residual stream after each addition, and of the last states."""
+    *inner, last = one["norms"]
+    end = "output" if one["placement"] == "after" else "input"
+    found = [*(norm["between"][end] for norm in inner), last["between"]["output"]]
+    xs = [number / 2 for number in range(len(found))]
+    curve(axes, xs, found, color=colour, marker="o", ms=2, lw=1.1)
+    shuffled = [norm["between"]["shuffled"]["value"] for norm in one["norms"]]
+    axes.plot(xs, shuffled, color=colour, ls=":", lw=0.9)
 
 
-def _finish(panels: list[Axes], dataset: str, row: int, rows: int) -> None:
+def _moved(axes: Axes, one: dict, kind: str, name: str, colour: str, look: str) -> None:
+    """Where the data show position."""
+    found = {
+        number / 2: norm[kind][name]
+        for number, norm in enumerate(one["norms"])
+        if norm[kind][name] is not None
+    }
+    curve(axes, list(found), list(found.values()), color=colour, marker="o", ms=2, lw=1.1, ls=look)
+
+
+def _finish(panels: list[Axes], dataset: str, row: int) -> None:
     """Scales, ticks and labels of a row."""
     scale, spectrum, share = panels
     scale.set_title(dataset, loc="left", fontweight="bold")
@@ -94,7 +115,7 @@ def _finish(panels: list[Axes], dataset: str, row: int, rows: int) -> None:
     for axes in (scale, spectrum):
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        ticks = common.logarithmic_ticks(low, high, 5 if rows < 3 else 3)
+        ticks = common.logarithmic_ticks(low, high, 4)
         if len(ticks) < 2:  # a span too short for round multiples of powers of ten
             ticks = [tick for tick in MaxNLocator(3).tick_values(low, high) if low <= tick <= high]
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -117,10 +138,20 @@ def _finish(panels: list[Axes], dataset: str, row: int, rows: int) -> None:
     period.minorticks_off()
     if row == 0:
         period.set_xlabel("period (tokens)")
-    if row == rows - 1:
-        scale.set_xlabel("block (encoder: embedding)")
-        spectrum.set_xlabel("frequency (cycles per token)")
-        share.set_xlabel("layer (0: embedding)")
+    spectrum.set_xlabel("frequency (cycles per token)")
+
+
+def _finish_moved(panels: list[Axes], is_last: bool) -> None:
+    """Limits and labels of a lower row: intervals are wide where hardly any position is left."""
+    labels = ("gain, of content's", "part from P itself", "part from")
+    limits = ((0.5, 2.0), (-0.25, 1.25), (-0.5, 1.25))
+    for axes, label, (low, high) in zip(panels, labels, limits, strict=True):
+        axes.set_ylabel(label)
+        axes.set_ylim(low, high)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.axhline(1 if axes is panels[0] else 0, color=common.LIGHT, lw=0.6, zorder=0)
+        if is_last:
+            axes.set_xlabel("blocks behind")
 
 
 def _inverse(values):
@@ -129,11 +160,13 @@ def _inverse(values):
 
 
 def _say_not_run(made: Canvas, found: list[dict]) -> None:
-    """Say below which normalisations, and which runs, were not measured."""
+    """Say below which runs were not measured."""
     reasons: dict[str, list[str]] = {}
     for one in found:
-        reason = one["not_run"]["reason"] if one["status"] == "measured" else one["reason"]
-        reasons.setdefault(reason, []).append(common.display(one["run"]["model"]))
+        if one["status"] != "measured":
+            reasons.setdefault(one["reason"], []).append(common.display(one["run"]["model"]))
+    if not reasons:
+        return
     said = "; ".join(
         f"{', '.join(common.unique(models))}: {reason}" for reason, models in reasons.items()
     )

@@ -8,7 +8,11 @@ from matplotlib.ticker import MaxNLocator
 from posenc.figures import common
 from posenc.figures.section import Figure, Style
 
-PAIRS = (("baseline", "--", "random pairs"), ("same_token", ":", "same token, other document"))
+PAIRS = (
+    ("baseline", "--", "random pairs"),
+    ("same_document", "-.", "other token, same document"),
+    ("same_token", ":", "same token, other document"),
+)
 """Nulls of pairs of the intact model: key, style of the line, label."""
 
 
@@ -40,7 +44,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     if any(measurement["status"] == "measured" for measurement in measurements):
         made.supylabel("mean token cosine", fontsize=style.font_size)
         made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=5)
+    common.legend_above(made, made.axes, columns=3)
 
 
 def _limits(measurements: list[dict]) -> tuple[float, float]:

@@ -1,33 +1,43 @@
-"""What layer normalisation does to the position that was added to its input (C5)."""
+"""What the normalisations do to position, all along the residual stream (C5).
+
+The model runs on whole documents, and the input of each normalisation is kept. In an encoder, which
+normalises after each addition, position passes all of them; a decoder's residual stream carries P
+unchanged, and each normalisation shows it to a block.
+
+Position is followed in two ways. P itself is the embedding, carried by the stream and its
+normalisations alone. The mean part of position is all that depends on it on average, whatever has
+brought it: P itself, the words that stand at a position, attention or MLPs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from tqdm import tqdm
 
-from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Confidence, Draws, Section, Seed
-from posenc.measurements.declaration import ACTIVATIONS, CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, Stores, digest_of, seal
-from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
-from posenc.metrics.normalisation import of_normalisation, parts, share_between_positions
+from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
+from posenc.measurements.frame import not_run
+from posenc.measurements.of_models import of_tokens
+from posenc.metrics.normalisation import SOURCES, carried, of_scale, parts
+from posenc.metrics.position_moments import of_map
 from posenc.metrics.sampling import shuffled_within
-from posenc.models.files import model_digests
-from posenc.models.weights import EMBEDDING_NORM, Weights
-from posenc.store.activations import ActivationStore, shard_name
-from posenc.store.samples import gather, layer_name
-from posenc.tokens.packing import positions_of
+from posenc.tokens.packing import packs_of, positions_of
 from posenc.tokens.tokenized import Tokens
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+BATCH_TOKENS = 2048
+"""Tokens that run at a time."""
 
 
 class LayerNorm(Section):
-    """What layer normalisation does to the position that was added (C5)."""
+    """What the normalisations do to position along the residual stream (C5)."""
 
     tokens: Annotated[Draws, Field(ge=100)]
     """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
@@ -36,107 +46,74 @@ class LayerNorm(Section):
 
 
 MEASUREMENT = Measurement(
-    "layer_norm", LayerNorm, of=CELL, reads=(ACTIVATIONS, TOKENS, WEIGHTS), catalogue=("C5",),
-    uses=("scipy",),
+    "layer_norm", LayerNorm, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("C5",), schema=2,
+    uses=("scipy", "torch", "transformers"),
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Whole documents of a run, [tokens] each: ids, positions, documents and where they lie."""
+def measure(parameters: LayerNorm, network: Module, text: Tokens) -> dict[str, Any]:
+    """All normalisations of a model, in the order in which a token passes them."""
+    from posenc.capture.normalisations import normalisations
+    from posenc.capture.parts import first_position, is_decoder, is_rotary, position_embedding
 
-    ids: NDArray[np.int64]
-    position: NDArray[np.int64]
-    document: NDArray[np.int64]
-    shard: NDArray[np.int64]
-    row: NDArray[np.int64]
-
-    def kept(self, keep: NDArray[np.bool_]) -> Sample:
-        """Those of the tokens that are kept."""
-        return Sample(*(getattr(self, name)[keep] for name in self.__dataclass_fields__))
-
-
-def main(
-    model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder,
-    activations: Stores, output: Output,
-) -> None:  # fmt: skip
-    """Write OUTPUT/DATASET.json for each data set."""
-    job = read_section(config, CellsJob[LayerNorm])
-    digests = model_digests(weights)
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        folder = activations / of["dataset"] / "intact"
-        opened = ActivationStore(folder, verify=())
-        # Losses are not read, so they are not verified.
-        store = ActivationStore(folder, {shard_name(n) for n in range(opened.n_shards)})
-        measured = {**measure(job, weights, text, store), "precision": store.metadata["precision"]}
-        inputs = {"tokens": text.digest, "intact": digest_of(folder), **digests}
-        seal(path, MEASUREMENT, of, measured, job.parameters, inputs)
-
-
-def measure(
-    job: CellsJob[LayerNorm], folder: Path, text: Tokens, store: ActivationStore
-) -> dict[str, Any]:
-    """The normalisations whose input is known, and the share of position by layer.
-
-    The residual stream of a decoder that normalises before each block carries P unchanged to all
-    of them. It is P that is split off there; what blocks have added, on position too, is of ∗.
-    """
-    parameters, weights = job.parameters, Weights(folder, job.reading.family)
-    made_of = {"tokens": text.digest, **model_digests(folder)}
-    if store.metadata["inputs"] != made_of:
-        raise ArtifactError(f"{store.directory} is of other tokens or weights; rerun to make it")
-    sample = draw(text, store, parameters.tokens, parameters.seed)
-    words, places = weights.embeddings()
-    if sample.position.max() >= len(places):
-        raise ArtifactError(
-            f"{text.path} has documents of more than the {len(places)} positions of {folder}; "
-            f"lower max_tokens in params.yaml"
-        )
-
-    def measured(
-        name: str, layer: int | None, x: NDArray[np.float64], gain: NDArray, bias: NDArray
-    ) -> dict[str, Any]:
-        found = of_normalisation(
-            x, places, sample.position, sample.document,
-            gain=gain, bias=bias, eps=weights.eps, confidence=parameters.confidence,
+    if is_rotary(network):
+        return not_run("positions turn queries and keys: no table adds to states", parameters)
+    documents = draw(text, parameters.tokens, parameters.seed)
+    norms = normalisations(network)
+    inputs, error = run_through(network, documents)
+    is_stream = not is_decoder(network)
+    places = position_embedding(network).weight.detach().numpy()[first_position(network) :]
+    lengths = np.array([len(ids) for ids in documents])  # [documents]
+    position = positions_of(lengths)  # [tokens]
+    document = np.repeat(np.arange(len(documents)), lengths)  # [tokens]
+    later = position > 0  # [tokens]: the first token is the same in every document
+    # Within documents, so that what documents differ in stays as it is.
+    shuffled = shuffled_within(position[later], document[later], [parameters.seed, 1])
+    weights = [(norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy())
+               for norm in norms]  # fmt: skip
+    eps = norms[0].module.eps
+    path = carried(
+        (x[later] for x in inputs), weights, [norm.added for norm in norms],
+        places[position[later]], eps=eps, is_stream=is_stream,
+    )  # fmt: skip
+    # P, as the normalisations behind have left it but for their scales; and the product of these.
+    table, earlier = places.astype(np.float64), np.float64(1)  # [positions, d_model], [] or [later]
+    own = position[later], document[later]
+    found = []
+    steps = zip(norms, inputs, weights, path, strict=True)
+    for norm, x, (gain, bias), (scale, vectors) in tqdm(
+        steps, total=len(norms), unit="normalisation", desc="layer norm", mininterval=5
+    ):
+        found.append(
+            {
+                "name": norm.name,
+                "layer": norm.layer,
+                **of_scale(scale, table, gain, *own, parameters.confidence, earlier),
+                "scale_at_first": float(parts(x[~later], gain, bias, eps).scale.mean()),
+                **of_map(
+                    vectors, own[0], shuffled, own[1], names=SOURCES,
+                    confidence=parameters.confidence,
+                ),
+            }
         )  # fmt: skip
-        return {"name": name, "layer": layer, **found}
-
-    x = words[sample.ids].astype(np.float64) + weights.token_type() + places[sample.position]
-    embedding = x  # [tokens, d_model]
-    if job.reading.is_decoder:
-        norms = [
-            measured(
-                f"block {layer}, before attention", layer,
-                gather(store, layer, sample.shard, sample.row).astype(np.float64),
-                *weights.norm(f"h.{layer}.ln_1"),
-            )
-            for layer in range(store.metadata["n_layers"])
-        ]  # fmt: skip
-        reason = "inputs of the second normalisation of a block, and of the last, are not cached"
-    else:
-        norm = weights.norm(EMBEDDING_NORM)
-        norms = [measured("embedding", None, x, *norm)]
-        embedding = parts(x, *norm, weights.eps).output  # [tokens, d_model]
-        reason = "inputs of the normalisations after the embedding's are not cached"
-    stored = gather(store, 0, sample.shard, sample.row)
+        if is_stream:
+            table = (table - table.mean(axis=-1, keepdims=True)) * gain  # [positions, d_model]
+            earlier = earlier * scale  # [later]
     return {
-        "documents": len(np.unique(sample.document)),
-        "tokens": int(np.count_nonzero(sample.position > 0)),
+        "documents": len(documents),
+        "tokens": int(np.count_nonzero(later)),
         "confidence": parameters.confidence,
-        "placement": "before" if job.reading.is_decoder else "after",
-        "eps": weights.eps,
-        # What was stored should differ by the rounding of its type alone.
-        "embedding_error": float(np.abs(embedding - stored).max() / np.abs(embedding).max()),
-        "norms": norms,
-        "not_run": {"status": "not run", "reason": reason},
-        "states": [state_shares(store, sample, state, parameters) for state in
-                   range(store.metadata["n_layers"] + 1)],
-    }  # fmt: skip
+        "n_layers": (len(norms) - 1) // 2,
+        "placement": "after" if is_stream else "before",
+        "eps": eps,
+        # Of the parts' sum, from what the library returns: the rounding of its type.
+        "library_error": error,
+        "norms": found,
+    }
 
 
-def draw(text: Tokens, store: ActivationStore, tokens: int, seed: int) -> Sample:
-    """Random documents, as many as have that many tokens together, or all.
+def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:
+    """Random documents, as many as have that many tokens together, or all; short ones first.
 
     Raises
     ------
@@ -146,42 +123,45 @@ def draw(text: Tokens, store: ActivationStore, tokens: int, seed: int) -> Sample
     lengths = text.lengths  # [documents]
     order = np.random.default_rng(seed).permutation(len(lengths))
     enough = np.searchsorted(np.cumsum(lengths[order]), tokens) + 1
-    chosen = np.sort(order[: max(3, int(enough))])  # [sampled documents]
+    chosen = order[: max(3, int(enough))]  # [sampled documents]
     # The jackknife leaves one out, and two have to share a position.
     if np.count_nonzero(lengths[chosen] > 1) < 3:
         raise ArtifactError(
             f"{text.path} has fewer than three documents of two tokens: raise "
             f"evaluation.documents or measurements.layer_norm.tokens in params.yaml"
         )
-    size = lengths[chosen]
-    position = positions_of(size)  # [tokens]
-    start = store.documents["start"].to_numpy()[chosen]
-    shard = store.documents["shard"].to_numpy()[chosen]
-    return Sample(
-        np.concatenate([np.asarray(text.ids[one]) for one in chosen]),
-        position,
-        np.repeat(chosen, size),
-        np.repeat(shard, size),
-        np.repeat(start, size) + position,
-    )
+    # Neighbours of equal length share calls.
+    chosen = chosen[np.argsort(lengths[chosen], kind="stable")]
+    return [list(text.ids[one]) for one in chosen]
 
 
-def state_shares(
-    store: ActivationStore, sample: Sample, state: int, parameters: LayerNorm
-) -> dict[str, Any]:
-    """Share of a layer's variance between positions, and of shuffled ones as a control."""
-    later = sample.kept(sample.position > 0)
-    states = gather(store, state, later.shard, later.row)  # [tokens, d_model]
-    # Within documents, so that what documents differ in stays as it is.
-    shuffled = shuffled_within(later.position, later.document, [parameters.seed, 1])
-    found = {
-        name: share_between_positions(
-            states, position, later.document, parameters.confidence
-        ).as_json()
-        for name, position in (("between_positions", later.position), ("shuffled", shuffled))
-    }
-    return {"state": state, "name": layer_name(state, store.metadata["n_layers"] + 1), **found}
+def run_through(
+    network: Module, documents: list[list[int]]
+) -> tuple[list[NDArray[np.float32]], float]:
+    """Inputs of all normalisations, [tokens, d_model] each; and how far their parts are from it.
 
+    The latter is the largest difference of :attr:`posenc.metrics.normalisation.Parts.output` from
+    what the library returns, over the largest number that it returns.
+    """
+    from posenc.capture.normalisations import normalisations, passed
+
+    norms = normalisations(network)
+    kept: list[list[NDArray[np.float32]]] = [[] for _ in norms]
+    errors = []
+    lengths = [len(ids) for ids in documents]
+    for pack in packs_of(lengths, list(range(len(documents))), BATCH_TOKENS):
+        seen = passed(network, [documents[index] for index in pack.documents])
+        for norm, (given, returned), inputs in zip(norms, seen, kept, strict=True):
+            inputs.append(given.numpy())
+            gain, bias = norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy()
+            own = parts(inputs[-1], gain, bias, norm.module.eps).output  # [tokens, d_model]
+            errors.append(np.abs(own - returned.numpy()).max() / np.abs(own).max())
+    return [np.concatenate(inputs) for inputs in kept], float(max(errors))
+
+
+main = of_tokens(MEASUREMENT, measure)
 
 if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
     run(main)

@@ -27,6 +27,7 @@ from posenc.metrics.similarity import (
     histogram,
     random_pairs,
     rescaled,
+    same_document_pairs,
     same_token_pairs,
     same_token_partners,
     token_cosines,
@@ -42,7 +43,7 @@ class Similarity(Section):
     """Whether [CLS], [SEP] and the like count as tokens."""
     baseline_pairs: Annotated[Draws, Field(ge=100)]
     """Random token pairs of the intact model, for the anisotropy baseline of each layer; and as
-    many pairs of the same token in different documents."""
+    many pairs of different tokens in one document, and of the same token in different documents."""
     histogram_bins: Annotated[Count, Field(ge=10)]
     """Bins of the histograms over [-1, 1]."""
     bootstrap_samples: Samples
@@ -54,11 +55,15 @@ class Similarity(Section):
 
 
 MEASUREMENT = Measurement(
-    "similarity", Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=3,
+    "similarity", Similarity, of=RUN, reads=(ACTIVATIONS,), catalogue=("A1", "A2"), schema=4,
     always=True,
 )  # fmt: skip
 
-RESCALED = {"baseline": "rescaled", "same_token": "rescaled_same_token"}
+RESCALED = {
+    "baseline": "rescaled",
+    "same_document": "rescaled_same_document",
+    "same_token": "rescaled_same_token",
+}
 """By null: what the cosine is called on the scale where the null is 0."""
 
 
@@ -79,10 +84,15 @@ def measure(
             f"raise evaluation.documents in params.yaml"
         )
     # Independent streams, so that the pairs, their bootstrap and the documents' do not correlate.
-    pair_seed, baseline_seed, document_seed, sample_seed, same_pair_seed, same_token_seed = (
-        np.random.SeedSequence(parameters.seed).spawn(6)
-    )
-    null_seeds = {"baseline": baseline_seed, "same_token": same_token_seed}
+    (
+        pair_seed, baseline_seed, document_seed, sample_seed, same_pair_seed, same_token_seed,
+        inside_pair_seed, same_document_seed,
+    ) = np.random.SeedSequence(parameters.seed).spawn(8)  # fmt: skip
+    null_seeds = {
+        "baseline": baseline_seed,
+        "same_document": same_document_seed,
+        "same_token": same_token_seed,
+    }
     # [sampled]
     sample = sampled(np.arange(len(tokens.document)), parameters.sample_tokens, sample_seed)
     compared: list[dict[str, Any]] = []
@@ -91,6 +101,11 @@ def measure(
     token = np.concatenate(
         [intact.token_ids(shard)[keep] for shard, keep in enumerate(tokens.masks)]
     )  # [kept]
+    same_document = np.unique(np.stack([tokens.document, token]), axis=1)[0]  # [different tokens]
+    if len(np.unique(same_document)) < len(same_document):  # some document has two of them
+        pairs["same_document"] = same_document_pairs(
+            token, tokens.document, count, inside_pair_seed
+        )
     same_token_share = float(np.mean(same_token_partners(token, tokens.document) > 0))
     if same_token_share > 0:  # documents of a few words may have none in common
         pairs["same_token"] = same_token_pairs(token, tokens.document, count, same_pair_seed)
@@ -198,8 +213,8 @@ def layers(
 
     The cosine is bootstrapped over documents and a null over its pairs; an interval of the
     rescaled cosine takes both in. A null without pairs is None, and so is what it rescales; so is
-    the latter where all tokens of one id are alike, as at an embedding that has no position: above
-    such a null there is no room.
+    the latter where all tokens of one id are alike, as at an embedding that has no position, or of
+    one document: above such a null there is no room.
     """
     samples, confidence = parameters.bootstrap_samples, parameters.confidence
     n_states = len(token_sd)
@@ -220,7 +235,7 @@ def layers(
         columns[name] = percentile_interval(mean, replicates, confidence).as_json()
         columns[name_rescaled] = [
             None
-            if name == "same_token" and max(mean[state], replicates[:, state].max()) >= 1
+            if name != "baseline" and max(mean[state], replicates[:, state].max()) >= 1
             else percentile_interval(
                 rescaled(mean_cosine[state], mean[state]),
                 rescaled(cosine_replicates[:, state], replicates[:, state]),

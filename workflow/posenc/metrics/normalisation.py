@@ -3,12 +3,15 @@
 With rows as tokens, LN(x) = S (I - 11ᵀ/d) x L + b: a scale for each token, S = 1 / √(variance +
 eps), the subtraction of each row's mean, and the diagonal gain L (Ba, Kiros and Hinton 2016,
 https://arxiv.org/abs/1607.06450). It is linear but for S, so that LN(∗ + P) is the sum of a part
-of ∗ and of S P L, with P centred; S is that of the whole.
+of ∗ and of S P L, with P centred; S is that of the whole. Where normalisations follow each other
+in the residual stream, P becomes S₁ S₂ … P L₁ L₂ …, since a scale is a number. So does each of the
+vectors that a stream is the sum of (Kobayashi et al. 2021,
+https://doi.org/10.18653/v1/2021.emnlp-main.373, take one block apart like this).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.bootstrap import Estimate
-from posenc.metrics.moments import correlation_of_moments, share_between, sums_by_group
+from posenc.metrics.moments import correlation_of_moments, sums_by_group
 from posenc.metrics.norms import centred_and_deviation
-from posenc.metrics.readback import EPS
 from posenc.metrics.spectra import amplitude_spectrum, frequencies
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantiles of the scale."""
+SOURCES = ("position", "tokens", "attention", "mlp")
+"""What a residual stream is the sum of. Biases of normalisations count as of ``tokens``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,29 +72,60 @@ def parts(x: ArrayLike, gain: ArrayLike, bias: ArrayLike, eps: float) -> Parts:
     return Parts(1 / deviation[..., 0], centred, gain, bias)
 
 
-def split(
-    rest: ArrayLike, position: ArrayLike, gain: ArrayLike, bias: ArrayLike, eps: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """LN(∗ + P) as the sum of what comes of ∗ and of what comes of P.
+VECTORS = ("input", "output", *SOURCES)
+"""What :func:`carried` gives of a normalisation."""
+
+
+def carried(
+    inputs: Iterable[ArrayLike],
+    norms: Iterable[tuple[ArrayLike, ArrayLike]],
+    added: Sequence[str],
+    position: ArrayLike,
+    *,
+    eps: float,
+    is_stream: bool,
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Follow what a residual stream is the sum of through its normalisations.
 
     Parameters
     ----------
-    rest, position
-        [tokens, d_model]: ∗, and the position embedding of each token.
-    gain, bias, eps
+    inputs
+        [tokens, d_model] each, in the order in which they are passed.
+    norms
+        Gain and bias of each, [d_model].
+    added
+        Which of ``SOURCES`` has been added to the stream since the one before: ``tokens`` first.
+    position
+        [tokens, d_model]: position embeddings, a part of the first input.
+    eps
         As of :func:`parts`.
+    is_stream
+        Whether an output is the stream from there on (an encoder's), or is read by a block alone.
 
-    Returns
-    -------
-    S (I - 11ᵀ/d) ∗ L + b and S (I - 11ᵀ/d) P L, float64 [tokens, d_model] each, whose sum is
-    LN(∗ + P) exactly; and S, float64 [tokens].
+    Yields
+    ------
+    S, float64 [tokens]; and by ``VECTORS`` the input, the output, and what the normalisation makes
+    of each source, whose sum is the output exactly: float64 [6, tokens, d_model], which the next
+    step overwrites.
     """
-    rest, position = np.asarray(rest, np.float64), np.asarray(position, np.float64)
-    whole = parts(rest + position, gain, bias, eps)
-    scale = whole.scale[..., None]  # [tokens, 1]
-    of_rest = rest - rest.mean(axis=-1, keepdims=True)  # [tokens, d_model]
-    of_position = position - position.mean(axis=-1, keepdims=True)  # [tokens, d_model]
-    return scale * of_rest * whole.gain + whole.bias, scale * of_position * whole.gain, whole.scale
+    position = np.asarray(position, np.float64)  # [tokens, d_model]
+    stream = np.zeros((len(SOURCES), *position.shape))  # [4, tokens, d_model]
+    stream[SOURCES.index("position")] = position
+    # One array for all steps: it is the largest by far.
+    vectors = np.empty((len(VECTORS), *position.shape))  # [6, tokens, d_model]
+    for x, (gain, bias), source in zip(inputs, norms, added, strict=True):
+        vectors[0] = x
+        whole = parts(vectors[0], gain, bias, eps)
+        stream[SOURCES.index(source)] += vectors[0] - stream.sum(axis=0)
+        made = vectors[2:]  # [4, tokens, d_model]
+        np.subtract(stream, stream.mean(axis=-1, keepdims=True), out=made)
+        made *= whole.scale[:, None]
+        made *= whole.gain
+        made[SOURCES.index("tokens")] += whole.bias
+        vectors[1] = whole.output
+        yield whole.scale, vectors
+        if is_stream:
+            stream[:] = made
 
 
 def jackknife(
@@ -172,97 +207,6 @@ def scale_spread(
     }
 
 
-def variance_shares(
-    rest: NDArray[np.float64], position: NDArray[np.float64], document: ArrayLike, confidence: float
-) -> dict[str, dict[str, float]]:
-    """Shares of the variance of LN's output over tokens, summed over d_model.
-
-    Parameters
-    ----------
-    rest, position, document
-        [tokens, d_model], the two parts of :func:`split`; and [tokens].
-    confidence
-        Of the intervals by :func:`jackknife`.
-
-    Returns
-    -------
-    ``position``, ``rest``, and ``shared``, twice their covariance, which add up to 1.
-    """
-    d = rest.shape[1]
-    position, rest = position - position.mean(axis=0), rest - rest.mean(axis=0)
-    pairs = ((position, position), (rest, rest), (position, 2 * rest))
-    products = [(a * b).sum(axis=1) for a, b in pairs]  # [tokens] each
-    columns = np.column_stack([np.ones(len(rest)), *products, position, rest])  # [tokens, 4 + 2 d]
-
-    def shares(sums: NDArray[np.float64]) -> NDArray[np.float64]:  # [n, 4 + 2 d] to [n, 3]
-        means = sums / sums[:, :1]
-        p, r = means[:, 4 : 4 + d], means[:, 4 + d :]  # [n, d] each
-        squared = [(a * b).sum(axis=1) for a, b in ((p, p), (r, r), (p, 2 * r))]  # [n] each
-        variances = means[:, 1:4] - np.stack(squared, axis=1)  # [n, 3]
-        return variances / variances.sum(axis=1, keepdims=True)
-
-    found = jackknife(shares, sums_by_group(columns, document), confidence).as_json()
-    return dict(zip(("position", "rest", "shared"), found, strict=True))
-
-
-def share_between_positions(
-    states: NDArray[np.floating], position: ArrayLike, document: ArrayLike, confidence: float
-) -> Estimate:
-    """Share of the variance of hidden states that lies between positions, mean over d_model.
-
-    Of each dimension :func:`posenc.metrics.moments.share_between` the k positions of n tokens.
-    Without any relation its mean is 0.
-
-    Parameters
-    ----------
-    states
-        [tokens, d_model], of any float type.
-    position, document
-        int [tokens].
-    confidence
-        Of the interval by leaving one document out at a time.
-
-    Raises
-    ------
-    ValueError
-        If no position has two tokens, when a document is left out too.
-    """
-    document = np.unique(document, return_inverse=True)[1]  # [tokens]
-    position = np.unique(position, return_inverse=True)[1]  # [tokens]
-    x = np.asarray(states, np.float64) - np.mean(states, axis=0, dtype=np.float64)
-    counts = np.bincount(position)  # [k]
-    sums = sums_by_group(x, position)  # [k, d_model]
-    between = np.square(sums) / counts[:, None]  # [k, d_model]
-    whole = [counts, np.zeros(x.shape[1]), np.square(x).sum(axis=0), between.sum(axis=0)]
-    left_out = []
-    for own in np.split(np.argsort(document, kind="stable"), np.cumsum(np.bincount(document))[:-1]):
-        at, here = np.unique(position[own], return_inverse=True)  # positions of the document
-        fewer, moved = counts.copy(), -x[own].sum(axis=0)  # [k], [d_model]
-        fewer[at] -= np.bincount(here)
-        less = np.square(sums[at] - sums_by_group(x[own], here))  # [at, d_model]
-        less = np.where(fewer[at, None] > 0, less / np.maximum(fewer[at, None], 1), 0)
-        squares = whole[2] - np.square(x[own]).sum(axis=0)  # [d_model]
-        left_out.append(_corrected(fewer, moved, squares, whole[3] + (less - between[at]).sum(0)))
-    return interval(_corrected(*whole), np.array(left_out), confidence)
-
-
-def _corrected(
-    counts: NDArray[np.int64],  # [k]
-    total: NDArray[np.float64],  # [d_model]
-    squares: NDArray[np.float64],  # [d_model]
-    between: NDArray[np.float64],  # [d_model]
-) -> float:
-    """Corrected eta squared from sums, of squares, and of squared sums by position over counts."""
-    n, k = counts.sum(), np.count_nonzero(counts)
-    if n <= k:
-        raise ValueError("no position has two tokens: nothing is known within positions")
-    whole, between = squares - total**2 / n, between - total**2 / n  # [d_model] each
-    varies = whole > EPS * squares.max()  # [d_model]
-    if not varies.any():
-        raise ValueError("all hidden states are the same: they have no variance")
-    return float(share_between(whole[varies], between[varies], n, k).mean())
-
-
 def amplitudes(signal: ArrayLike) -> NDArray[np.float64]:
     """Amplitude spectrum along the sequence, |DFT| / window, mean over d_model.
 
@@ -304,47 +248,42 @@ def scaled_spectrum(
     }
 
 
-def of_normalisation(
-    x: ArrayLike, added: ArrayLike, position: ArrayLike, document: ArrayLike, *,
-    gain: ArrayLike, bias: ArrayLike, eps: float, confidence: float,
+def of_scale(
+    scale: ArrayLike, added: ArrayLike, gain: ArrayLike, position: ArrayLike, document: ArrayLike,
+    confidence: float, earlier: ArrayLike | float = 1.0,
 ) -> dict[str, Any]:  # fmt: skip
-    """What one layer normalisation does to the position that was added to its input.
-
-    Position 0 is kept apart: its token is the same in every document.
+    """What the scale of a normalisation does to the position embeddings in its input.
 
     Parameters
     ----------
-    x, added
-        [tokens, d_model], of whole documents; and [positions, d_model], what was added to it.
+    scale
+        [tokens], of documents from position 1 on; position 0 has the same token in all of them.
+    added, gain
+        [positions, d_model], P, as earlier normalisations have left it; and [d_model].
     position, document
         int [tokens].
-    gain, bias, eps
-        As of :func:`parts`.
     confidence
         Of the intervals by :func:`jackknife`.
+    earlier
+        [tokens]: the product of the scales of earlier normalisations, which is not in ``added``.
 
     Returns
     -------
-    ``scale`` (:func:`scale_spread`) and, at position 0, ``scale_at_first``; ``shares``
-    (:func:`variance_shares`); and ``spectrum`` (:func:`scaled_spectrum`) of the first ``window``
-    tokens after position 0, which at least half of the documents have: ``windows`` of them.
+    ``scale`` (:func:`scale_spread`); ``variation`` of the scale times the earlier ones; and
+    ``spectrum`` (:func:`scaled_spectrum`) of the first ``window`` tokens, which at least half of
+    the documents have: ``windows`` of them.
     """
     position, document = np.asarray(position), np.asarray(document)  # [tokens] each
-    table = np.asarray(added)  # [positions, d_model]
-    of_position = table[position].astype(np.float64)  # [tokens, d_model]
-    rest, moved, scale = split(np.asarray(x) - of_position, of_position, gain, bias, eps)
-    later = position > 0  # [tokens]
+    product = np.asarray(scale, np.float64) * earlier  # [tokens]
     sizes = np.bincount(document)  # [documents]
-    window = int(np.quantile(sizes[sizes > 1], 0.5, method="lower")) - 1
-    full = (sizes[document] > window) & later & (position <= window)  # [tokens]
-    own = document[later]
+    window = int(np.quantile(sizes[sizes > 0], 0.5, method="lower"))
+    full = (sizes[document] >= window) & (position <= window)  # [tokens]
     return {
-        "scale": scale_spread(scale[later], position[later], own, confidence),
-        "scale_at_first": float(scale[~later].mean()),
-        "shares": variance_shares(rest[later], moved[later], own, confidence),
+        "scale": scale_spread(scale, position, document, confidence),
+        "variation": scale_spread(product, position, document, confidence)["variation"],
         "window": window,
         "windows": int(full.sum()) // window,
         "spectrum": scaled_spectrum(
-            scale[full].reshape(-1, window), table[1 : window + 1], gain, confidence
+            product[full].reshape(-1, window), np.asarray(added)[1 : window + 1], gain, confidence
         ),
     }

@@ -2,9 +2,10 @@
 
 A cosine says little alone: hidden states of a Transformer fill a narrow cone, so that unrelated
 tokens are similar too (anisotropy; Ethayarajh 2019, https://aclanthology.org/D19-1006). And the
-states that are compared are of one token, so that they share what its identity alone gives. Three
-nulls are given: isotropic Gaussian vectors, random token pairs of the same layer, and pairs of the
-same token in different documents.
+states that are compared are of one token in one document, so that they share what its identity
+alone gives, and the document. Four nulls are given: isotropic Gaussian vectors, random token pairs
+of the same layer, pairs of different tokens in one document, and pairs of the same token in
+different documents.
 """
 
 from __future__ import annotations
@@ -159,19 +160,42 @@ def same_token_pairs(
     ValueError
         If no id is in two documents.
     """
-    word, per_word, run, per_run = _occurrences(token, document)
-    partners = per_word[word] - per_run[run]  # [tokens]
+    return _pairs(token, document, pairs, seed, "no token is in two documents")
+
+
+def same_document_pairs(
+    token: ArrayLike, document: ArrayLike, pairs: int, seed: Seed
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw ordered pairs of tokens of different ids in one document, with replacement.
+
+    The first is uniform over the tokens whose document has another id too, the second uniform over
+    its partners, as in :func:`same_token_pairs`; parameters and what is returned are the same.
+
+    Raises
+    ------
+    ValueError
+        If no document has two ids.
+    """
+    return _pairs(document, token, pairs, seed, "no document has two different tokens")
+
+
+def _pairs(
+    shared: ArrayLike, differing: ArrayLike, pairs: int, seed: Seed, absent: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs that have the one in common and not the other; ``absent`` says that there are none."""
+    group, per_group, run, per_run = _occurrences(shared, differing)
+    partners = per_group[group] - per_run[run]  # [tokens]
     candidates = np.flatnonzero(partners)  # [tokens that have a partner]
     if len(candidates) == 0:
-        raise ValueError("no token is in two documents: there is no pair of the same token")
+        raise ValueError(f"{absent}: there is no such pair")
     generator = np.random.default_rng(seed)
     i = candidates[generator.integers(len(candidates), size=pairs)]  # [pairs]
-    # Sorted by run, the tokens of a word stand together, and so do those of one document in them:
-    # what is drawn is a place among the word's tokens, less the run of the first token.
+    # Sorted by run, the tokens of a group stand together, and so do those of one run in them: what
+    # is drawn is a place among the group's tokens, less the run of the first token.
     by_run = np.argsort(run, kind="stable")  # [tokens]
-    begin_of_word = np.cumsum(per_word) - per_word  # [words]
+    begin_of_group = np.cumsum(per_group) - per_group  # [groups]
     begin_of_run = np.cumsum(per_run) - per_run  # [runs]
-    place = begin_of_word[word[i]] + generator.integers(partners[i])  # [pairs]
+    place = begin_of_group[group[i]] + generator.integers(partners[i])  # [pairs]
     place += np.where(place >= begin_of_run[run[i]], per_run[run[i]], 0)  # step over the run
     return i, by_run[place]
 
@@ -289,20 +313,20 @@ def histogram(values: ArrayLike, bins: int) -> tuple[NDArray[np.float64], NDArra
     return edges, density  # [bins + 1], [bins]
 
 
-def _occurrences(token: ArrayLike, document: ArrayLike) -> tuple[NDArray[np.int64], ...]:
-    """Number the words, and the runs: a run is all tokens of one word in one document.
+def _occurrences(shared: ArrayLike, differing: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+    """Number groups, of tokens that share the one, and runs, of those that share both.
 
-    Runs are numbered word by word. Returns the word of each token, the tokens of each word, the
-    run of each token and the tokens of each run: int64 [tokens], [words], [tokens], [runs].
+    Runs are numbered group by group. Returns the group of each token, the tokens of each group, the
+    run of each token and the tokens of each run: int64 [tokens], [groups], [tokens], [runs].
     """
-    _, word, per_word = np.unique(
-        np.asarray(token), return_inverse=True, return_counts=True
-    )  # [tokens], [words]
-    documents, place = np.unique(np.asarray(document), return_inverse=True)  # [tokens]
+    _, group, per_group = np.unique(
+        np.asarray(shared), return_inverse=True, return_counts=True
+    )  # [tokens], [groups]
+    others, other = np.unique(np.asarray(differing), return_inverse=True)  # [tokens]
     _, run, per_run = np.unique(
-        word * len(documents) + place, return_inverse=True, return_counts=True
+        group * len(others) + other, return_inverse=True, return_counts=True
     )  # [tokens], [runs]
-    return word, per_word, run, per_run
+    return group, per_group, run, per_run
 
 
 def _check_dimension(d: int) -> None:

@@ -51,8 +51,15 @@ SPECTRA = (
     *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
     *(f"without.{band}" for band in BANDS), "uniform", "locked",
 )  # fmt: skip
+SOURCES = ("position", "tokens", "attention", "mlp")
+NORMS = ("first", "middle", "last")
 LAYER_NORM = (
-    "variation", "position_share", "between.embedding", "between.last", "shuffled",
+    "documents", "tokens", "variation", "product", "position_share", "between.embedding",
+    "between.middle", "between.last", "shuffled", "relative.lowest",
+    *(f"{norm}.{kind}.{name}" for norm in NORMS
+      for kind, names in (("gain", ("position", "content", "shuffled", "relative")),
+                          ("cosine", ("position", "content", "shuffled")),
+                          ("from", SOURCES), ("content_from", SOURCES)) for name in names),
 )  # fmt: skip
 WAYS = ("intact", "turned", "zero")
 SAVINGS = (
@@ -171,15 +178,32 @@ def spectra(one: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 def layer_norm(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """The first normalisation, and what position has of the variance at both ends."""
-    first, states = one["norms"][0], one["states"]
-    return {
+    """What normalisations do to position: the first, the one in the middle of all, the last."""
+    norms = one["norms"]
+    first, middle, last = norms[0], norms[len(norms) // 2], norms[-1]
+    # The residual stream itself; a decoder's is what its normalisations are given.
+    stream = "output" if one["placement"] == "after" else "input"
+    unknown = "no position is left there to be seen"
+    found: dict[str, Entry] = {
+        "documents": Number(one["documents"]),
+        "tokens": Number(one["tokens"]),
         "variation": estimate(first["scale"]["variation"]),
+        "product": estimate(last["variation"]),
         "position_share": estimate(first["shares"]["position"]),
-        "between.embedding": estimate(states[0]["between_positions"]),
-        "between.last": estimate(states[-1]["between_positions"]),
-        "shuffled": estimate(states[0]["shuffled"]),
+        "between.embedding": estimate(first["between"][stream]),
+        "between.middle": estimate(middle["between"][stream]),
+        "between.last": estimate(last["between"]["output"]),
+        "shuffled": estimate(last["between"]["shuffled"]),
     }
+    relative = [norm["gain"]["relative"] for norm in norms if norm["gain"]["relative"]]
+    lowest = min(relative, key=lambda found: found["value"], default=None)
+    found["relative.lowest"] = estimate(lowest, unknown)
+    for name, norm in zip(NORMS, (first, middle, last), strict=True):
+        for key, kind in (("gain", "gain"), ("cosine", "cosine"), ("from", "sources"),
+                          ("content_from", "content_sources")):  # fmt: skip
+            for part, value in norm[kind].items():
+                found[f"{name}.{key}.{part}"] = estimate(value, unknown)
+    return found
 
 
 def heads(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -50,8 +50,8 @@ SPOKEN_MATRICES = ("sinusoid", "gaussian")
 
 ESTIMATES = {
     "similarity": (
-        "cosine", "baseline", "rescaled", "same_token", "rescaled_same_token", "centred",
-        "standardised", "retrieval",
+        "cosine", "baseline", "rescaled", "same_document", "rescaled_same_document", "same_token",
+        "rescaled_same_token", "centred", "standardised", "retrieval",
     ),
     "perplexity": (
         "perplexity", "bits_per_byte", "nll_per_token", "worse_than_uniform", "delta_nll",
@@ -150,7 +150,8 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     found: dict[str, Entry] = {key: Number(measurement[key]) for key in COUNTS[kind]}
     if kind == "similarity":
         share = measurement["same_token_share"]
-        none = "tokens of one id are all alike" if share else "no token is in two documents"
+        alike = "tokens of one id are all alike" if share else "no token is in two documents"
+        none = dict.fromkeys(("same_token", "rescaled_same_token"), alike)
         found["same_token_share"] = Number(share)
         found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
         for layer in measurement["layers"]:
@@ -158,7 +159,11 @@ def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
             for key in ("token_sd", "cka"):
                 found[f"{name}.{key}"] = Number(layer[key])
             for key in ESTIMATES[kind]:
-                found[f"{name}.{key}"] = Number(**layer[key]) if layer[key] else NotRun(none)
+                found[f"{name}.{key}"] = (
+                    Number(**layer[key])
+                    if layer[key]
+                    else NotRun(none.get(key, "no document has two different tokens"))
+                )
     else:
         for key in ESTIMATES[kind]:
             found[key] = Number(**measurement[key])

@@ -1,0 +1,96 @@
+"""What a model's normalisations are given, and what they return (row C5)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from posenc.capture.capture import packed_last
+from posenc.capture.parts import ConditionError, blocks, body, is_decoder
+
+
+class Normalisation(NamedTuple):
+    """One of a model's normalisations.
+
+    Attributes
+    ----------
+    name
+        Where it is, in words.
+    layer
+        Of which block, from 0; None for the embedding's, and for the one after the last block.
+    added
+        What was added to the residual stream just before it: ``tokens``, ``attention``, ``mlp``.
+    module
+        Of the library.
+    """
+
+    name: str
+    layer: int | None
+    added: str
+    module: nn.LayerNorm
+
+
+def normalisations(model: nn.Module) -> list[Normalisation]:
+    """All of them, in the order in which a token passes them: 2 n_layers + 1.
+
+    Raises
+    ------
+    ConditionError
+        If there are fewer or more.
+    """
+    found = [module for module in body(model).modules() if isinstance(module, nn.LayerNorm)]
+    layers = range(len(blocks(model)))
+    if len(found) != 2 * len(layers) + 1:
+        raise ConditionError(
+            f"{type(model).__name__} has {len(found)} layer normalisations, not two for each of "
+            f"{len(layers)} blocks and one more: its path is not known"
+        )
+    named: list[tuple[str, int | None, str]]
+    if is_decoder(model):
+        named = [
+            (f"block {layer}, before {what}", layer, added)
+            for layer in layers
+            for what, added in (
+                ("attention", "mlp" if layer else "tokens"), ("MLP", "attention")
+            )
+        ] + [("last", None, "mlp")]  # fmt: skip
+    else:
+        named = [("embedding", None, "tokens")] + [
+            (f"block {layer}, after {what}", layer, what.lower())
+            for layer in layers for what in ("attention", "MLP")
+        ]  # fmt: skip
+    return [
+        Normalisation(name, layer, added, module)
+        for (name, layer, added), module in zip(named, found, strict=True)
+    ]
+
+
+@torch.inference_mode()
+def passed(model: nn.Module, documents: list[list[int]]) -> list[tuple[Tensor, Tensor]]:
+    """Run documents, and give the input and the output of each normalisation, in their order.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`.
+    documents
+        Token ids.
+
+    Returns
+    -------
+    Input and output, [tokens, d_model] each, documents in one row.
+    """
+    seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+
+    def keep(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+        seen[module] = inputs[0][0], output[0]  # [1, tokens, d_model] each
+
+    modules = [one.module for one in normalisations(model)]
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_hook(keep).remove)
+        packed_last(model, documents)
+    return [seen[module] for module in modules]

@@ -1,13 +1,16 @@
-"""Capture, perplexity and two conditions against others, as ratios within one run.
+"""Two models against others on a CPU, as ratios within one run.
 
-``python -m tests.benchmarks.capture`` runs every variant in a process of its own, in turns, on the
-same documents and a GPT-2 of the published sizes with random weights, and prints medians, ratios
-against the plain library script, bytes a token, peak memory, and the share of the machine's rate of
-matrix products. TransformerLens and nnsight are installed beside, in a folder that can be kept.
+``python -m tests.benchmarks.capture`` runs every variant of every task in a process of its own, in
+turns, on the same documents and models of the published sizes with random weights, and prints
+medians, ratios against the plain library script, bytes a token, peak memory, and the share of the
+machine's own rate of matrix products. With ``--output`` each run is kept as soon as it is there:
+the same command goes on where it was stopped, and one with other ``--model`` or ``--task`` adds a
+part. TransformerLens and nnsight are installed beside, in a folder that can be kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -16,45 +19,48 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from tqdm import tqdm
 
 from posenc.report import comparison
+from tests.benchmarks.models import MODELS, documents_of, make
 
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")
-VARIANTS = {
-    "capture": (
-        "plain float32", "plain bfloat16", "transformer_lens", "nnsight", "ours exact", "ours fast",
-    ),
-    "two conditions": ("plain float32", "ours exact", "ours fast"),
-    "perplexity": ("plain float32", "one by one", "ours exact", "ours fast"),
-    "forward": ("plain float32", "ours exact", "ours fast"),
-}  # fmt: skip
+PLAIN, OURS = ("plain float32", "plain bfloat16"), ("ours exact", "ours fast")
+TASKS = {
+    "capture": (*PLAIN, "transformer_lens", "nnsight", *OURS),
+    "two conditions": ("plain float32", *OURS),
+    "perplexity": ("plain float32", "one by one", *OURS),
+    "forward": (*PLAIN, *OURS),
+    "one condition": OURS,
+    "thirty conditions": OURS,
+    "training": ("plain float32", *OURS),
+    "fitting": ("plain float32", *OURS),
+}
+FORWARD = ("capture", "perplexity", "forward")
+"""Tasks that are one forward pass."""
+ROWS = 1024
+"""Of the products that a model's rate is compared with: tokens of a forward pass."""
 BEGIN, END = "<!-- table -->", "<!-- end -->"
-LINEAR = 12 * 12 * 768**2 * 2
-"""Floating-point operations of GPT-2's matrix products a token, attention and logits left out."""
 
 
-def make_model(folder: Path) -> None:
-    """GPT-2 of the published sizes, random weights."""
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
+def data_of(documents: int, vocabulary: int) -> dict[str, Any]:
+    """Documents; sequences with few kinds of tokens, so that a few steps learn something."""
+    from tests.benchmarks.peers import FITTING, TRAINING
 
-    torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config()).save_pretrained(folder)
-
-
-def make_documents(path: Path, number: int, seed: int = 0) -> int:
-    """Documents of random tokens with lengths like those of reviews; returns their tokens."""
-    rng = np.random.default_rng(seed)
-    lengths = np.clip(rng.lognormal(np.log(220), 0.65, number), 32, 512).astype(int)
-    path.write_text(json.dumps([rng.integers(0, 50257, n).tolist() for n in lengths]))
-    return int(lengths.sum())
+    rng = np.random.default_rng(0)
+    count = TRAINING["steps"] * TRAINING["batch"]
+    return {
+        "documents": documents_of(documents, vocabulary),
+        "sequences": rng.integers(0, 64, (count, 128)).tolist(),
+        "fitting": [ids[:128] for ids in documents_of(FITTING["steps"] * FITTING["batch"], 64)],
+    }
 
 
 def peers_python(folder: Path) -> str:
@@ -66,75 +72,147 @@ def peers_python(folder: Path) -> str:
     return str(python)
 
 
-def matrix_rate(threads: int) -> float:
-    """Floating-point operations a second of a float32 product of GPT-2's widest layer."""
+def product_rates(inputs: int, outputs: int, threads: int) -> dict[str, float]:
+    """Floating-point operations a second of a product, by what it is computed in.
+
+    In either, the better of PyTorch's and of oneDNN's, packed or not.
+    """
     import torch
 
+    from posenc.models.rates import forms
+
     torch.set_num_threads(threads)
-    a, b = torch.randn(1024, 768), torch.randn(768, 3072)
-    times = []
-    for _ in range(20):
-        begin = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - begin)
-    return 2 * 1024 * 768 * 3072 / statistics.median(times)
+    found: dict[str, float] = {}
+    with torch.inference_mode():
+        for product, x in forms(inputs, outputs, torch.device("cpu")).values():
+            rows, times = x.repeat(ROWS // len(x), 1), []  # [rows, inputs]
+            for _ in range(20):
+                begin = time.perf_counter()
+                product(rows)
+                times.append(time.perf_counter() - begin)
+            kind = str(x.dtype).removeprefix("torch.")
+            rate = 2 * ROWS * inputs * outputs / statistics.median(times)
+            found[kind] = max(found.get(kind, 0.0), rate)
+    return found
 
 
-def run(task: str, variant: str, peers: str, place: Path, threads: int) -> dict[str, float]:
-    """One process, one line of JSON."""
-    with tempfile.TemporaryDirectory(dir=place) as output:
-        given = [str(place / "model"), str(place / "documents.json"), output, str(threads)]
-        if variant.startswith("ours"):
-            command = [sys.executable, "-m", "tests.benchmarks.ours", task, variant, *given]
+class Server:
+    """A variant that waits for tasks, with the libraries that it needs imported."""
+
+    def __init__(self, variant: str, family: str, peers: str, place: Path, threads: int) -> None:
+        given = [variant, str(place / "model"), str(place / "data.json"), str(threads)]
+        if variant in OURS:
+            command = [sys.executable, "-m", "tests.benchmarks.ours", *given, family]
         else:
-            command = [peers, str(HERE / "peers.py"), task, variant, *given]
-        environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise RuntimeError(f"{task}, {variant}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+            # Without this folder in its path: profile.py has the name of a module of Python.
+            command = [peers, "-P", str(HERE / "peers.py"), *given]
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"},
+        )  # fmt: skip
+
+    def run(self, task: str) -> dict[str, float]:
+        """Do a task once."""
+        assert self.process.stdin and self.process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{task}\n")
+            self.process.stdin.flush()
+        if line := self.process.stdout.readline():
+            return json.loads(line)
+        self.process.wait()
+        self.errors.seek(0)
+        raise RuntimeError(f"{task}, {self.process.args}: {self.errors.read()[-2000:]}")
+
+    def close(self) -> None:
+        """It ends when nothing more is to come."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait()
 
 
 def main(
-    documents: Annotated[int, typer.Option(help="how many")] = 48,
+    documents: Annotated[int, typer.Option(min=2, help="how many")] = 6,
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     threads: Annotated[int, typer.Option(min=1)] = 2,
     peers: Annotated[Path, typer.Option(help="folder of the peers' environment")] = Path(
         ".cache/peers"
     ),
-    tasks: Annotated[list[str] | None, typer.Option(help="some of them")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file of all results")] = None,
     picture: Annotated[Path | None, typer.Option(help="PNG file of the ratios")] = None,
     page: Annotated[Path | None, typer.Option(help="page whose table is made anew")] = None,
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
-    python = peers_python(peers.absolute())
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        make_model(place / "model")
-        tokens = make_documents(place / "documents.json", documents)
-        jobs = [(t, v) for t in tasks or VARIANTS for v in VARIANTS[t]]
-        found: dict[tuple[str, str], list[dict]] = {job: [] for job in jobs}
-        rates = []
-        with tqdm(total=rounds * len(jobs), unit="run") as bar:
-            for _ in range(rounds):
-                rates.append(matrix_rate(threads))
-                for job in jobs:
-                    bar.set_description(" ".join(job))
-                    found[job].append(run(*job, python, place, threads))
-                    bar.update()
-    record = {
-        "tokens": tokens, "documents": documents, "threads": threads, "rates": rates,
-        "versions": list(PEERS), "processor": processor(),
-        "rows": [{"task": t, "variant": v, "runs": one} for (t, v), one in found.items()],
+    for given, known in ((model, MODELS), (task, TASKS)):
+        if unknown := set(given or ()) - set(known):
+            raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
+    settings = {
+        "documents": documents, "threads": threads, "versions": list(PEERS),
+        "processor": processor(),
     }  # fmt: skip
+    record: dict[str, Any] = settings | {"models": {}, "rows": []}
+    if output and output.exists():
+        record = json.loads(output.read_text())
+        if any(record.get(key) != value for key, value in settings.items()):
+            raise typer.BadParameter(f"{output} is of a run with other settings: name another")
+    python = peers_python(peers.absolute())
+    with tqdm(unit="run") as bar:
+        for name in model or MODELS:
+            for said in runs(record, name, task or list(TASKS), rounds, python):
+                bar.set_description(said)
+                bar.update()
+                if output:
+                    output.write_text(json.dumps(record, indent=1) + "\n")
     print(f"\n{table(record)}")
-    if output:
-        output.write_text(json.dumps(record, indent=1) + "\n")
     if picture:
         draw(record, picture)
     if page:
         page.write_text(filled(page.read_text(), record))
+
+
+def runs(record: dict, name: str, tasks: list[str], rounds: int, peers: str) -> Iterator[str]:
+    """Add what a record lacks of a model's rounds; says what, after each run."""
+    threads, rows = record["threads"], {key_of(row): row for row in record["rows"]}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        place = Path(folder)
+        facts = make(name, place / "model")
+        data = data_of(record["documents"], facts["vocabulary"])
+        (place / "data.json").write_text(json.dumps(data))
+        facts |= {"tokens": sum(map(len, data["documents"])), "rates": []}
+        facts = record["models"].setdefault(name, facts)
+        servers: dict[str, Server] = {}
+        for number in range(rounds):
+            if len(facts["rates"]) <= number:
+                facts["rates"].append(product_rates(*facts["widest"], threads))
+            for task in tasks:
+                for variant in TASKS[task]:
+                    row = rows.get((name, task, variant))
+                    if row is None:
+                        row = {"model": name, "task": task, "variant": variant, "runs": []}
+                        rows[key_of(row)] = row
+                        record["rows"] = in_order(rows.values())
+                    if len(row["runs"]) > number:
+                        continue
+                    if variant not in servers:
+                        one = Server(variant, MODELS[name][0], peers, place, threads)
+                        stack.callback(one.close)
+                        servers[variant] = one
+                    row["runs"].append(servers[variant].run(task))
+                    yield f"{name} {task} {variant}"
+
+
+def key_of(row: dict) -> tuple[str, str, str]:
+    """Model, task and variant."""
+    return row["model"], row["task"], row["variant"]
+
+
+def in_order(rows) -> list[dict]:
+    """Rows as a table has them, whatever was run first."""
+    order = [(m, t, v) for m in MODELS for t in TASKS for v in TASKS[t]]
+    return sorted(rows, key=lambda row: order.index(key_of(row)))
 
 
 def filled(text: str, record: dict) -> str:
@@ -155,66 +233,112 @@ def processor() -> str:
     return f"{name or 'unknown'} ({', '.join(kinds)})"
 
 
-def ratios(record: dict, row: dict) -> list[float]:
-    """How many times as fast as the plain script, round by round."""
-    first = (r for r in record["rows"] if r["task"] == row["task"])
-    plain = next(r for r in first if r["variant"] == "plain float32")
-    return [a["seconds"] / b["seconds"] for a, b in zip(plain["runs"], row["runs"], strict=True)]
+def ratios(record: dict, row: dict, task: str = "", variant: str = "") -> list[float]:
+    """How many times as fast as the plain script, or as another row, round by round."""
+    wanted = row["model"], task or row["task"], variant or "plain float32"
+    base = next((one for one in record["rows"] if key_of(one) == wanted), {"runs": []})
+    # A round that was stopped has not all of its runs.
+    return [a["seconds"] / b["seconds"] for a, b in zip(base["runs"], row["runs"], strict=False)]
+
+
+def spread(values: list[float]) -> str:
+    """Median and range; nothing of nothing."""
+    if not values:
+        return ""
+    return f"{statistics.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
+
+
+def share(facts: dict, row: dict) -> str:
+    """A forward pass's operations a second, of those of a product in the same precision."""
+    if row["task"] not in FORWARD or not facts["rates"]:
+        return ""
+    work = facts["blocks"] + (facts["logits"] if row["task"] != "forward" else 0)
+    kind = "bfloat16" if row["variant"] in ("plain bfloat16", "ours fast") else "float32"
+    rate = statistics.median(one[kind] for one in facts["rates"])
+    return f"{work / statistics.median(seconds_a_token(row)) / rate:.2f}"
+
+
+def seconds_a_token(row: dict) -> list[float]:
+    """Of each run."""
+    return [one["seconds"] / one["tokens"] for one in row["runs"]]
 
 
 def table(record: dict) -> str:
     """Medians, ratios within each round, and what they cost, in Markdown."""
-    tokens, rate = record["tokens"], statistics.median(record["rates"])
+    rows = [row for row in record["rows"] if row["runs"]]
+    said = [
+        f"{record['processor']}, {record['threads']} threads, "
+        f"{max(len(row['runs']) for row in rows)} rounds"
+    ]
+    for name, facts in record["models"].items():
+        one = f"{name}, {facts['tokens']:,} tokens in {record['documents']} documents"
+        if facts["rates"]:
+            rates = " and ".join(
+                f"{statistics.median(rates[kind] for rates in facts['rates']) / 1e9:,.0f} GFLOP/s "
+                f"in {kind}"
+                for kind in ("float32", "bfloat16")
+            )
+            shape = " x ".join(f"{size:,}" for size in (ROWS, *facts["widest"]))
+            one += f": a product of {shape} by the better library, {rates}"
+        said.append(one)
     lines = [
-        f"{tokens:,} tokens in {record['documents']} documents, {record['threads']} threads, "
-        f"{len(record['rates'])} rounds; {record['processor']}; "
-        f"a float32 product by PyTorch: {rate / 1e9:.0f} GFLOP/s",
-        "",
-        "| task | variant | times as fast [rounds] | tokens/s | bytes a token | peak MB "
-        "| of the rate |",
-        "| --- " * 7 + "|",
+        ". ".join(said) + ".", "",
+        "| model | task | variant | times as fast [rounds] | tokens/s | bytes a token | peak MB "
+        "| of the rate | value |",
+        "| --- " * 9 + "|",
     ]  # fmt: skip
-    for row in record["rows"]:
-        found, runs = ratios(record, row), row["runs"]
-        seconds = statistics.median(one["seconds"] for one in runs)
-        written = runs[0]["bytes"] if row["task"] == "capture" else 0
-        kept = runs[0].get("kept", written) / tokens
-        is_forward = row["task"] == "forward"
-        share = f"{tokens * LINEAR / seconds / rate:.2f}" if is_forward else ""
-        lines.append(
-            f"| {row['task']} | {row['variant']} | {statistics.median(found):.2f} "
-            f"[{min(found):.2f}, {max(found):.2f}] | {tokens / seconds:,.0f} "
-            f"| {f'{kept:,.0f}' if kept else ''} "
-            f"| {max(one['peak'] for one in runs) / 1e6:,.0f} | {share} |"
-        )
+    for row in rows:
+        runs = row["runs"]
+        written = runs[0]["bytes"] if row["task"] == "capture" else runs[0].get("kept", 0)
+        kept = written / runs[0]["tokens"]
+        cells = [
+            *key_of(row), spread(ratios(record, row)),
+            f"{1 / statistics.median(seconds_a_token(row)):,.0f}",
+            f"{kept:,.0f}" if kept else "", f"{max(one['peak'] for one in runs) / 1e6:,.0f}",
+            share(record["models"][row["model"]], row),
+            f"{runs[0]['value']:,.4f}" if "value" in runs[0] else "",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    many = [
+        f"{row['model']} {row['variant'].removeprefix('ours ')} "
+        f"{spread([1 / one for one in ratios(record, row, 'one condition', row['variant'])])}"
+        for row in rows
+        if row["task"] == "thirty conditions"
+    ]
+    if many:
+        lines += ["", f"Thirty conditions take, in times of one: {'; '.join(many)}."]
     return "\n".join(lines) + "\n"
 
 
 def draw(record: dict, path: Path) -> None:
-    """The ratios as bars, each round a point."""
+    """The ratios as bars, each round a point, a panel for each model."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 5), layout="constrained")
+    names = list(record["models"])
+    figure = Figure(figsize=(5.5 * len(names), 6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    labels, height = [], 0.0
-    tasks = list(dict.fromkeys(row["task"] for row in record["rows"]))
-    for task in tasks:
-        for row in (row for row in record["rows"] if row["task"] == task):
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        labels, height, before = [], 0.0, ""
+        for row in record["rows"]:
             found, is_ours = ratios(record, row), row["variant"].startswith("ours")
-            middle = statistics.median(found)
+            if row["model"] != name or not found:
+                continue
+            height += 0.6 if before and before != row["task"] else 0.0
+            middle, before = statistics.median(found), row["task"]
             axes.barh(height, middle, 0.8, color="#0072B2" if is_ours else "0.75")
             axes.plot(found, [height] * len(found), "k.", ms=3)
             axes.text(max(found) + 0.1, height, f"{middle:.2f}", va="center", fontsize=8)
-            labels.append((height, f"{task}: {row['variant'].replace('_', ' ')}"))
+            labels.append((height, f"{row['task']}: {row['variant'].replace('_', ' ')}"))
             height += 1
-        height += 0.6
-    axes.set_yticks([y for y, _ in labels], [name for _, name in labels], fontsize=8)
-    axes.invert_yaxis()
-    axes.axvline(1, color="0.3", lw=0.8)
-    axes.set_xlabel("times as fast as the plain library script (bars: medians; points: rounds)")
-    axes.spines[["top", "right"]].set_visible(False)
+        axes.set_yticks([y for y, _ in labels], [label for _, label in labels], fontsize=8)
+        axes.invert_yaxis()
+        axes.axvline(1, color="0.3", lw=0.8)
+        axes.set_title(name, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel(
+        "times as fast as the plain library script (bars: medians; points: rounds)", fontsize=9
+    )
     figure.savefig(path, dpi=150, metadata={"Software": None})
 
 

@@ -1,24 +1,38 @@
-"""What others do, as scripts would: run by ``capture.py`` in an environment that has the peers.
+"""What others do, as scripts would: served to ``capture.py`` from an environment with the peers.
 
-``python peers.py TASK VARIANT MODEL DOCUMENTS OUTPUT THREADS`` prints one line of JSON. It imports
-nothing of this project.
+``python peers.py VARIANT MODEL DATA THREADS`` does the tasks that it reads, one a line, each in a
+process of its own, and answers each with a line of JSON. It imports nothing of this project.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import math
+import os
 import resource
 import sys
+import tempfile
 import time
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch.nn import functional
 
 BATCH = 8
+TRAINING = {"batch": 4, "steps": 4, "learning_rate": 1e-3}
+"""Sequences of a step, steps, and the rate that a cosine begins with."""
+FITTING = {"batch": 2, "steps": 4, "learning_rate": 3e-2, "near": 4}
+"""The same, of documents, and how many distances have a bias of their own."""
+Documents = list[list[int]]
 
 
-def padded(documents: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(documents: Documents) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids and mask, [batch, longest] each."""
     longest = max(map(len, documents))
     ids = torch.zeros(len(documents), longest, dtype=torch.long)
@@ -29,160 +43,330 @@ def padded(documents: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def library_model(folder: Path, dtype: torch.dtype):
-    """The library's GPT-2, as ``from_pretrained`` gives it."""
-    from transformers import GPT2LMHeadModel
+def parts(model) -> tuple[Any, Callable, Any]:
+    """Blocks, what gives a block's queries and keys, and the final norm, of GPT-2 or a Llama."""
+    if model.config.model_type == "gpt2":
+        inner = model.transformer
+        return inner.h, lambda block: [block.attn.c_attn], inner.ln_f
+    inner = model.model
+    return inner.layers, lambda one: [one.self_attn.q_proj, one.self_attn.k_proj], inner.norm
 
-    return GPT2LMHeadModel.from_pretrained(folder, dtype=dtype).eval()
+
+def queries_and_keys(model, output: torch.Tensor) -> list[torch.Tensor]:
+    """Of what a projection gives; GPT-2 has one for queries, keys and values."""
+    if model.config.model_type != "gpt2":
+        return [output.clone()]
+    return [part.clone() for part in output.split(output.shape[-1] // 3, dim=-1)[:2]]
 
 
-class Plain:
-    """Hidden states by the library's option, queries and keys by hooks, one file per batch."""
+class Library:
+    """The library's model in padded batches, as its documentation does it.
 
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        self.model, self.found = library_model(folder, dtype), {}
-        for layer, block in enumerate(self.model.transformer.h):
-            block.attn.c_attn.register_forward_hook(self.hook(layer))
+    Each task is given documents, and a folder to write to; what it returns goes into the answer.
+    """
 
-    def hook(self, layer: int):
-        def after(module, inputs, output) -> None:
-            query, key, _ = output.split(output.shape[-1] // 3, dim=-1)
-            self.found[f"q{layer}"], self.found[f"k{layer}"] = query.clone(), key.clone()
+    def __init__(
+        self, folder: Path, dtype: torch.dtype = torch.float32, batch: int = BATCH,
+        device: str = "cpu",
+    ) -> None:  # fmt: skip
+        from transformers import AutoModelForCausalLM
 
-        return after
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().to(device)
+        self.batch, self.device = batch, device
 
-    def __call__(self, documents: list[list[int]], path: Path | None) -> None:
-        ids, mask = padded(documents)
+    def batches(self, documents: Documents) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Ids and mask, [batch, longest] each."""
+        for i in range(0, len(documents), self.batch):
+            ids, mask = padded(documents[i : i + self.batch])
+            yield ids.to(self.device), mask.to(self.device)
+
+    @torch.inference_mode()
+    def forward(self, documents: Documents, output: Path | None = None) -> None:
+        """Hidden states alone, which nothing keeps."""
+        for ids, mask in self.batches(documents):
+            self.model.base_model(ids, attention_mask=mask, use_cache=False)
+
+    @torch.inference_mode()
+    def perplexity(self, documents: Documents, output: Path | None = None) -> dict:
+        """As the package ``evaluate`` does it: logits of whole padded batches."""
+        sums, scored = 0.0, 0
+        for ids, mask in self.batches(documents):
+            logits = self.model(ids, attention_mask=mask, use_cache=False).logits[:, :-1]
+            nll = functional.cross_entropy(
+                logits.transpose(1, 2).float(), ids[:, 1:], reduction="none"
+            )  # [batch, longest - 1]
+            sums += float((nll * mask[:, 1:]).sum())
+            scored += int(mask[:, 1:].sum())
+        return {"value": math.exp(sums / scored)}
+
+    def states(self, ids: torch.Tensor, mask: torch.Tensor) -> dict[str, Any]:
+        """Hidden states by the library's option, queries and keys by hooks."""
+        blocks, projections, _ = parts(self.model)
+        found: dict[str, Any] = {}
+        hooks = [
+            projection.register_forward_hook(
+                lambda module, inputs, output, name=f"{layer}.{number}": found.__setitem__(
+                    name, queries_and_keys(self.model, output)
+                )
+            )
+            for layer, block in enumerate(blocks)
+            for number, projection in enumerate(projections(block))
+        ]
         out = self.model(ids, attention_mask=mask, output_hidden_states=True, use_cache=False)
-        if path is not None:
-            torch.save({"hidden_states": out.hidden_states, **self.found}, path)
+        for hook in hooks:
+            hook.remove()
+        return {"hidden_states": out.hidden_states, **found}
+
+    @torch.inference_mode()
+    def capture(self, documents: Documents, output: Path) -> None:
+        """One file per batch."""
+        for number, (ids, mask) in enumerate(self.batches(documents)):
+            torch.save(on_cpu(self.states(ids, mask)), output / f"{number}.pt")
+
+    @torch.inference_mode()
+    def two_conditions(self, documents: Documents, output: Path) -> dict:
+        """Save the activations of both conditions, load them again, compare token by token."""
+        inner, sums, tokens = self.model.base_model, 0.0, 0
+        table = inner.wpe.weight if hasattr(inner, "wpe") else inner.rotary_emb.inv_freq
+        whole = table.detach().clone()
+        for ids, mask in self.batches(documents):
+            for name in ("intact", "zero"):
+                table.data = whole if name == "intact" else torch.zeros_like(whole)
+                torch.save(self.states(ids, mask), output / f"{name}.pt")
+            table.data = whole
+            both = [torch.load(output / f"{name}.pt") for name in ("intact", "zero")]
+            for ours, theirs in zip(*(one["hidden_states"] for one in both), strict=True):
+                cosine = functional.cosine_similarity(ours, theirs, dim=-1)[mask.bool()]  # [tokens]
+                last = float(cosine.sum())
+            sums, tokens = sums + last, tokens + len(cosine)
+        return {"value": sums / tokens}
+
+    def training(self, data: dict, output: Path) -> dict:
+        """The loop that its documentation has; a cosine to a tenth of the learning rate."""
+        rate, steps, batch = (TRAINING[key] for key in ("learning_rate", "steps", "batch"))
+        sequences = torch.tensor(data["sequences"])  # [sequences, tokens]
+        order = np.random.default_rng([0, 0]).permutation(len(sequences))  # as ours
+        optimizer = torch.optim.AdamW(
+            self.model.parameters(), rate, betas=(0.9, 0.95), weight_decay=0.0
+        )
+        clock, loss = Clock(), 0.0
+        for step in range(steps):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * (0.1 + 0.45 * (1 + math.cos(math.pi * step / steps)))
+            ids = sequences[order[step * batch : (step + 1) * batch]]  # [batch, tokens]
+            found = self.model(ids, labels=ids, use_cache=False).loss
+            optimizer.zero_grad()
+            found.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            optimizer.step()
+            loss = float(found.detach())
+            clock.tick()
+        tokens = (steps - 1) * batch * sequences.shape[1]
+        return {"seconds": clock.seconds, "tokens": tokens, "value": loss}
+
+    def fitting(self, data: dict, output: Path) -> dict:
+        """Biases of the scores, fitted with the weights frozen and no positions."""
+        rate, steps, batch = (FITTING[key] for key in ("learning_rate", "steps", "batch"))
+        inner, texts = self.model.base_model, data["fitting"]
+        table = inner.wpe.weight if hasattr(inner, "wpe") else inner.rotary_emb.inv_freq
+        table.data = torch.zeros_like(table)
+        self.model.requires_grad_(False)
+        bias = Bias(self.model, max(map(len, texts)))
+        order = np.random.default_rng(0).permutation(len(texts)).tolist()  # as ours
+        optimizer = torch.optim.Adam(bias.parameters(), rate)
+        clock = Clock()
+        for step in range(steps):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+            some = order[step * batch : (step + 1) * batch]
+            ids, mask = padded([texts[index] for index in some])
+            labels = ids.masked_fill(mask == 0, -100)  # [batch, longest]
+            loss = self.model(ids, labels=labels, use_cache=False).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            clock.tick()
+        with torch.no_grad():
+            value = math.log(self.perplexity(texts)["value"])
+        fitted = order[batch : steps * batch]
+        tokens = sum(len(texts[index]) for index in fitted)
+        return {"seconds": clock.seconds, "tokens": tokens, "value": value}
 
 
-class TransformerLens:
+class Bias(torch.nn.Module):
+    """A bias of each head by distance, put in place of the mask that each attention is given."""
+
+    def __init__(self, model, longest: int) -> None:
+        super().__init__()
+        heads = (model.config.num_hidden_layers, model.config.num_attention_heads)
+        self.longest = longest
+        for term in ("slope", "logarithm", "first"):
+            self.register_parameter(term, torch.nn.Parameter(torch.zeros(*heads)))
+        self.near = torch.nn.Parameter(torch.zeros(*heads, FITTING["near"]))
+        for layer, block in enumerate(parts(model)[0]):
+            attention = block.attn if hasattr(block, "attn") else block.self_attn
+            attention.register_forward_pre_hook(
+                functools.partial(self.put, layer), with_kwargs=True
+            )
+
+    def put(self, layer: int, module, inputs: tuple, named: dict) -> tuple[tuple, dict]:
+        """Exchange the mask."""
+        tokens = (inputs[0] if inputs else named["hidden_states"]).shape[1]
+        return inputs, named | {"attention_mask": self.of(layer, tokens)[None]}
+
+    def of(self, layer: int, tokens: int) -> torch.Tensor:
+        """Of a layer, [heads, tokens, tokens]; -inf for what lies in the future."""
+        places = torch.arange(tokens)
+        offset = places[:, None] - places  # [tokens, tokens]
+        distance = offset.clamp(min=0).float()
+        slope, logarithm = (one[layer, :, None, None] for one in (self.slope, self.logarithm))
+        bias = -slope * distance / self.longest * 10 - logarithm * distance.log1p()
+        count = self.near.shape[-1]
+        near = self.near[layer][:, offset.clamp(0, count - 1)]  # [heads, tokens, tokens]
+        bias = bias + near.where(offset < count, 0.0)
+        bias = bias + functional.pad(self.first[layer, :, None, None], (0, tokens - 1))
+        return bias.masked_fill(offset < 0, -torch.inf)
+
+
+class TransformerLens(Library):
     """``run_with_cache`` of the same model."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer, models
         from transformer_lens.model_bridge import TransformerBridge
+        from transformers import PreTrainedTokenizerFast
 
+        super().__init__(folder)
+        # It looks for a tokenizer beside the model, and is only given ids.
+        only = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
+        special = {"bos_token": "a", "eos_token": "a"}
+        PreTrainedTokenizerFast(tokenizer_object=only, **special).save_pretrained(folder)
         self.model = TransformerBridge.boot_transformers(
-            str(folder), hf_model=library_model(folder, dtype), tokenizer=None, device="cpu"
+            str(folder), hf_model=self.model, tokenizer=None, device="cpu"
         )
 
-    def __call__(self, documents: list[list[int]], path: Path | None) -> None:
-        ids, mask = padded(documents)
+    def states(self, ids: torch.Tensor, mask: torch.Tensor) -> dict[str, Any]:
         ends = ("hook_resid_pre", "ln_final.hook_out", "attn.hook_q", "attn.hook_k")
         _, cache = self.model.run_with_cache(
             ids, attention_mask=mask, names_filter=lambda name: name.endswith(ends)
         )
-        if path is not None:
-            torch.save(dict(cache), path)
+        return dict(cache)
 
 
-class NNsight:
+class NNsight(Library):
     """A trace that saves what the plain script's hooks save."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
+    def __init__(self, folder: Path) -> None:
         from nnsight import NNsight as Wrapped
 
-        self.model = Wrapped(library_model(folder, dtype))
+        super().__init__(folder)
+        self.wrapped = Wrapped(self.model)
 
-    def __call__(self, documents: list[list[int]], path: Path | None) -> None:
-        ids, mask = padded(documents)
-        saved = {}
-        with self.model.trace(ids, attention_mask=mask, use_cache=False):
-            for layer, block in enumerate(self.model.transformer.h):
+    def states(self, ids: torch.Tensor, mask: torch.Tensor) -> dict[str, Any]:
+        saved, model = {}, self.model
+        blocks, projections, norm = parts(self.wrapped)
+        with self.wrapped.trace(ids, attention_mask=mask, use_cache=False):
+            for layer, block in enumerate(blocks):
                 saved[f"h{layer}"] = block.inputs[0][0].save()
-                projected = block.attn.c_attn.output
-                query, key, _ = projected.split(projected.shape[-1] // 3, dim=-1)
-                saved[f"q{layer}"], saved[f"k{layer}"] = query.clone().save(), key.clone().save()
-            saved["last"] = self.model.transformer.ln_f.output.save()
-        if path is not None:
-            torch.save(saved, path)
+                for number, projection in enumerate(projections(block)):
+                    for kind, part in enumerate(queries_and_keys(model, projection.output)):
+                        saved[f"{layer}.{number}.{kind}"] = part.save()
+            saved["last"] = norm.output.save()
+        return saved
 
 
-def perplexity(folder: Path, batches: list[list[list[int]]]) -> tuple[float, float]:
-    """As the package ``evaluate`` does it: logits of whole padded batches, float32."""
-    model, sums, scored = library_model(folder, torch.float32), 0.0, 0
-    loss = torch.nn.CrossEntropyLoss(reduction="none")
-
-    def one(documents) -> None:
-        nonlocal sums, scored
-        ids, mask = padded(documents)
-        logits = model(ids, attention_mask=mask, use_cache=False).logits[:, :-1].contiguous()
-        shifted = mask[:, 1:].contiguous()
-        nll = loss(logits.transpose(1, 2), ids[:, 1:]) * shifted
-        sums, scored = sums + float(nll.sum()), scored + int(shifted.sum())
-
-    def forget() -> None:
-        nonlocal sums, scored
-        sums, scored = 0.0, 0
-
-    seconds = timed(one, batches, forget)
-    return seconds, math.exp(sums / scored)
+def on_cpu(found: Any) -> Any:
+    """The same in the program's memory."""
+    if isinstance(found, dict):
+        return {key: on_cpu(value) for key, value in found.items()}
+    return [on_cpu(one) for one in found] if isinstance(found, (list, tuple)) else found.cpu()
 
 
-def two_conditions(folder: Path, batches: list[list[list[int]]], output: Path) -> float:
-    """Save the activations of both conditions, load them again, compare token by token."""
-    script = Plain(folder, torch.float32)
-    table = script.model.transformer.wpe.weight
-    whole = table.detach().clone()
+class Clock:
+    """Seconds of all steps but the first, which warms up."""
 
-    def one(documents) -> None:
-        mask = padded(documents)[1].bool()
-        for name in ("intact", "zero"):
-            table.data = whole if name == "intact" else torch.zeros_like(whole)
-            script(documents, output / f"{name}.pt")
-        table.data = whole
-        both = [torch.load(output / f"{name}.pt") for name in ("intact", "zero")]
-        for ours, theirs in zip(*(one["hidden_states"] for one in both), strict=True):
-            torch.nn.functional.cosine_similarity(ours, theirs, dim=-1)[mask].mean()
+    def __init__(self) -> None:
+        self.ticks: list[float] = []
 
-    return timed(one, batches)
+    def tick(self, *_: Any) -> None:
+        """A step is done."""
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()  # it runs behind its program
+        self.ticks.append(time.perf_counter())
 
-
-def timed(one, batches, after_first=lambda: None) -> float:
-    """Seconds of all batches, one of them run before."""
-    one(batches[0][:2])
-    after_first()
-    begin = time.perf_counter()
-    for batch in batches:
-        one(batch)
-    return time.perf_counter() - begin
+    @property
+    def seconds(self) -> float:
+        """From the end of the first step to that of the last."""
+        return self.ticks[-1] - self.ticks[0]
 
 
-@torch.inference_mode()
-def main(task: str, variant: str, folder: Path, documents: Path, output: Path) -> None:
-    """Run one task once."""
-    ids = json.loads(documents.read_text())
-    size = 1 if variant == "one by one" else BATCH
-    batches = [ids[i : i + size] for i in range(0, len(ids), size)]
-    report: dict[str, float] = {}
-    if task == "capture":
-        kinds = {"transformer_lens": TransformerLens, "nnsight": NNsight}
-        dtype = torch.bfloat16 if variant.endswith("bfloat16") else torch.float32
-        script = kinds.get(variant, Plain)(folder, dtype)
-        numbers = iter(range(len(batches) + 1))
-        report["seconds"] = timed(
-            lambda batch: script(batch, output / f"{next(numbers)}.pt"), batches
-        )
-        (output / "0.pt").unlink()
-    elif task == "perplexity":
-        report["seconds"], report["value"] = perplexity(folder, batches)
-    elif task == "two conditions":
-        report["seconds"] = two_conditions(folder, batches, output)
-    else:
-        model = library_model(folder, torch.float32).transformer
+def apart(call: Callable[[], dict]) -> dict:
+    """What a call returns in a process of its own, and the most memory that it took, in bytes.
 
-        def one(batch) -> None:
-            batch_ids, mask = padded(batch)
-            model(batch_ids, attention_mask=mask, use_cache=False)
+    It is forked, so that what this process has imported need not be imported again; this process
+    must not have computed anything, or torch's threads would be missing there.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        os.dup2(2, 1)  # what libraries print is no answer
+        try:
+            found = call()
+            found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            os.write(writing, json.dumps(found).encode())
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        text = file.read()
+    if os.waitpid(child, 0)[1]:
+        raise RuntimeError("the process failed")
+    return json.loads(text)
 
-        report["seconds"] = timed(one, batches)
-    report["bytes"] = sum(path.stat().st_size for path in output.rglob("*"))
-    report["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(report))
 
+def measured(make: Callable[[], Any], task: str, data: dict, threads: int) -> dict:
+    """Seconds of a task after a small one, tokens, bytes on disk, and what the task tells."""
+    torch.set_num_threads(threads)
+    call = getattr(make(), task.replace(" ", "_"))
+    with tempfile.TemporaryDirectory(dir=data["folder"]) as place:
+        output = Path(place)
+        if task in ("training", "fitting"):
+            return call(data, output)
+        call(data["documents"][:2], output)
+        for file in output.iterdir():
+            file.unlink()
+        begin = time.perf_counter()
+        told = call(data["documents"], output) or {}
+        seconds = time.perf_counter() - begin
+        tokens = sum(map(len, data["documents"]))
+        written = sum(path.stat().st_size for path in output.iterdir())
+        return {"seconds": seconds, "tokens": tokens, "bytes": written, **told}
+
+
+def serve(make: Callable[[], Any], path: str, threads: str) -> None:
+    """Do the tasks that are asked for, one a line."""
+    data = json.loads(Path(path).read_text()) | {"folder": str(Path(path).parent)}
+    for line in sys.stdin:
+        found = apart(functools.partial(measured, make, line.strip(), data, int(threads)))
+        print(json.dumps(found), flush=True)
+
+
+VARIANTS: dict[str, Callable[[Path], Library]] = {
+    "plain float32": Library,
+    "plain bfloat16": lambda folder: Library(folder, torch.bfloat16),
+    "one by one": lambda folder: Library(folder, batch=1),
+    "transformer_lens": TransformerLens,
+    "nnsight": NNsight,
+}
+
+IMPORTED = {"transformer_lens": "transformer_lens.model_bridge", "nnsight": "nnsight"}
 
 if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[6]))
-    main(*sys.argv[1:3], *map(Path, sys.argv[3:6]))
+    # Once, before the processes that are forked.
+    for module in ("transformers.modeling_utils", IMPORTED.get(sys.argv[1], "torch")):
+        importlib.import_module(module)
+    serve(functools.partial(VARIANTS[sys.argv[1]], Path(sys.argv[2])), *sys.argv[3:])

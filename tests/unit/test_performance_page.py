@@ -1,12 +1,19 @@
-"""The page on speed shows the benchmark that is recorded."""
+"""The page on speed shows the benchmarks that are recorded."""
 
 import json
 
-from tests.benchmarks import capture, gpu
+import numpy as np
+import pytest
+
+from tests.benchmarks import capture, gpu, growth
 from tests.unit.synthetic import PROJECT
 
 PAGE = PROJECT / "docs/performance.md"
 RECORD = json.loads((PROJECT / "docs/capture-benchmark.json").read_text())
+GROWTH = json.loads(growth.RECORD.read_text()) if growth.RECORD.exists() else None
+needs_growth = pytest.mark.skipif(
+    GROWTH is None, reason="python -m tests.benchmarks.growth makes it"
+)
 
 
 def test_the_table_is_that_of_the_record():
@@ -14,21 +21,122 @@ def test_the_table_is_that_of_the_record():
     assert (PROJECT / "docs/images/capture_benchmark.png").exists()
 
 
-def test_the_table_of_the_gpu_is_that_of_its_record():
+def test_the_tables_of_the_gpu_are_those_of_its_record():
     record = json.loads((PROJECT / "docs/gpu-benchmark.json").read_text())
-    page = PAGE.read_text()
-    found = capture.put_between(page, "<!-- gpu -->", "<!-- gpu end -->", f"{gpu.table(record)}\n")
-    assert found == page
+    assert gpu.filled(PAGE.read_text(), record) == PAGE.read_text()
 
 
-def test_ratios_are_of_the_same_round():
-    row = {"task": "t", "variant": "ours exact", "runs": [{"seconds": 2.0}, {"seconds": 4.0}]}
-    plain = {"task": "t", "variant": "plain float32", "runs": [{"seconds": 6.0}, {"seconds": 20.0}]}
-    other = {"task": "u", "variant": "plain float32", "runs": [{"seconds": 1.0}, {"seconds": 1.0}]}
-    assert capture.ratios({"rows": [other, plain, row]}, row) == [3.0, 5.0]
+@needs_growth
+def test_the_table_of_growth_is_that_of_its_record():
+    assert growth.filled(PAGE.read_text(), GROWTH) == PAGE.read_text()
+
+
+def row(task: str, variant: str, seconds: list[float], model: str = "GPT-2") -> dict:
+    runs = [{"seconds": one, "tokens": 100, "peak": 10**6} for one in seconds]
+    return {"model": model, "task": task, "variant": variant, "runs": runs}
+
+
+def test_ratios_are_of_the_same_round_and_model():
+    ours = row("forward", "ours exact", [2.0, 4.0])
+    plain = row("forward", "plain float32", [6.0, 20.0])
+    others = [
+        row("perplexity", "plain float32", [1.0, 1.0]),
+        row("forward", "plain float32", [1.0, 1.0], "SmolLM2"),
+    ]
+    assert capture.ratios({"rows": [*others, plain, ours]}, ours) == [3.0, 5.0]
+    assert capture.ratios({"rows": [*others, ours]}, ours) == []
+
+
+def test_a_share_is_of_the_rate_in_the_same_precision():
+    facts = {"blocks": 60, "logits": 40, "rates": [{"float32": 200.0, "bfloat16": 1000.0}]}
+    assert capture.share(facts, row("forward", "ours exact", [50.0])) == "0.60"
+    assert capture.share(facts, row("forward", "ours fast", [20.0])) == "0.30"
+    assert capture.share(facts, row("perplexity", "ours exact", [100.0])) == "0.50"
+    assert capture.share(facts, row("training", "ours exact", [100.0])) == ""
 
 
 def test_every_variant_was_run_as_often():
-    rows = {(row["task"], row["variant"]): row["runs"] for row in RECORD["rows"]}
-    assert set(rows) == {(t, v) for t, variants in capture.VARIANTS.items() for v in variants}
-    assert {len(runs) for runs in rows.values()} == {len(RECORD["rates"])}
+    for model in RECORD["models"]:
+        rows = [row for row in RECORD["rows"] if row["model"] == model]
+        tasks = {row["task"] for row in rows}
+        found = {(row["task"], row["variant"]) for row in rows}
+        assert found == {(task, variant) for task in tasks for variant in capture.TASKS[task]}
+        assert len({len(row["runs"]) for row in rows}) == 1
+
+
+def test_a_run_that_was_stopped_goes_on(monkeypatch, tmp_path):
+    """What is there is not run again; what is not, is, in the order of the table."""
+    asked = []
+
+    class Server:
+        def __init__(self, variant, *given):
+            self.variant = variant
+
+        def run(self, task):
+            asked.append((task, self.variant))
+            return {"seconds": 1.0, "tokens": 9, "peak": 1, "bytes": 0}
+
+        def close(self):
+            pass
+
+    made = {"blocks": 1, "logits": 1, "widest": [2, 3], "vocabulary": 99}
+    monkeypatch.setattr(capture, "Server", Server)
+    monkeypatch.setattr(capture, "make", lambda name, folder: dict(made))
+    monkeypatch.setattr(capture, "product_rates", lambda *given: {"float32": 1.0, "bfloat16": 2.0})
+    record = {"documents": 2, "threads": 1, "models": {}, "rows": []}
+    stopped = capture.runs(record, "GPT-2", ["forward"], 2, "python")
+    for _ in range(5):  # a round of four, and one
+        next(stopped)
+    stopped.close()
+    asked.clear()
+    for _ in capture.runs(record, "GPT-2", ["capture", "forward"], 2, "python"):
+        pass
+    capturing = [("capture", variant) for variant in capture.TASKS["capture"]]
+    forward = [("forward", variant) for variant in capture.TASKS["forward"]]
+    assert asked == [*capturing, *capturing, *forward[1:]]
+    assert [capture.key_of(one)[1:] for one in record["rows"]] == [*capturing, *forward]
+    assert {len(one["runs"]) for one in record["rows"]} == {2}
+    assert len(record["models"]["GPT-2"]["rates"]) == 2
+
+
+def test_the_scale_of_the_internet_follows_from_the_measured_rates():
+    """A card that writes 2 GB/s, a capture at a hundredth of its forward pass."""
+    one = {"model": "M", "variant": "ours fast", "tokens": 10**6}
+    rows = [
+        {**one, "task": "forward", "seconds": [0.1]},
+        {**one, "task": "capture", "seconds": [10.0, 10.0, 1.0], "written": 2 * 10**10},
+        {**one, "task": "30 conditions", "seconds": [10.0]},
+    ]
+    _, _, capturing, evaluating = gpu.scale({"rows": rows}).splitlines()
+    # 1e5 tokens/s of 20,000 bytes; a day has 86,400 seconds; 100 Gb/s are 12.5 GB/s.
+    assert capturing.split(" | ")[2:] == [
+        "8.6e+09", "20,000", "172.80", "0.010", "8.6e+12", "2,000.0", "6 |"
+    ]  # fmt: skip
+    assert evaluating.split(" | ")[3] == "124"
+
+
+def test_a_slope_is_the_exponent_of_a_power_law():
+    sizes = [1, 2, 4, 8, 16]
+    exact = [3.0 * size**1.3 for size in sizes]
+    assert growth.slope(sizes, [exact, exact]) == pytest.approx((1.3, 1.3, 1.3))
+
+
+def test_the_interval_of_a_slope_holds_it_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    sizes, held = [1, 2, 4, 8, 16], 0
+    for _ in range(500):
+        noise = np.exp(0.1 * rng.normal(size=(3, len(sizes))))
+        _, low, high = growth.slope(sizes, (np.array(sizes) ** 0.7 * noise).tolist())
+        held += low < 0.7 < high
+    assert held / 500 == pytest.approx(growth.CONFIDENCE, abs=0.03)
+
+
+@needs_growth
+@pytest.mark.parametrize("task", growth.TASKS)
+def test_ten_times_the_documents_take_ten_times_the_time_and_no_more_memory(task):
+    row = next(r for r in GROWTH["rows"] if (r["task"], r["axis"]) == (task, "documents"))
+    seconds, beyond = (
+        [[one[key] for one in runs] for runs in row["runs"]] for key in ("seconds", "beyond")
+    )
+    assert growth.slope(row["sizes"], seconds)[0] == pytest.approx(1, abs=0.1)
+    assert growth.slope(row["sizes"], beyond)[0] < 0.1

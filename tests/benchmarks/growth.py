@@ -1,0 +1,170 @@
+"""How time and memory grow with documents, their length, layers and conditions.
+
+``python -m tests.benchmarks.growth`` measures captures and evaluations of small models with random
+weights, each in a process of its own, in turns, and writes docs/growth-benchmark.json and the table
+of the page on speed. Seconds are those of the processor, so that what else runs does not count;
+memory is what is taken beyond the model and the documents.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from scipy import stats
+from tqdm import tqdm
+
+from posenc.report.comparison import described, machine
+from tests.benchmarks.capture import put_between
+from tests.benchmarks.ours import Ours
+from tests.benchmarks.peers import apart
+from tests.copies import ROOT
+
+RECORD, PAGE = ROOT / "docs/growth-benchmark.json", ROOT / "docs/performance.md"
+BEGIN, END = "<!-- growth -->", "<!-- growth end -->"
+BASE = {"documents": 64, "tokens of a document": 128, "layers": 4, "conditions": 1}
+SIZES = {
+    "documents": [64, 128, 256, 512, 1024],
+    "tokens of a document": [32, 64, 128, 256, 512],
+    "layers": [2, 4, 8, 16],
+    "conditions": [1, 2, 4, 8, 16, 32],
+}
+"""One of them grows; the others stay as in ``BASE``."""
+TASKS = {"capture": list(SIZES)[:-1], "evaluation": list(SIZES)}
+VOCABULARY = 2048
+CONFIDENCE = 0.95
+
+
+def model(layers: int, folder: Path) -> dict:
+    """Save a small decoder."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=VOCABULARY, n_positions=512, n_embd=128, n_head=4, n_layer=layers,
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return {}
+
+
+def measured(task: str, sizes: dict[str, int], folder: Path) -> dict:
+    """Seconds and bytes of a task, after a small one."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    shape = sizes["documents"], sizes["tokens of a document"]
+    documents = rng.integers(1, VOCABULARY, shape).tolist()
+    ours = Ours(folder, "gpt2", fast=False)
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        tasks = {
+            "capture": lambda some: ours.capture(some, Path(output)),
+            "evaluation": lambda some: ours.conditions(sizes["conditions"], some),
+        }
+        tasks[task](documents[:1])
+        held, begin = memory(), time.process_time()
+        tasks[task](documents)
+        seconds = time.process_time() - begin
+    return {"seconds": seconds, "beyond": largest() - held}
+
+
+def memory() -> int:
+    """Bytes of this process now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def largest() -> int:
+    """The most bytes that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def slope(sizes: list[int], rounds: list[list[float]]) -> tuple[float, float, float]:
+    """How a value grows with a size: the exponent of a power law, and its interval.
+
+    Least squares of logarithms over all rounds; the interval is that of the regression.
+
+    Parameters
+    ----------
+    sizes
+        At least three.
+    rounds
+        A value for each size, round by round.
+    """
+    x = np.log(np.tile(sizes, len(rounds)))  # [rounds * sizes]
+    found = stats.linregress(x, np.log(np.concatenate(rounds)))
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * found.stderr
+    return float(found.slope), float(found.slope - half), float(found.slope + half)
+
+
+def table(record: dict) -> str:
+    """First and last medians, and slopes, in Markdown."""
+    base = ", ".join(f"{value} {name}" for name, value in record["base"].items())
+    lines = [
+        f"{described(record['made_on'])}; {record['rounds']} rounds, one thread. Where they do not "
+        f"grow: {base}.",
+        "",
+        "| task | grows with | from, to | seconds | slope of time | MB | slope of memory |",
+        "| --- " * 7 + "|",
+    ]  # fmt: skip
+    for row in record["rows"]:
+        cells = [row["task"], row["axis"], ends(row["sizes"], ",.0f")]
+        for key, unit, form in (("seconds", 1, ".2f"), ("beyond", 1e6, ".1f")):
+            values = [[one[key] / unit for one in runs] for runs in row["runs"]]
+            medians = [statistics.median(column) for column in zip(*values, strict=True)]
+            middle, low, high = slope(row["sizes"], values)
+            cells += [ends(medians, form), f"{middle:.2f} [{low:.2f}, {high:.2f}]"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines).replace("-0.00", "0.00") + "\n"
+
+
+def ends(values: list, form: str) -> str:
+    """The first and the last of some values."""
+    return f"{values[0]:{form}}, {values[-1]:{form}}"
+
+
+def filled(page: str, record: dict) -> str:
+    """The page on speed with the table of a record between its marks."""
+    return put_between(page, BEGIN, END, table(record))
+
+
+def main(
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    dry: Annotated[bool, typer.Option("--dry", help="print the table alone")] = False,
+) -> None:
+    """Measure, print the table, and write the record and the page."""
+    rows = [
+        {"task": task, "axis": axis, "sizes": SIZES[axis], "runs": []}
+        for task, axes in TASKS.items()
+        for axis in axes
+    ]
+    record = {"made_on": machine(), "rounds": rounds, "base": BASE, "rows": rows}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for layers in {BASE["layers"], *SIZES["layers"]}:
+            apart(functools.partial(model, layers, folder / str(layers)))
+        with tqdm(total=rounds * sum(len(row["sizes"]) for row in rows), unit="run") as bar:
+            for _ in range(rounds):
+                for row in rows:
+                    row["runs"].append([])
+                    for size in row["sizes"]:
+                        sizes = {**BASE, row["axis"]: size}
+                        of = folder / str(sizes["layers"])
+                        call = functools.partial(measured, row["task"], sizes, of)
+                        row["runs"][-1].append(apart(call))
+                        bar.update()
+    print(f"\n{table(record)}")
+    if not dry:
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,76 @@
+"""What is measured: models of the published sizes with random weights, and documents for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def gpt2() -> nn.Module:
+    """GPT-2 of the published sizes."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config())
+
+
+def smollm2() -> nn.Module:
+    """The shapes of SmolLM2-135M."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+            num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+            rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
+            tie_word_embeddings=True, bos_token_id=0, eos_token_id=0,
+        )
+    )  # fmt: skip
+
+
+MODELS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
+    "GPT-2": ("gpt2", gpt2),
+    "SmolLM2": ("llama", smollm2),
+}
+"""By name: the family, and how a model of it is made."""
+
+
+def make(name: str, folder: Path) -> dict:
+    """Save a model.
+
+    Returns
+    -------
+    dict
+        ``blocks`` and ``logits``, floating-point operations a token of the matrix products of
+        either, attention left out; ``widest``, the features that the widest product of a block
+        takes and gives; ``vocabulary``.
+    """
+    import torch
+
+    torch.manual_seed(0)
+    model = MODELS[name][1]()
+    model.save_pretrained(folder)
+    matrices = [p for key, p in model.named_parameters() if p.dim() == 2 and is_in_block(key)]
+    return {
+        "blocks": 2 * sum(p.numel() for p in matrices),
+        "logits": 2 * model.lm_head.weight.numel(),
+        "widest": sorted(max(matrices, key=lambda p: p.numel()).shape),
+        "vocabulary": model.config.vocab_size,
+    }
+
+
+def is_in_block(name: str) -> bool:
+    """Whether a parameter belongs to a block."""
+    return ".h." in name or ".layers." in name
+
+
+def documents_of(number: int, vocabulary: int) -> list[list[int]]:
+    """Random tokens, lengths like those of reviews."""
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.lognormal(np.log(220), 0.65, number), 32, 512).astype(int)
+    return [rng.integers(1, vocabulary, n).tolist() for n in lengths]

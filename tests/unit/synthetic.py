@@ -222,6 +222,7 @@ def categories(conditions: Iterable[str]) -> dict:
         "condition": "zero", "variance": 0.04, "expected": 0.01, "permutations": 2000,
         "p_value": 0.002,
         "delta_nll": {name: estimate(0.9, 0.3) for name in conditions if name != "intact"},
+        "recovered": {name: estimate(0.5, 0.2) for name in conditions if name != "intact"},
         "categories": [
             {"category": name, "documents": n, "delta_nll": estimate(cost, 0.2), "p_value": p}
             for name, n, cost, p in rows

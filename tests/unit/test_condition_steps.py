@@ -155,6 +155,9 @@ def test_costs_by_category_are_those_by_hand(tmp_path):
         cost = found["delta_nll"][entry["condition"]]
         assert cost["value"] == pytest.approx(entry["delta_nll"]["value"])
         assert cost["low"] <= cost["value"] <= cost["high"]
+    assert list(found["recovered"]) == ["mean"]
+    share = result["conditions"][2]["recovered"]["value"]
+    assert found["recovered"]["mean"]["value"] == pytest.approx(share)
 
 
 @pytest.mark.parametrize("names", [["law", None, "law", "myths"], ["law"] * 4])

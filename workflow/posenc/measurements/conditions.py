@@ -26,7 +26,14 @@ from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, prove
 from posenc.measurements.of_models import DocumentsFolder
 from posenc.metrics.categories import CategoryMeans, differences
 from posenc.metrics.perplexity import share_worse_than_uniform
-from posenc.metrics.recovery import PairedMeans, adaptation, by_bucket, paired_losses
+from posenc.metrics.recovery import (
+    PairedMeans,
+    adaptation,
+    by_bucket,
+    is_lost,
+    paired_losses,
+    recovered,
+)
 from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
@@ -280,6 +287,7 @@ def by_category(
     """
     intact, without = names.index(INTACT), names.index(WITHOUT)
     means = CategoryMeans(sums, scored, categories, **options)
+    has_lost = is_lost(means, intact, without)
     cost = sums[:, without] - sums[:, intact]  # [documents]
     found = differences(cost, scored, categories, permutations=PERMUTATIONS, **options)
     return {
@@ -288,6 +296,11 @@ def by_category(
             name: means.of(np.subtract, column, intact).as_json()
             for column, name in enumerate(names)
             if column != intact
+        },
+        "recovered": {
+            name: means.of(recovered, column, without, intact).as_json() if has_lost else None
+            for column, name in enumerate(names)
+            if column not in (intact, without)
         },
         "variance": found.variance,
         "expected": found.expected,

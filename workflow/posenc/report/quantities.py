@@ -101,7 +101,8 @@ ADAPTATION = tuple(
     for share in ("", "_share")
 )
 CATEGORIES = (
-    "number", "delta_nll", "spread", "expected_spread", "p_value", "different", "compared",
+    "number", "delta_nll", "closed_form", "spread", "expected_spread", "p_value", "different",
+    "compared",
     *(f"{name}{part}" for name in ("most", "least") for part in ("", ".documents", ".p_value")),
 )  # fmt: skip
 FEWEST_DOCUMENTS = 15
@@ -235,12 +236,15 @@ def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     here: dict[str, Entry] = {
         "number": Number(len(rows)),
         "delta_nll": Number(**found["delta_nll"][found["condition"]]),
+        "closed_form": NotRun("the closed form is not evaluated, or nothing is lost"),
         "spread": Number(math.sqrt(found["variance"])),
         "expected_spread": Number(math.sqrt(found["expected"])),
         "p_value": Number(found["p_value"]),
         "different": Number(sum(one["p_value"] < LEVEL for one in rows)),
         "compared": Number(len(large)),
     }
+    if shares := found["recovered"].get("zero_closed"):
+        here["closed_form"] = Number(**shares)
     large.sort(key=lambda one: one["delta_nll"]["value"])
     none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
     for name, place in (("least", 0), ("most", -1)):

@@ -73,6 +73,7 @@ WORDS: dict[str, dict[str, str]] = {
     "categories": {
         "number": "categories",
         "delta_nll": "cost of no positions, interval over categories too (nats per token)",
+        "closed_form": "share of it that the closed form recovers, over categories too",
         "spread": "standard deviation of the cost over categories (nats per token)",
         "expected_spread": "the same when documents change their categories (nats per token)",
         "p_value": "p-value that categories do not differ",

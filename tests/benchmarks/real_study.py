@@ -171,7 +171,9 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
         raw["measurements"][name] |= section
     raw["experiments"]["downstream"]["imdb"] |= {"max_tokens": 12, "trained_layers": 1}
     raw["experiments"]["pretraining"]["imdb"] |= {"tokens": 12, "n_layers": 1}
-    raw["experiments"]["tokenizers"]["imdb"] |= {"n_layers": 1}
+    tokenizers = raw["experiments"]["tokenizers"]["imdb"]
+    tokenizers |= {"n_layers": 1, "tried_steps": 1}
+    tokenizers["optimization"] |= {"validate_steps": 1}
     for name, values in (("slope", [0.1, 0.5]), ("floor", [0.1, 0.5]), ("length", [16, 32])):
         raw["sweeps"][name]["values"] = values
     real = raw["studies"]["real"]

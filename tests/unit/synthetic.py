@@ -8,6 +8,7 @@ import functools
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -211,8 +212,25 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         "conditions": entries,
         "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
         if is_decoder else {},
+        "categories": categories(evaluated(study, model))
+        if is_decoder and dataset.endswith("questions") else None,
         "masks": [learned(name, mask) for name, mask in study["masks"].items() if name in masks],
         **({"scored_tokens": made["tokens"] - made["documents"]} if is_decoder else {}),
+    }  # fmt: skip
+
+
+def categories(conditions: Iterable[str]) -> dict:
+    """Costs by category, of which one differs; another is small."""
+    rows = [("Law", 30, 0.5, 0.9), ("Maps", 30, 1.4, 0.001), ("Myths", 9, 0.7, 0.8)]
+    return {
+        "condition": "zero", "variance": 0.04, "expected": 0.01, "permutations": 2000,
+        "p_value": 0.002,
+        "delta_nll": {name: estimate(0.9, 0.3) for name in conditions if name != "intact"},
+        "recovered": {name: estimate(0.5, 0.2) for name in conditions if name != "intact"},
+        "categories": [
+            {"category": name, "documents": n, "delta_nll": estimate(cost, 0.2), "p_value": p}
+            for name, n, cost, p in rows
+        ],
     }  # fmt: skip
 
 

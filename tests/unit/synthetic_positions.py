@@ -592,6 +592,7 @@ def choices(model: str, dataset: str, specs: dict) -> dict:
         for part, value in scores.items():
             entry[part] = estimate(value, 0.02)
             entry[f"delta_{part}"] = estimate(value - intact[part], 0.02)
+            entry[f"delta_{part}_categories"] = estimate(value - intact[part], 0.04)
             entry[f"{part}_other"] = estimate(other[part], 0.02)
             entry[f"{part}_question"] = estimate(value - other[part], 0.02)
             if part in level:

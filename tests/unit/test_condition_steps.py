@@ -14,6 +14,8 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
+from posenc.datasets.documents import write_documents
+from posenc.datasets.section import Content, Text
 from posenc.measurements import conditions, norms, reference
 from posenc.measurements.conditions import Conditions
 from posenc.metrics.recovery import (
@@ -81,11 +83,25 @@ def job(tmp_path, **changes):
     return tmp_path / "job.json"
 
 
-def measured(tmp_path, config, long=("zero", "intact"), **options):
+def documents(path, categories):
+    """Documents with or without categories, one more than is evaluated."""
+    content = Content(format="truthfulqa", text=Text(line_breaks="newline", normalization="none"))
+    rows = (
+        {"document_id": f"d{n}", "split": "validation", "text": "What?", "category": name}
+        for n, name in enumerate([*categories, "spare"])
+    )
+    write_documents(rows, path, content, {})
+
+
+def measured(tmp_path, config, long=("zero", "intact"), categories=(None,) * 4, **options):
     evaluations(tmp_path / "evaluations/long.parquet", long, **options)
     write_sealed(tmp_path / "masks/masks.json", {"masks": {"it": "0"}})
     write_sealed(tmp_path / "masks/it.json", {"mask": "it", "loss": 1.5, "provenance": {}})
-    conditions.main("m", config, tmp_path / "evaluations", tmp_path / "masks", tmp_path / "out")
+    documents(tmp_path / "documents/reviews.parquet", categories)
+    conditions.main(
+        "m", config, tmp_path / "evaluations", tmp_path / "masks", tmp_path / "documents",
+        tmp_path / "out",
+    )  # fmt: skip
     return read_sealed(tmp_path / "out/reviews.json"), read_sealed(tmp_path / "out/long.json")
 
 
@@ -120,6 +136,35 @@ def test_losses_are_those_by_hand(tmp_path):
     assert zero["recovered"] == {"value": 0, "low": 0, "high": 0}
     assert intact["recovered"] == {"value": 1, "low": 1, "high": 1}
     assert intact["delta_nll"] == {"value": 0, "low": 0, "high": 0}
+
+
+def test_costs_by_category_are_those_by_hand(tmp_path):
+    _, losses = evaluations(tmp_path / "evaluations/reviews.parquet", list(NAMES))
+    names = ["law", "myths", "law", "myths"]
+    result, _ = measured(tmp_path, job(tmp_path), categories=names, lengths=[9, 9, 9])
+    found = result["categories"]
+    assert found["condition"] == "zero" and list(found["delta_nll"]) == ["zero", "mean"]
+    rows = {one["category"]: one for one in found["categories"]}
+    assert list(rows) == ["law", "myths"]
+    for name, row in rows.items():
+        own = [n for n in range(4) if names[n] == name]
+        by_unit = [np.concatenate([losses[u, n] for n in own]).mean() for u in ("zero", "intact")]
+        assert row["delta_nll"]["value"] == pytest.approx(by_unit[0] - by_unit[1], rel=1e-5)
+        assert row["documents"] == 2 and 0 < row["p_value"] <= 1
+    for entry in result["conditions"][1:]:
+        cost = found["delta_nll"][entry["condition"]]
+        assert cost["value"] == pytest.approx(entry["delta_nll"]["value"])
+        assert cost["low"] <= cost["value"] <= cost["high"]
+    assert list(found["recovered"]) == ["mean"]
+    share = result["conditions"][2]["recovered"]["value"]
+    assert found["recovered"]["mean"]["value"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("names", [["law", None, "law", "myths"], ["law"] * 4])
+def test_without_two_categories_there_are_no_costs_by_category(tmp_path, names):
+    evaluations(tmp_path / "evaluations/reviews.parquet", list(NAMES))
+    result, _ = measured(tmp_path, job(tmp_path), categories=names, lengths=[9, 9, 9])
+    assert result["categories"] is None
 
 
 def test_cosines_are_means_over_tokens(tmp_path):

@@ -440,7 +440,7 @@ def test_the_numbers_of_a_role_that_a_study_lacks_say_so(changed, role, reason):
     assert set(named.values()) == {NotRun(f"{reason} in this study")}
     kinds = {found.places[key].measurement for key in named}
     data = {one for one, facts in STUDY["measurements"].items() if "dataset" in facts["of"]}
-    assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags", "adaptation"}
+    assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags", "adaptation", "categories"}
     assert f"{role}.zero.perplexity.perplexity" in named
     assert f"{role}.fitted.conditions.recovered" in named
 

@@ -24,6 +24,7 @@ from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content
 from posenc.measurements import choices as step
+from posenc.metrics.categories import two_level_counts
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.models.load import load
 from posenc.tokens.tokenize import END_OF_TEXT
@@ -33,9 +34,9 @@ from .small_models import saved
 
 WORDS = "who is the best of them Q : A one two three four five six seven ? good bad"
 QUESTIONS = [
-    step.Question("who is the best ?", ["one two", "three"], ["four five six", "seven"]),
-    step.Question("is the best bad ?", ["good"], ["bad", "one", "two three"]),
-    step.Question("who of them ?", ["seven six", "five", "four"], ["the best"]),
+    step.Question("who is the best ?", ["one two", "three"], ["four five six", "seven"], "law"),
+    step.Question("is the best bad ?", ["good"], ["bad", "one", "two three"], "maps"),
+    step.Question("who of them ?", ["seven six", "five", "four"], ["the best"], "law"),
 ]
 MASKED = {"semantics": "additive", "profile": {"kind": "learned", "mask": "bumps"}}
 CONDITIONS = {
@@ -195,6 +196,37 @@ def test_differences_are_of_the_numbers_beside_them(tmp_path):
             assert entry["recovered"]["value"] == pytest.approx(gained / lost)
 
 
+def test_a_second_interval_is_over_categories(tmp_path):
+    model = load(saved("gpt2", tmp_path / "model"), "gpt2")
+
+    def entries(questions):
+        made = step.measure(job(), model, words(), questions, {"bumps": bumps()})
+        return {entry["condition"]: entry for entry in made["conditions"]}
+
+    found = entries(QUESTIONS)
+    for name in ("zero", "bumps", "alibi"):
+        for part in step.Scored._fields:
+            questions, categories = (found[name][f"delta_{part}{of}"] for of in ("", "_categories"))
+            assert categories["value"] == questions["value"]
+            assert categories["low"] <= categories["value"] <= categories["high"]
+    # Of the same losses: drawn by hand, two categories of two and one questions.
+    drawn = two_level_counts(["law", "maps", "law"], 100, 1)
+    asked = step.sequences(words(), job(), [one.text for one in QUESTIONS], QUESTIONS)
+    documents = [ids for pairs in asked for ids, _ in pairs]
+    begins = [begin for pairs in asked for _, begin in pairs]
+    losses = step.losses_under(model, documents, begins, job(), {"bumps": bumps()})
+    own, intact = (step.scored(QUESTIONS, losses[name]).mc2 for name in ("alibi", "intact"))
+    low, high = np.quantile(drawn @ (own - intact) / drawn.sum(axis=1), [0.05, 0.95])
+    interval = found["alibi"]["delta_mc2_categories"]
+    assert (interval["low"], interval["high"]) == pytest.approx((low, high))
+    alone = [one._replace(category="law") for one in QUESTIONS]
+    unknown = [QUESTIONS[0]._replace(category=None), *QUESTIONS[1:]]
+    for questions in (alone, unknown):
+        other = entries(questions)["zero"]
+        assert other["delta_nll_categories"] is None
+        assert other["delta_nll"] == found["zero"]["delta_nll"]
+
+
 def test_batches_change_nothing(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
     whole, single = (
@@ -261,7 +293,7 @@ def test_the_file_says_what_it_is_made_of(tmp_path):
     rows = [
         {"document_id": f"validation/{number}", "split": "validation", "text": one.text,
          "best_answer": one.true[0], "correct_answers": one.true[1:],
-         "incorrect_answers": one.wrong}
+         "incorrect_answers": one.wrong, "category": one.category}
         for number, one in enumerate(QUESTIONS)
     ]  # fmt: skip
     # One that the study does not evaluate, and one without wrong answers.

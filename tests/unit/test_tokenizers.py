@@ -16,12 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
-from posenc.datasets.documents import write_documents
+from posenc.datasets.documents import read_documents, write_documents
 from posenc.datasets.generated import japanese, reviews
 from posenc.datasets.section import Content, Text
+from posenc.experiments.fitting import fit
 from posenc.experiments.tokenizers import summary as summary
 from posenc.experiments.tokenizers import trials as step
+from posenc.experiments.tokenizers.choice import choose
 from posenc.experiments.tokenizers.kinds import (
     UNKNOWN,
     TokenizerError,
@@ -30,7 +33,12 @@ from posenc.experiments.tokenizers.kinds import (
     train_tokenizer,
     whole_entries,
 )
-from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
+from posenc.experiments.tokenizers.network import (
+    bits_per_byte,
+    language_model,
+    nll,
+    summed_nll,
+)
 from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.figures import tokenizers as figure_of
 from posenc.metrics import tokenizers as measures
@@ -66,6 +74,8 @@ SMALL = TokenizersTraining(
         "patience": None,
         "checkpoint_steps": 2,
     },
+    rate_factors=[0.01, 1],
+    tried_steps=2,
 )
 ENGLISH = [reviews.review(random.Random(seed), 1 + seed % 10) for seed in range(40)]
 ENGLISH = [text.replace("<br /><br />", "\n")[-240:] for text in ENGLISH]
@@ -306,7 +316,7 @@ def test_losses_are_those_of_every_token_by_itself(tokenizers):
                 logits = network(torch.tensor([stream[:place]])).logits[0, -1].double()
                 by_hand -= float(torch.log_softmax(logits, -1)[stream[place]])
     for batch in (1, 5, 64):
-        assert summed_nll(network, found, batch, "cpu") == pytest.approx(by_hand, rel=1e-5)
+        assert summed_nll(network, found, "cpu", batch) == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_a_model_that_knows_nothing_costs_a_uniform_guess(tokenizers):
@@ -321,7 +331,7 @@ def test_a_model_that_knows_nothing_costs_a_uniform_guess(tokenizers):
             network.get_input_embeddings().weight.zero_()
         # Every token of the texts and each text's end.
         expected = (found.count + 2) * math.log(vocabulary)
-        assert summed_nll(network, found, 8, "cpu") == pytest.approx(expected, rel=1e-5), kind
+        assert summed_nll(network, found, "cpu", 8) == pytest.approx(expected, rel=1e-5), kind
 
 
 def test_segments_without_a_token_cost_nothing_and_can_be_learned_from(tokenizers):
@@ -334,6 +344,144 @@ def test_segments_without_a_token_cost_nothing_and_can_be_learned_from(tokenizer
     (total / max(1, count)).backward()
     assert float(total.detach()) == 0 and count == 0
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+
+
+# The choice.
+
+
+FACTORS = [0.01, 1.0, 300.0]
+SEARCH = SMALL.model_copy(
+    update={
+        "rate_factors": FACTORS,
+        "tried_steps": 4,
+        "optimization": SMALL.optimization.model_copy(
+            update={"steps": 12, "learning_rate": 3e-3, "checkpoint_steps": 3}
+        ),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def segments(tokenizers):
+    """A tokenizer, and segments that are learned from and that choose."""
+    tokenizer, size = tokenizers["bpe", "english"], SEARCH.context_bytes
+    return tokenizer, tokenize(tokenizer, ENGLISH[:24], size), tokenize(
+        tokenizer, ENGLISH[24:28], size
+    )  # fmt: skip
+
+
+def chosen(segments, folder, report=lambda step, loss: None, parameters=SEARCH):
+    """The choice of seed 3, kept in a folder."""
+    tokenizer, training, validation = segments
+    kept = [Checkpoint(folder / f"{n}.pt", f"{n}") for n in range(len(parameters.rate_factors))]
+    utf8_bytes = sum(len(text.encode()) for text in ENGLISH[24:28])
+    return choose(
+        parameters, tokenizer.get_vocab_size(), training, validation, utf8_bytes, 3, kept,
+        report, "cpu",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(segments, tmp_path_factory):
+    """Each rate's training from beginning to end, by the loop that all experiments share."""
+    tokenizer, training, validation = segments
+    utf8_bytes = sum(len(text.encode()) for text in ENGLISH[24:28])
+    found = {}
+    for rate in SEARCH.rates:
+        network = language_model(SEARCH, tokenizer.get_vocab_size(), 3)
+
+        def loss(rows, network=network):
+            total, count = nll(network, training, rows.tolist(), "cpu")
+            return total / count
+
+        found[rate] = network, fit(
+            network, loss, len(training.segments),
+            lambda network=network: (
+                bits_per_byte(network, validation, utf8_bytes, "cpu")["total"]
+            ),
+            SEARCH.optimization.model_copy(update={"learning_rate": rate}), 3,
+            Checkpoint(tmp_path_factory.mktemp("whole") / "c.pt", ""),
+        )  # fmt: skip
+    return found
+
+
+def test_validation_chooses_the_rate_and_the_step(segments, whole, tmp_path):
+    found = chosen(segments, tmp_path)
+    # A hundredth of the rate learns nothing in four steps, and three hundred times it does harm.
+    assert found.rate == SEARCH.rates[1] == 3e-3
+    for rate, (_, fitted) in whole.items():
+        first = [row["validation_loss"] for row in fitted.curve if row["step"] <= 4]
+        assert len(first) == 2 and found.tried[rate] == min(first)
+    network, fitted = whole[found.rate]
+    # Going on after the first steps is the same as never having stopped.
+    assert vars(found.fitted) == vars(fitted)
+    assert found.fitted.loss == min(row["validation_loss"] for row in fitted.curve)
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, found.network.state_dict()[name]), name
+    record = found.as_json()
+    assert record["bits_per_byte"] == fitted.loss and record["best_step"] == fitted.step
+    assert [row["step"] for row in record["curve"]] == [2, 4, 6, 8, 10, 12]
+    assert record["flat"] == (record["fall"] < 0.01)
+
+
+@pytest.mark.parametrize("killed_at", [2, 6, 10, 14, 19])
+def test_a_killed_choice_ends_with_the_same_bits(segments, whole, tmp_path, killed_at):
+    told = []
+
+    def dying(number, loss):
+        told.append(number)
+        if number == killed_at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        chosen(segments, tmp_path, dying)
+    assert told == list(range(1, killed_at + 1))
+    told.clear()
+    found = chosen(segments, tmp_path, lambda number, loss: told.append(number))
+    # Rates that were tried are not tried again: no more than a rate's four steps are repeated.
+    assert killed_at - 4 < told[0] <= killed_at and told[-1] == SEARCH.steps == 20
+    assert vars(found.fitted) == vars(whole[3e-3][1])
+    assert found.tried == chosen(segments, tmp_path / "other").tried
+
+
+def test_a_rate_that_diverges_is_not_chosen(segments, tmp_path):
+    wild = SEARCH.model_copy(
+        update={"optimization": SEARCH.optimization.model_copy(update={"learning_rate": 1e30})}
+    )
+    with pytest.raises(ArtifactError, match=r"diverged: lower optimization\.learning_rate"):
+        chosen(segments, tmp_path / "all", parameters=wild)
+    one = wild.model_copy(update={"rate_factors": [1.0, 1e-33]})
+    found = chosen(segments, tmp_path / "one", parameters=one)
+    assert found.rate == pytest.approx(1e-3)
+    assert [row["bits_per_byte"] is None for row in found.as_json()["tried"]] == [True, False]
+
+
+def test_the_late_fall_by_hand():
+    assert measures.late_fall([2, 4, 6], [4.0, 2.0, 1.5]) == 0.25
+    # The lowest before and since, wherever they are; at two thirds it is not late yet.
+    assert measures.late_fall([1, 2, 3, 4, 5, 6], [5.0, 4.0, 4.5, 4.2, 3.0, 3.5]) == 0.25
+    assert measures.late_fall([1, 2, 3], [2.0, 2.0, 2.5]) == -0.25
+    with pytest.raises(ValueError, match="validated once"):
+        measures.late_fall([4], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tried_steps": 3}, "multiple of validate_steps 2"),
+        ({"tried_steps": 6}, "at most steps 4"),
+        ({"rate_factors": [1, 1]}, "names one twice"),
+        ({"rate_factors": [1, 200]}, "passes 1"),
+        ({"optimization": {"validate_steps": 4}, "tried_steps": 4}, "two thirds of them at most"),
+        ({"optimization": {"patience": 1}, "tried_steps": 4}, "raise patience"),
+        ({"optimization": {"enough": 0.1}}, "leave it out"),
+    ],
+)
+def test_a_search_that_cannot_be_made_is_refused(change, message):
+    given = SMALL.model_dump()
+    given["optimization"] |= change.pop("optimization", {})
+    with pytest.raises(ValueError, match=message):
+        TokenizersTraining(**{**given, **change})
 
 
 # The steps.
@@ -415,6 +563,39 @@ def test_all_tokenizers_are_compared_on_the_same_bytes(files):
                     assert (own == bits["total"]) == (form == "none")
 
 
+def test_test_documents_have_no_say_in_what_is_chosen(job, files, tmp_path):
+    """Test documents of another kind leave all but their bits as it was, bit for bit."""
+    for name in ("english", "kana"):
+        table = read_documents(job / f"{name}.parquet").to_pylist()
+        content = Content(
+            format="imdb",
+            text=Text(line_breaks="newline", normalization="NFKC" if name == "english" else "none"),
+        )
+        for row in table:
+            if row["split"] == "test":
+                row["text"] = "zq" * 40
+        rows = ({key: row[key] for key in ("document_id", "split", "text")} for row in table)
+        write_documents(rows, tmp_path / f"{name}.parquet", content, {})
+    write_json(tmp_path / "config.json", json.loads((job / "config.json").read_text()))
+    other = read_sealed(trained(tmp_path, 0))
+    for ours, theirs in zip(files[0]["trials"], other["trials"], strict=True):
+        assert ours["variant"] == theirs["variant"] and ours["choice"] == theirs["choice"]
+        assert ours["training_bytes"] == theirs["training_bytes"]
+        assert ours["facts"]["vocabulary"] == theirs["facts"]["vocabulary"]
+        assert ours["bits_per_byte"] != theirs["bits_per_byte"]
+
+
+def test_no_document_is_in_two_parts(job):
+    config = json.loads((job / "config.json").read_text())
+    one = step.TokenizersJob(**config)
+    paths = {name: job / f"{name}.parquet" for name in ("english", "kana")}
+    for variant in step.variants(one):
+        corpus = step.read_corpus(one, paths, variant)
+        parts = [set(part) for part in (corpus.training, corpus.validation, corpus.test)]
+        assert [len(part) for part in parts] == [24, 4, 6]
+        assert len(set().union(*parts)) == 34
+
+
 def test_facts_are_those_of_the_kinds(files):
     for one in files[0]["trials"]:
         facts, kind = one["facts"], one["variant"]["kind"]
@@ -439,13 +620,14 @@ def test_facts_are_those_of_the_kinds(files):
 def test_a_killed_seed_ends_with_the_same_file(job, files, monkeypatch):
     real = step.trial
 
-    def killing(corpus, kind, parameters, seed, checkpoint, report, device):
+    def killing(corpus, kind, parameters, seed, kept, report, device):
         def dying(number, loss):
             report(number, loss)
+            # The first rate was tried, and the second is.
             if kind == "unigram" and number == 3:
                 raise Killed
 
-        return real(corpus, kind, parameters, seed, checkpoint, dying, device)
+        return real(corpus, kind, parameters, seed, kept, dying, device)
 
     monkeypatch.setattr(step, "trial", killing)
     with pytest.raises(Killed):
@@ -535,6 +717,8 @@ def test_the_figure_shows_the_bits_and_their_intervals(measured):
     assert sorted(points) == sorted(
         entry["bits_per_original_byte"]["total"]["value"] for entry in measured["tokenizers"]
     )
+    falls = [line.get_xdata()[0] for line in figure.axes[1].get_lines() if line.get_marker() == "o"]
+    assert falls == [100 * entry["fall"]["value"] for entry in measured["tokenizers"]]
     ends = {tuple(line.get_xdata()) for line in figure.axes[0].get_lines()}
     for entry in measured["tokenizers"]:
         total = entry["bits_per_original_byte"]["total"]

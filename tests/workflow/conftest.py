@@ -259,7 +259,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
             "sample",
             {"training_documents": 8, "validation_documents": 4, "test_documents": 4,
              "n_layers": 1, "d_model": 8, "n_heads": 1, "context_bytes": 64,
-             "optimization": tiny},
+             "tried_steps": 2, "optimization": tiny},
         ),
         "pretraining": (
             "sample",

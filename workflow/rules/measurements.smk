@@ -117,7 +117,7 @@ rule conditions:
     shell:
         "python -m posenc.measurements.conditions --model {wildcards.model} --config {input.config}"
         " --evaluations {RUNS}/evaluations/{wildcards.model}"
-        " --masks {RUNS}/masks/{wildcards.model}"
+        " --masks {RUNS}/masks/{wildcards.model} --documents data/documents"
         " --output {RUNS}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
 
 

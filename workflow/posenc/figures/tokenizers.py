@@ -1,4 +1,4 @@
-"""Bits per byte, tokens per character and vocabulary of tokenizers, with and without NFKC."""
+"""Bits per byte, what is left to learn, and tokens of tokenizers, with and without NFKC."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc.figures import common
 from posenc.figures.section import Figure, Style
+from posenc.metrics.tokenizers import FLAT
 
 KINDS = {
     "whitespace": "words",
@@ -28,9 +29,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
     Returns
     -------
-    Three panels: bits per byte of the original text with intervals over seeds, and a tick at
-    what they are without the spelling of unknown pieces; tokens per character; entries of the
-    vocabulary.
+    Four panels: bits per byte of the original text with intervals over seeds, and a tick at
+    what they are without the spelling of unknown pieces; by how much validation bits still fell in
+    the last third of the training, and where that is called flat; tokens per character; entries of
+    the vocabulary.
     """
     measured = common.measured(made, measurements, "no measurement")
     if not measured:
@@ -39,7 +41,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in entries)]
     groups = common.unique((one["dataset"], one["normalization"]) for one in entries)
     colours = dict(zip(common.unique(name for name, _ in groups), style.palette, strict=False))
-    panels = made.subplots(1, 3, sharey=True, width_ratios=[2, 1.4, 1.1])
+    panels = made.subplots(1, 4, sharey=True, width_ratios=[2, 1.1, 1.2, 1.1])
     for one in entries:
         place = kinds.index(one["kind"]) + _offset(
             groups.index((one["dataset"], one["normalization"])), len(groups)
@@ -66,16 +68,19 @@ def _point(panels: list[Axes], one: dict, place: float, colour: str) -> None:
     panels[0].plot(bits["total"]["value"], place, "o", **look)
     if one["unknown"]["tokens"]:
         panels[0].plot(bits["model"]["value"], place, "|", color=colour, ms=6, clip_on=False)
-    panels[1].plot(one["fertility"]["per_character"], place, "o", **look)
-    panels[2].plot(one["vocabulary"], place, "o", **look)
+    panels[1].plot(100 * one["fall"]["value"], place, "o", **look)
+    panels[2].plot(one["fertility"]["per_character"], place, "o", **look)
+    panels[3].plot(one["vocabulary"], place, "o", **look)
 
 
 def _finish(panels: list[Axes], names: list[str]) -> None:
-    bits, tokens, vocabulary = panels
+    bits, fall, tokens, vocabulary = panels
     bits.set_yticks(range(len(names)), names)
     bits.set_ylim(len(names) - 0.5, -0.5)
     bits.set_xlim(left=0)
     bits.set_xlabel("bits per byte of the original")
+    fall.axvline(100 * FLAT, color=common.GREY, lw=0.8, ls="--")
+    fall.set_xlabel("still falling (%)")
     tokens.set_xscale("log")
     tokens.set_xlabel("tokens per character")
     low, high = tokens.dataLim.intervalx

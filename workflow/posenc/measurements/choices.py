@@ -9,11 +9,13 @@ file, which may differ. And the harness puts six answered questions before each 
 here ``params.yaml`` says what stands there.
 
 As a control, answers are scored after another question of the data set as well: what is left of a
-score there does not need the question.
+score there does not need the question. Questions come in categories: what a condition changes has a
+second interval, which resamples categories and questions within them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -52,6 +54,7 @@ from posenc.measurements.under_conditions import (
     losses_shown,
     recovered_loss,
 )
+from posenc.metrics.categories import CategoryMeans
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
@@ -112,6 +115,7 @@ class Question(NamedTuple):
     text: str
     true: list[str]
     wrong: list[str]
+    category: str | None = None
 
 
 class Scored(NamedTuple):
@@ -158,7 +162,9 @@ def questions_of(text: Tokens, source: Path) -> list[Question]:
     """The questions of a text that have true and wrong answers, in its order."""
     from posenc.datasets.documents import read_documents
 
-    names = ("document_id", "text", "best_answer", "correct_answers", "incorrect_answers")
+    names = (
+        "document_id", "text", "category", "best_answer", "correct_answers", "incorrect_answers"
+    )  # fmt: skip
     rows = {row["document_id"]: row for row in read_documents(source, columns=names).to_pylist()}
     found = []
     for name in text.table["document_id"].to_pylist():
@@ -166,7 +172,7 @@ def questions_of(text: Tokens, source: Path) -> list[Question]:
         best, wrong = (row["best_answer"] or "").strip(), row["incorrect_answers"]
         if best and wrong:
             true = list(dict.fromkeys([best, *(row["correct_answers"] or [])]))
-            found.append(Question(row["text"], true, wrong))
+            found.append(Question(row["text"], true, wrong, row["category"]))
     return found
 
 
@@ -218,7 +224,9 @@ def measure(
         "too_long": count - len(kept),
         "answers": sum(len(one.true) + len(one.wrong) for one in some),
         "chance": dict(zip(SCORES, levels.mean(axis=0).tolist(), strict=True)),
-        "conditions": results(job, found, np.array(answer_tokens), levels),
+        "conditions": results(
+            job, found, np.array(answer_tokens), levels, [one.category for one in some]
+        ),
     }
 
 
@@ -288,7 +296,11 @@ def scored(questions: list[Question], losses: Floats) -> Scored:
 
 
 def results(
-    job: Job, found: dict[str, list[Scored]], answer_tokens: NDArray[np.int64], levels: Floats
+    job: Job,
+    found: dict[str, list[Scored]],
+    answer_tokens: NDArray[np.int64],
+    levels: Floats,
+    categories: Sequence[str | None],
 ) -> list[dict[str, Any]]:
     """One entry per condition, all on the same resampled questions.
 
@@ -300,10 +312,13 @@ def results(
         int64 [questions]: tokens of the true answers.
     levels
         float64 [questions, 2]: MC1 and MC2 by chance.
+    categories
+        [questions]; where one has none, or all the same, none is resampled.
     """
     options, names = bootstrap(job.parameters), list(found)
     intact, count = names.index(INTACT), len(names)
-    means = {}
+    means, over_categories = {}, {}
+    has_categories = None not in categories and len(set(categories)) > 1
     for part in Scored._fields:
         columns = [getattr(one[asked], part) for asked in (0, 1) for one in found.values()]
         if part in SCORES:
@@ -312,6 +327,10 @@ def results(
         sums = np.stack(columns, axis=1)
         counts = np.ones(len(sums)) if part in SCORES else answer_tokens
         means[part] = PairedMeans(sums, counts, **options)
+        if has_categories:
+            over_categories[part] = CategoryMeans(
+                sums, counts, list(map(str, categories)), **options
+            )
     entries = []
     for column, name in enumerate(names):
         entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
@@ -319,6 +338,10 @@ def results(
             entry[part] = mean.of(lambda own: own, column).as_json()
             entry[f"delta_{part}"] = mean.of(np.subtract, column, intact).as_json()
             entry[f"{part}_other"] = mean.of(lambda own: own, count + column).as_json()
+            wider = over_categories.get(part)
+            entry[f"delta_{part}_categories"] = (
+                wider.of(np.subtract, column, intact).as_json() if wider else None
+            )
             entry[f"{part}_question"] = mean.of(np.subtract, column, count + column).as_json()
         for part in SCORES:
             entry[f"{part}_chance"] = means[part].of(np.subtract, column, 2 * count).as_json()

@@ -1,4 +1,8 @@
-"""What a study's conditions do to a model: perplexity, recovered share, similarity by layer."""
+"""What a study's conditions do to a model: perplexity, recovered share, similarity by layer.
+
+Of documents that come in categories, as the questions of TruthfulQA do, the cost of each condition
+has an interval over categories too, and that of the model without positions is given by category.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,27 @@ from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Confidence, Documents, Draws, Name, Samples, Section, Seed
-from posenc.measurements.declaration import CELL, MASKS, Measurement
+from posenc.datasets.documents import read_documents
+from posenc.measurements.declaration import CELL, DATASETS, MASKS, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
+from posenc.measurements.of_models import DocumentsFolder
+from posenc.metrics.categories import CategoryMeans, differences
 from posenc.metrics.perplexity import share_worse_than_uniform
-from posenc.metrics.recovery import PairedMeans, adaptation, by_bucket, paired_losses
+from posenc.metrics.recovery import (
+    PairedMeans,
+    adaptation,
+    by_bucket,
+    is_lost,
+    paired_losses,
+    recovered,
+)
 from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 INTACT, WITHOUT = "intact", "zero"
+PERMUTATIONS = 2000
 
 
 class Controls(Section):
@@ -58,7 +73,7 @@ class Conditions(Section):
 
 
 MEASUREMENT = Measurement(
-    "conditions", Conditions, of=CELL, reads=("evaluations", MASKS),
+    "conditions", Conditions, of=CELL, reads=("evaluations", MASKS, DATASETS),
     catalogue=("A1", "A3", "A4", "A5", "D1"), always=True, also=("extrapolation",),
     subjects="models",
 )  # fmt: skip
@@ -86,6 +101,7 @@ def main(
     config: Config,
     evaluations: Annotated[Path, typer.Option(help="folder of the model's evaluations")],
     masks: Annotated[Path, typer.Option(help="folder of its learned masks")],
+    documents: DocumentsFolder,
     output: Output,
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set, and OUTPUT/long.json."""
@@ -109,7 +125,9 @@ def main(
                 **(
                     extrapolation(job, job.extrapolation, found)
                     if job.extrapolation and dataset == "long"
-                    else conditions(job, found)
+                    else conditions(
+                        job, found, categories_of(documents / path.name, found.documents)
+                    )
                 ),
                 **({} if dataset == "long" else {"masks": learned}),
                 "provenance": provenance(
@@ -117,6 +135,22 @@ def main(
                 ),
             },
         )
+
+
+def categories_of(path: Path, documents: list[str]) -> list[str] | None:
+    """The category of each document; None where not all have one, or all have the same.
+
+    Parameters
+    ----------
+    path
+        The data set's documents.
+    documents
+        The names of those that are meant.
+    """
+    table = read_documents(path, columns=["document_id", "category"])
+    known = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+    found = [known.get(name) for name in documents]
+    return None if None in found or len(set(found)) < 2 else found
 
 
 class Evaluations:
@@ -128,6 +162,8 @@ class Evaluations:
         What the file says of itself.
     units
         Table of each unit, documents in the same order.
+    documents
+        Their names.
     """
 
     def __init__(self, path: Path) -> None:
@@ -140,6 +176,10 @@ class Evaluations:
             unit: table.filter(pc.equal(table["unit"], unit)).sort_by("document_id")
             for unit in self.metadata["units"]
         }
+
+    @property
+    def documents(self) -> list[str]:
+        return next(iter(self.units.values()))["document_id"].to_pylist()
 
     def nll(self, units: list[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Sums of losses, [documents, units], and scored tokens, [documents].
@@ -169,8 +209,8 @@ class Evaluations:
         return np.array(self.units[unit]["cosine"].to_pylist())
 
 
-def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
-    """The measurement of a data set."""
+def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> dict[str, Any]:
+    """The measurement of a data set, whose documents may have categories."""
     names = list(job.conditions)
     parameters, is_decoder = job.parameters, found.metadata["is_decoder"]
     options = bootstrap(parameters)
@@ -198,6 +238,7 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
         "positions": found.metadata["positions"],
         "vocabulary_size": found.metadata["vocabulary_size"],
         "conditions": entries,
+        "categories": None,
         "sweeps": {},
     }
     if is_decoder:
@@ -217,9 +258,61 @@ def conditions(job: Job, found: Evaluations) -> dict[str, Any]:
             entry["adaptation"] = adapted(entry["condition"], parameters, names, means)
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
+        if categories is not None and {INTACT, WITHOUT} <= set(names):
+            out["categories"] = by_category(names, sums, scored, categories, options)
     for name, sweep in job.sweeps.items():
         out["sweeps"][name] = swept(sweep, found, options)
     return out
+
+
+def by_category(
+    names: list[str],
+    sums: NDArray[np.float64],
+    scored: NDArray[np.int64],
+    categories: list[str],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """What conditions cost over categories of documents, and what each category loses.
+
+    Parameters
+    ----------
+    names
+        Conditions, :data:`INTACT` and :data:`WITHOUT` among them.
+    sums, scored
+        Losses, float64 [documents, conditions], and the tokens that were scored, int64 [documents].
+    categories
+        [documents]: of each.
+    options
+        Of the bootstrap.
+    """
+    intact, without = names.index(INTACT), names.index(WITHOUT)
+    means = CategoryMeans(sums, scored, categories, **options)
+    has_lost = is_lost(means, intact, without)
+    cost = sums[:, without] - sums[:, intact]  # [documents]
+    found = differences(cost, scored, categories, permutations=PERMUTATIONS, **options)
+    return {
+        "condition": WITHOUT,
+        "delta_nll": {
+            name: means.of(np.subtract, column, intact).as_json()
+            for column, name in enumerate(names)
+            if column != intact
+        },
+        "recovered": {
+            name: means.of(recovered, column, without, intact).as_json() if has_lost else None
+            for column, name in enumerate(names)
+            if column not in (intact, without)
+        },
+        "variance": found.variance,
+        "expected": found.expected,
+        "permutations": PERMUTATIONS,
+        "p_value": found.p_value,
+        "categories": [
+            {"category": str(name), "documents": int(count), "delta_nll": mean, "p_value": float(p)}
+            for name, count, mean, p in zip(
+                found.names, found.documents, found.mean.as_json(), found.p_values, strict=True
+            )
+        ],
+    }
 
 
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+FLAT = 0.01
+"""A training whose :func:`late_fall` is smaller is called flat at its end."""
 _BYTE_BITS = 8
 
 
@@ -37,6 +39,37 @@ def spelling_bits(lengths: ArrayLike) -> float:
     if np.any(lengths < 0):
         raise ValueError("a piece cannot have fewer than 0 bytes")
     return float(_BYTE_BITS * (lengths + 1).sum())
+
+
+def late_fall(steps: ArrayLike, losses: ArrayLike) -> float:
+    """How much a training still learned: the share by which its loss fell in its last third.
+
+    (lowest before - lowest since) / lowest before, where the last third begins after two thirds of
+    the steps that were taken. Negative where no loss since is as low.
+
+    Parameters
+    ----------
+    steps
+        int [validations]: steps taken, rising.
+    losses
+        [validations]: the validation loss then, positive.
+
+    Raises
+    ------
+    ValueError
+        If no validation is before the last third.
+
+    Examples
+    --------
+    >>> late_fall([10, 20, 30], [2.0, 1.0, 0.75])
+    0.25
+    """
+    steps, losses = np.asarray(steps), np.asarray(losses, np.float64)  # [validations] each
+    is_late = 3 * steps > 2 * steps[-1]  # [validations]
+    if is_late.all():
+        raise ValueError("a training that is validated once tells nothing of its fall")
+    before = losses[~is_late].min()
+    return float((before - losses[is_late].min()) / before)
 
 
 def code_length(nll: float, unknown_bytes: ArrayLike, utf8_bytes: int) -> dict[str, float]:

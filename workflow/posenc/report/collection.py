@@ -190,6 +190,8 @@ class _Collection:
         one = None if why else self.find(cell)
         if why is None and one is None:
             return  # Its conditions are missing.
+        own = replace(cell, measurement="categories")
+        self.add(own, why, keys.categories, keys.CATEGORIES, of=cell)
         for name in dict.fromkeys([*keys.SPOKEN_FITS, *(keys.with_controls(one) if one else [])]):
             place = replace(cell, condition=name, measurement="adaptation")
             read = partial(keys.adapted, condition=name)

@@ -10,6 +10,7 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.downstream.sentiment.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -178,7 +179,12 @@ def superposition(one: Mapping[str, Any]) -> Facts:
 
 def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
-    found: dict[tuple[str, str], Entry] = {("", "seeds"): Number(len(one["seeds"]))}
+    flat = [bool(choice["flat"]) for entry in one["tokenizers"] for choice in entry["choices"]]
+    found: dict[tuple[str, str], Entry] = {
+        ("", "seeds"): Number(len(one["seeds"])),
+        ("", "trainings"): Number(len(flat)),
+        ("", "flat"): Number(sum(flat)),
+    }
     for entry in one["tokenizers"]:
         dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
         found[dataset, f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
@@ -190,6 +196,10 @@ def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
         found[dataset, f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
         found[dataset, f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
         found[dataset, f"{place}.round_trip"] = Number(entry["round_trip"])
+        found[dataset, f"{place}.fall"] = percent(entry["fall"])
+        for key in ("learning_rate", "best_step"):
+            chosen = [choice[key] for choice in entry["choices"]]
+            found[dataset, f"{place}.{key}"] = Number(statistics.mean(chosen))
     for entry in one["differences"]:
         dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
         found[dataset, f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])

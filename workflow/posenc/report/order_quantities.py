@@ -44,9 +44,11 @@ ANSWERING = (
     "zero_scores_fitted", "intact_fitted_short",
 )  # fmt: skip
 """Conditions whose answers to questions are spoken of."""
+OVER_CATEGORIES = tuple(f"delta_{score}_categories" for score in ("mc1", "mc2", "nll"))
 ANSWERS = (
     *(f"{score}{of}" for score in ("mc1", "mc2", "nll") for of in ("", "_other", "_question")),
     "mc1_chance", "mc2_chance", "delta_mc1", "delta_mc2", "delta_nll", "recovered",
+    *OVER_CATEGORIES,
 )  # fmt: skip
 CHOICES = (
     "chance.mc1", "chance.mc2", "questions",
@@ -181,7 +183,11 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
         reason = NOT_EVALUATED
         if condition in entries:
             reason = "nothing is lost without positions"
-        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in ANSWERS}
+        for part in ANSWERS:
+            lacking = reason
+            if condition in entries and part in OVER_CATEGORIES:
+                lacking = "questions have no categories"
+            found[f"{condition}.{part}"] = estimate(entry.get(part), lacking)
     return found
 
 

@@ -48,6 +48,9 @@ ORDER_WORDS: dict[str, dict[str, str]] = {
         "delta_mc1": "MC1, minus the intact model's",
         "delta_mc2": "MC2, minus the intact model's",
         "delta_nll": "loss of true answers, minus the intact model's (nats per token)",
+        "delta_mc1_categories": "MC1, minus the intact model's, over categories too",
+        "delta_mc2_categories": "MC2, minus the intact model's, over categories too",
+        "delta_nll_categories": "loss of true answers, minus the intact, over categories too",
         "recovered": "recovered share of the lost log-probability of true answers",
     },
     "exchanged_roles": {

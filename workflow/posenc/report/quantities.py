@@ -100,6 +100,14 @@ ADAPTATION = tuple(
     for what in ("interaction", "placebo_interaction", "beyond_placebo")
     for share in ("", "_share")
 )
+CATEGORIES = (
+    "number", "delta_nll", "closed_form", "spread", "expected_spread", "p_value", "different",
+    "compared",
+    *(f"{name}{part}" for name in ("most", "least") for part in ("", ".documents", ".p_value")),
+)  # fmt: skip
+FEWEST_DOCUMENTS = 15
+"""Of a category, so that documents speak of its mean."""
+LEVEL = 0.05
 NORMS = tuple(
     f"r2.{of}.{model}"
     for of in ("position_embeddings", "token_embeddings", "sum")
@@ -219,6 +227,37 @@ def adapted(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
             found = entry["adaptation"].items()
             return {key: Number(**estimate) if estimate else none for key, estimate in found}
     return dict.fromkeys(ADAPTATION, NotRun(f"controls of {condition} are not run for {model}"))
+
+
+def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """What documents lose without positions by category, and whether categories differ."""
+    found = measurement.get("categories")
+    if found is None:
+        has_loss = measurement["is_decoder"]
+        lacking = "documents have no categories" if has_loss else "there is no language-model head"
+        return dict.fromkeys(CATEGORIES, NotRun(lacking))
+    rows = found["categories"]
+    large = [one for one in rows if one["documents"] >= FEWEST_DOCUMENTS]
+    here: dict[str, Entry] = {
+        "number": Number(len(rows)),
+        "delta_nll": Number(**found["delta_nll"][found["condition"]]),
+        "closed_form": NotRun("the closed form is not evaluated, or nothing is lost"),
+        "spread": Number(math.sqrt(found["variance"])),
+        "expected_spread": Number(math.sqrt(found["expected"])),
+        "p_value": Number(found["p_value"]),
+        "different": Number(sum(one["p_value"] < LEVEL for one in rows)),
+        "compared": Number(len(large)),
+    }
+    if shares := found["recovered"].get("zero_closed"):
+        here["closed_form"] = Number(**shares)
+    large.sort(key=lambda one: one["delta_nll"]["value"])
+    none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
+    for name, place in (("least", 0), ("most", -1)):
+        one = large[place] if large else None
+        here[name] = Number(**one["delta_nll"]) if one else none
+        for key in ("documents", "p_value"):
+            here[f"{name}.{key}"] = Number(one[key]) if one else none
+    return here
 
 
 def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:

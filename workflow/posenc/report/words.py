@@ -72,6 +72,18 @@ WORDS: dict[str, dict[str, str]] = {
         "beyond_placebo": "what a fit gives beyond its placebo",
         "beyond_placebo_share": "the same, as a share of what is lost",
     },
+    "categories": {
+        "number": "categories",
+        "delta_nll": "cost of no positions, interval over categories too (nats per token)",
+        "closed_form": "share of it that the closed form recovers, over categories too",
+        "spread": "standard deviation of the cost over categories (nats per token)",
+        "expected_spread": "the same when documents change their categories (nats per token)",
+        "p_value": "p-value that categories do not differ",
+        "different": "categories that differ from all, corrected for looking at all",
+        "compared": "categories of 15 documents or more",
+        "most": "cost of the one of these that loses most (nats per token)",
+        "least": "cost of the one that loses least (nats per token)",
+    },
     "norms": {
         "r2": "R² of position from norms",
         "position_embeddings": "of position embeddings",
@@ -368,6 +380,11 @@ WORDS |= {
     "tokenizers": {
         "bits_per_original_byte": "bits per byte of the original",
         "against_bpe": "bits per byte, difference to BPE",
+        "trainings": "trainings",
+        "flat": "trainings whose validation bits fell by less than 1 % in their last third",
+        "fall": "fall of validation bits in the last third (%)",
+        "learning_rate": "chosen learning rate",
+        "best_step": "chosen number of steps",
         "change": "change by normalization (bits per byte of the original)",
     },
     "pretraining": {

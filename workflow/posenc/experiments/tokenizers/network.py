@@ -11,9 +11,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from posenc.experiments.tokenizers.kinds import Tokens
 from posenc.experiments.tokenizers.section import TokenizersTraining
+from posenc.metrics.tokenizers import code_length
 
 IGNORED = -100
 """Target of a position that only fills a batch up."""
+EVALUATED = 32
+"""Segments of one forward pass without gradients."""
 
 
 def language_model(parameters: TokenizersTraining, vocabulary: int, seed: int) -> GPT2LMHeadModel:
@@ -82,9 +85,16 @@ def nll(network: nn.Module, tokens: Tokens, rows: Sequence[int], device: str) ->
     return loss, count
 
 
-def summed_nll(network: nn.Module, tokens: Tokens, batch: int, device: str) -> float:
+def summed_nll(network: nn.Module, tokens: Tokens, device: str, batch: int = EVALUATED) -> float:
     """Negative log-likelihood of all segments in nats, so many segments at a time."""
     with torch.inference_mode():
         starts = range(0, len(tokens.segments), batch)
         parts = [range(start, min(start + batch, len(tokens.segments))) for start in starts]
         return sum(float(nll(network, tokens, part, device)[0]) for part in parts)
+
+
+def bits_per_byte(
+    network: nn.Module, tokens: Tokens, utf8_bytes: int, device: str
+) -> dict[str, float]:
+    """What texts cost over their bytes: :func:`posenc.metrics.tokenizers.code_length`."""
+    return code_length(summed_nll(network, tokens, device), tokens.unknown_bytes, utf8_bytes)

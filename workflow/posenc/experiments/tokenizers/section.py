@@ -8,11 +8,13 @@ from pydantic import Field, model_validator
 
 from posenc.config.base import (
     Documents,
+    Factor,
     HeadCount,
     Layers,
     Length,
     Name,
     Section,
+    Steps,
     Vocabulary,
     Width,
     check_heads,
@@ -44,10 +46,51 @@ class TokenizersTraining(Section):
     """Texts are cut every so many bytes, so that a sequence has about as many, whatever the
     tokenizer."""
     optimization: Optimization
+    """Its steps are the most that are taken; how many are is chosen on validation documents."""
+    rate_factors: Annotated[list[Factor], Field(min_length=1)]
+    """Learning rates that are tried, as factors of the optimization's."""
+    tried_steps: Steps
+    """What each rate is tried for, before validation documents choose one that goes on."""
+
+    @property
+    def rates(self) -> list[float]:
+        """Learning rates that are tried."""
+        return [factor * self.optimization.learning_rate for factor in self.rate_factors]
+
+    @property
+    def steps(self) -> int:
+        """Most steps of all trainings together: the best rate's first ones are not taken again."""
+        return (len(self.rate_factors) - 1) * self.tried_steps + self.optimization.steps
 
     @model_validator(mode="after")
-    def _check_heads(self) -> TokenizersTraining:
+    def _check(self) -> TokenizersTraining:
         check_heads(self.d_model, self.n_heads)
+        if len(set(self.rate_factors)) < len(self.rate_factors):
+            raise ValueError(f"rate_factors {self.rate_factors} names one twice")
+        if max(self.rates) > 1:
+            raise ValueError(
+                f"rate_factors {self.rate_factors} times learning_rate "
+                f"{self.optimization.learning_rate} passes 1: lower one of them"
+            )
+        every, steps = self.optimization.validate_steps, self.optimization.steps
+        if self.tried_steps % every or self.tried_steps > steps:
+            raise ValueError(
+                f"tried_steps is {self.tried_steps}; make it a multiple of validate_steps {every}, "
+                f"of at most steps {steps}: a rate is chosen by a validation"
+            )
+        if 3 * every > 2 * steps:
+            raise ValueError(
+                f"validate_steps is {every} of {steps} steps: make it two thirds of them at most, "
+                f"so that what a training still learned in its last third can be told"
+            )
+        if self.optimization.enough is not None:
+            raise ValueError("enough: leave it out of optimization; what is enough is not known")
+        patience = self.optimization.patience
+        if patience is not None and patience * every < self.tried_steps:
+            raise ValueError(
+                f"patience {patience} of validate_steps {every} may end before tried_steps "
+                f"{self.tried_steps}: raise patience in optimization"
+            )
         return self
 
 

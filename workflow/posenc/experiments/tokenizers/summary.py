@@ -7,7 +7,7 @@ from typing import Any
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
-from posenc.metrics.seeds import difference_over_seeds
+from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
 REFERENCE = "bpe"
 BITS = ("bits_per_byte", "bits_per_original_byte")
@@ -29,8 +29,8 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     -------
     dict
         ``tokenizers``: of each data set, normalisation and kind what does not depend on the seed,
-        and bits per byte over seeds; ``differences`` from byte-level BPE, and ``normalizations``,
-        NFKC minus none, both paired by seed.
+        bits per byte over seeds, and how each seed's rate and steps were chosen; ``differences``
+        from byte-level BPE, and ``normalizations``, NFKC minus none, both paired by seed.
 
     Raises
     ------
@@ -86,8 +86,8 @@ def _row(trials: list[Trial], confidence: float) -> dict[str, Any]:
             for key in BITS
         },
         "training_bytes": [one["training_bytes"] for one in trials],
-        "best_steps": [one["fit"]["best_step"] for one in trials],
-        "steps": [one["fit"]["steps"] for one in trials],
+        "choices": [one["choice"] for one in trials],
+        "fall": over_seeds([one["choice"]["fall"] for one in trials], confidence),
     }
 
 

@@ -3,6 +3,8 @@
 Every tokenizer's model sees the same segments of the same documents in the same order, cut every
 so many bytes of text: what differs is how a segment is told in tokens. Of a seed are the model's
 first weights and the order of the segments; documents and tokenizers are the same for all seeds.
+Validation documents choose the learning rate and the number of steps
+(:mod:`posenc.experiments.tokenizers.choice`); test documents are coded once, with what was chosen.
 """
 
 from __future__ import annotations
@@ -81,13 +83,19 @@ def measure(job: TokenizersJob, files: Files, trials: Trials) -> None:
     paths, device = paths_of(job, files.documents), device_for("auto")
     for variant in variants(job):
         corpus = functools.partial(read_corpus, job, paths, variant)
+        kept = [
+            Checkpoint(trials.partial / f"rate_{number}.pt", trials.identity([variant, rate]))
+            for number, rate in enumerate(job.parameters.rates)
+        ]
         trials.measure(
             variant,
-            job.parameters.optimization.steps,
-            lambda checkpoint, report, kind=variant["kind"], corpus=corpus: trial(
-                corpus(), kind, job.parameters, trials.seed, checkpoint, report, device
+            job.parameters.steps,
+            lambda _, report, kind=variant["kind"], corpus=corpus, kept=kept: trial(
+                corpus(), kind, job.parameters, trials.seed, kept, report, device
             ),
         )
+        for one in kept:
+            one.path.unlink(missing_ok=True)
 
 
 def paths_of(job: TokenizersJob, documents: Sequence[Path]) -> dict[str, Path]:
@@ -119,7 +127,10 @@ def variants(job: TokenizersJob) -> Iterator[dict[str, str]]:
 
 @dataclass
 class Corpus:
-    """Texts of a data set in one normalisation; ``originals`` are the tests before it."""
+    """Texts of a data set in one normalisation; ``originals`` are the tests before it.
+
+    No document is in two of the first three.
+    """
 
     training: list[str]
     validation: list[str]
@@ -147,11 +158,13 @@ def read_corpus(job: TokenizersJob, files: dict[str, Path], variant: dict[str, s
         },
         evaluation.seed,
     )
+    # The last of the order: its first were in view when settings were chosen before.
     originals = draw(
         files[name],
         test_split,
         {"test_documents": parameters.test_documents},
         evaluation.seed,
+        is_last=True,
     )
     test, form, count = originals, variant["normalization"], parameters.training_documents
     if form != "none":
@@ -160,8 +173,12 @@ def read_corpus(job: TokenizersJob, files: dict[str, Path], variant: dict[str, s
     return Corpus(learned[:count], learned[count:], test, originals)
 
 
-def draw(path: Path, split: str, asked: dict[str, int], seed: int) -> list[str]:
+def draw(
+    path: Path, split: str, asked: dict[str, int], seed: int, is_last: bool = False
+) -> list[str]:
     """Texts of a split drawn without replacement, as many as the fields ask for together.
+
+    They are the first or the last of an order that the seed says.
 
     Raises
     ------
@@ -178,7 +195,7 @@ def draw(path: Path, split: str, asked: dict[str, int], seed: int) -> list[str]:
             f"whose split {split!r} has {len(texts)}: lower them in params.yaml"
         )
     order = np.random.default_rng(seed).permutation(len(texts))  # [documents]
-    return [texts[row] for row in order[:count]]
+    return [texts[row] for row in (order[::-1] if is_last else order)[:count]]
 
 
 def trial(
@@ -186,54 +203,39 @@ def trial(
     kind: str,
     parameters: TokenizersTraining,
     seed: int,
-    checkpoint: Checkpoint,
+    kept: Sequence[Checkpoint],
     report: Report,
     device: str,
 ) -> dict[str, Any]:
     """Train a tokenizer and a model over it, and code the tests with them."""
-    from posenc.experiments.fitting import fit
+    from posenc.experiments.tokenizers.choice import choose
     from posenc.experiments.tokenizers.kinds import tokenize, train_tokenizer
-    from posenc.experiments.tokenizers.network import language_model, nll, summed_nll
+    from posenc.experiments.tokenizers.network import bits_per_byte
     from posenc.models.training import batch_rows
 
-    size, optimization = parameters.context_bytes, parameters.optimization
+    size, batch = parameters.context_bytes, parameters.optimization.batch
     tokenizer = train_tokenizer(kind, corpus.training, parameters.vocabulary_size)
-    vocabulary = tokenizer.get_vocab_size()
     training = tokenize(tokenizer, corpus.training, size)
     validation = tokenize(tokenizer, corpus.validation, size)
-    test = tokenize(tokenizer, corpus.test, size, decode=True)
-    network = language_model(parameters, vocabulary, seed).to(device)
-
-    def loss(rows: NDArray[np.int64]) -> torch.Tensor:
-        total, count = nll(network, training, rows.tolist(), device)
-        # Segments that a long token has run over are empty.
-        return total / max(1, count)
-
-    fitted = fit(
-        network,
-        loss,
-        len(training.segments),
-        lambda: (
-            summed_nll(network, validation, optimization.batch, device)
-            / sum(map(len, validation.segments))
-        ),
-        optimization,
-        seed,
-        checkpoint,
-        device,
-        report,
-    )
+    utf8_bytes = sizes(corpus.validation)["bytes"]
+    chosen = choose(
+        parameters, tokenizer.get_vocab_size(), training, validation, utf8_bytes, seed, kept,
+        report, device,
+    )  # fmt: skip
     seen = segment_bytes(corpus.training, size)  # [segments]
     rows = np.concatenate(
-        [batch_rows(step, optimization.batch, len(seen), seed) for step in range(fitted.steps)]
+        [batch_rows(step, batch, len(seen), seed) for step in range(chosen.fitted.steps)]
     )  # [steps * batch]
-    bits = summed_nll(network, test, optimization.batch, device), test.unknown_bytes
+    # Nothing is chosen any more.
+    test = tokenize(tokenizer, corpus.test, size, decode=True)
+    bits = bits_per_byte(chosen.network, test, sizes(corpus.test)["bytes"], device)
+    share = sizes(corpus.test)["bytes"] / sizes(corpus.originals)["bytes"]
     return {
-        "facts": facts(tokenizer, network, corpus, test),
-        "bits_per_byte": code_length(*bits, sizes(corpus.test)["bytes"]),
-        "bits_per_original_byte": code_length(*bits, sizes(corpus.originals)["bytes"]),
+        "facts": facts(tokenizer, chosen.network, corpus, test),
+        "bits_per_byte": bits,
+        "bits_per_original_byte": {part: share * value for part, value in bits.items()},
         "training_bytes": int(seen[rows].sum()),
-        "fit": fitted.as_json(),
+        "choice": chosen.as_json(),
     }
 
 

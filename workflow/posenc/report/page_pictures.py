@@ -118,7 +118,9 @@ def _smaller(found: re.Match[str]) -> str:
     with Image.open(io.BytesIO(base64.b64decode(found[1]))) as picture:
         webp = io.BytesIO()
         # So many colours are told apart by no eye, and take a third less.
-        few = picture.convert("RGBA").quantize(COLOURS, dither=Image.Dither.NONE).convert("RGBA")
+        whole = picture.convert("RGBA")
+        mode = "RGB" if whole.getchannel("A").getextrema() == (255, 255) else "RGBA"
+        few = whole.convert(mode).quantize(COLOURS, dither=Image.Dither.NONE).convert(mode)
         few.save(webp, format="WEBP", lossless=True, quality=80, method=4)
     return f"data:image/webp;base64,{base64.b64encode(webp.getvalue()).decode()}"
 

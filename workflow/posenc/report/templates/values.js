@@ -2,8 +2,10 @@
 // The values of a figure: of the point that a pointer is near, or that arrow keys have come to.
 (() => {
   const tip = document.querySelector("#tip");
-  const NEAR = 16; // pixels
-  let at = null; // the plate, and the index of its point
+  // In pixels.
+  const NEAR = 16;
+  // The plate, and the index of its point.
+  let at = null;
 
   // Points in the order of drawing, in the units of the picture.
   function points_of(plate) {
@@ -40,7 +42,7 @@
     hide();
     at = { plate, index };
     const { x, y, text } = points_of(plate)[index];
-    const ring = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    const ring = document.createElementNS(plate.querySelector("svg").namespaceURI, "circle");
     ring.setAttribute("class", "here");
     for (const [name, value] of [["cx", x], ["cy", y], ["r", 4]]) ring.setAttribute(name, value);
     plate.querySelector("svg").append(ring);

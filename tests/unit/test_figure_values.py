@@ -40,10 +40,10 @@ def shown(figure: Canvas) -> dict:
 
 def test_a_line_has_its_label_its_values_and_the_interval_of_its_own_band():
     figure, axes = panel()
-    axes.plot([0, 5, 10], [1, 2.5, 9], color="C0", label="ours")
-    axes.fill_between([0, 5, 10], [0.5, 2, 8], [2, 3, 9.5], color="C0", alpha=0.2)
     # Another band of this colour holds some of the points as well.
     axes.fill_between([0, 5, 10], [2.4, 2.4, 2.4], [2.6, 2.6, 2.6], color="C0", alpha=0.2)
+    axes.plot([0, 5, 10], [1, 2.5, 9], color="C0", label="ours")
+    axes.fill_between([0, 5, 10], [0.5, 2, 8], [2, 3, 9.5], color="C0", alpha=0.2)
     found = shown(figure)
     assert found["panels"] == [["one model", "depth", "loss", ""]]
     ((number, name, points),) = found["series"]

@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from posenc.report import links
+from posenc.report.page_pictures import contrast
 from tests.unit.test_page import DRAWN, make, write_study
 from tests.unit.test_page_tables import unpacked
 
@@ -113,12 +114,8 @@ def test_the_page_renders_from_a_file(opened):
     took = tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
     print(f"load event after {took:.0f} ms")
     assert tab.locator("table.long tbody tr").count() == 0, "tables have rows once they are opened"
-    # Pictures are decoded when a reader comes near them.
-    loaded = tab.evaluate(
-        "Promise.all([...document.images].map(image => { image.loading = 'eager';"
-        " return image.decode().then(() => image.naturalWidth > 0); }))"
-    )
-    assert all(loaded) and len(loaded) == len(DRAWN)
+    # Figures are drawn when a reader comes near them, and when the browser has time.
+    tab.wait_for_function(f"document.querySelectorAll('.plate svg').length === {len(DRAWN)}")
     assert 0 < took < SLOWEST_MS
     moved = tab.evaluate(
         "new Promise(done => new PerformanceObserver(list => done(list.getEntries()"
@@ -354,6 +351,82 @@ def test_no_column_is_lost_on_a_telephone(browser, path):
     made.context.close()
 
 
+PLATE = "#figure-perplexity .plate"
+SCALE = f"""
+(svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)
+(document.querySelector('{PLATE} svg'))
+"""
+
+
+def values_of_perplexity(path) -> list[float]:
+    """Of the measurement files, in all digits."""
+    rows = itertools.chain(*tables_of(path).values())
+    found = [row for row in rows if (row["measurement"], row["quantity"]) == ("perplexity",) * 2]
+    return [row["value"] for row in found if row["value"] is not None]
+
+
+def test_a_point_of_a_figure_says_its_value_under_the_pointer_and_by_keyboard(path, opened):
+    tab, tip = opened.tab, opened.tab.locator("#tip")
+    plate = tab.locator(PLATE)
+    plate.scroll_into_view_if_needed()
+    plate.locator("svg").wait_for()
+    # Where the first point lies, in the units of the picture, and the number that it stands for.
+    _, _, points = json.loads(plate.locator("metadata").text_content())["series"][0]
+    x, y, value, row = points[0][:4]
+    exact = min(values_of_perplexity(path), key=lambda one: abs(one - float(value)))
+    assert float(value) == pytest.approx(exact, rel=1e-3)
+    box = plate.locator("svg").bounding_box()
+    scale = tab.evaluate(SCALE)
+    tab.mouse.move(box["x"] + scale * x / 10 + 3, box["y"] + scale * y / 10)
+    tip.wait_for()
+    assert f"perplexity: {value} [" in tip.inner_text() and row in tip.inner_text()
+    tab.mouse.move(box["x"] + 2, box["y"] + 2)
+    tip.wait_for(state="hidden")
+    # The same by keyboard: the first one first, the next series below, and out again.
+    plate.focus()
+    tab.keyboard.press("ArrowRight")
+    assert f"perplexity: {value} [" in tip.inner_text()
+    first = tip.inner_text()
+    tab.keyboard.press("ArrowDown")
+    assert tip.is_visible() and tip.inner_text() != first
+    assert tip.get_attribute("role") == "status"
+    tab.keyboard.press("Escape")
+    assert tip.is_hidden()
+
+
+def test_a_tap_says_the_value(browser, path):
+    made = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800}, has_touch=True)
+    plate = made.tab.locator(PLATE)
+    plate.scroll_into_view_if_needed()
+    plate.locator("svg").wait_for()
+    x, y, value = json.loads(plate.locator("metadata").text_content())["series"][0][2][0][:3]
+    scale = made.tab.evaluate(SCALE)
+    box = plate.locator("svg").bounding_box()
+    made.tab.touchscreen.tap(box["x"] + scale * x / 10, box["y"] + scale * y / 10)
+    made.tab.locator("#tip").wait_for()
+    assert f"{value} [" in made.tab.locator("#tip").inner_text()
+    within = made.tab.locator("#tip").bounding_box()
+    assert within["x"] >= 0 and within["x"] + within["width"] <= 390
+    assert made.tab.evaluate("document.documentElement.scrollWidth") <= 390
+    made.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_of_figures_stand_out_from_the_paper(browser, path, scheme):
+    made = Opened(browser, path.as_uri(), color_scheme=scheme)
+    plate = made.tab.locator(PLATE)
+    plate.scroll_into_view_if_needed()
+    plate.locator("svg").wait_for()
+    fill, paper = made.tab.evaluate(
+        f"[getComputedStyle(document.querySelector('{PLATE} text')).fill,"
+        " getComputedStyle(document.body).backgroundColor]"
+    )
+    channels = [re.findall(r"\d+", one)[:3] for one in (fill, paper)]
+    colours = ["#" + "".join(f"{int(c):02x}" for c in one) for one in channels]
+    assert contrast(*colours) >= 12
+    made.context.close()
+
+
 @pytest.mark.parametrize(("scheme", "view"), [("light", ""), ("dark", "#lang=ja")])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
@@ -369,6 +442,8 @@ def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
     made.tab.wait_for_selector("#compared tbody tr")
     made.tab.locator("#heads").scroll_into_view_if_needed()
     made.tab.wait_for_selector("#pattern-masked td[data-at]")
+    made.tab.locator(PLATE).focus()
+    made.tab.keyboard.press("ArrowRight")
     assert made.tab.evaluate("document.documentElement.scrollWidth") <= width
     # All rows of a table are alike.
     made.tab.evaluate(
@@ -396,6 +471,7 @@ def test_the_page_is_whole_without_scripts(browser, path):
     # Tables cannot be drawn, and what has all numbers is named.
     assert not made.tab.locator(".numbers").first.is_visible()
     assert "data/studies/default/numbers.json" in made.tab.locator("header noscript").inner_text()
+    assert made.tab.locator(f"{PLATE} svg text").first.is_visible()
     made.context.close()
 
 

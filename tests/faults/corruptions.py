@@ -78,7 +78,7 @@ VICTIMS = (
     Victim(f"{MEASUREMENTS}/*/*/*/*.json", (f"{STUDY}/figures", f"{STUDY}/generated")),
     Victim(f"{STUDY}/figures/*.pdf", DOCUMENTS),
     Victim(f"{STUDY}/figures/*.json", DOCUMENTS),
-    Victim(f"{STUDY}/figures/*.png"),
+    Victim(f"{STUDY}/figures/*.svg"),
     Victim(f"{STUDY}/generated/*", DOCUMENTS),
     Victim(f"{STUDY}/generated/tables/*", DOCUMENTS),
     Victim(f"{STUDY}/*.pdf"),

@@ -464,9 +464,9 @@ def test_what_was_computed_in_bfloat16_is_said_below_and_overlaps_nothing(inputs
 @pytest.mark.parametrize("name", FIGURES)
 def test_same_bytes_each_time(inputs, name, tmp_path):
     for folder in ("first", "second"):
-        outputs = [tmp_path / folder / f"figure.{form}" for form in ("pdf", "png")]
+        outputs = [tmp_path / folder / f"figure.{form}" for form in ("pdf", "svg")]
         common.save(drawn(name, inputs), outputs, STYLE)
-    for form in ("pdf", "png"):
+    for form in ("pdf", "svg"):
         first = (tmp_path / "first" / f"figure.{form}").read_bytes()
         assert first == (tmp_path / "second" / f"figure.{form}").read_bytes()
     pdf = (tmp_path / "first/figure.pdf").read_bytes()
@@ -483,12 +483,12 @@ def test_command_writes_both_files_whatever_the_hash_seed(inputs, tmp_path):
         command = [
             sys.executable, "-m", "posenc.figures.layer_similarity", "--config",
             tmp_path / "figure.json", "--style", tmp_path / "style.json", "--output",
-            tmp_path / seed / "a.pdf", "--output", tmp_path / seed / "a.png",
+            tmp_path / seed / "a.pdf", "--output", tmp_path / seed / "a.svg",
             *written["similarity"],
         ]  # fmt: skip
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, env=environment, cwd=tmp_path)
-        forms = ("pdf", "png", "json")
+        forms = ("pdf", "svg", "json")
         found.add(tuple((tmp_path / seed / f"a.{form}").read_bytes() for form in forms))
     assert len(found) == 1
 
@@ -500,7 +500,7 @@ def configured(name, folder):
     return {
         "config": folder / "figure.json",
         "style": folder / "style.json",
-        "output": [folder / "out/a.pdf", folder / "out/a.png"],
+        "output": [folder / "out/a.pdf", folder / "out/a.svg"],
     }
 
 
@@ -509,7 +509,7 @@ def test_a_figure_says_what_it_is_made_of_and_what_its_files_are(inputs, tmp_pat
     measured = inputs[1]["perplexity"]
     perplexity.main(**options, inputs=measured)
     written = read_sealed(tmp_path / "out/a.json")
-    assert written["files"].keys() == {"a.pdf", "a.png"}
+    assert written["files"].keys() == {"a.pdf", "a.svg"}
     for output in options["output"]:
         assert verify(output, "a.json") == output
     read = measured

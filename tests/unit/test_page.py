@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from posenc.artifacts.files import (
@@ -29,13 +30,15 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
+from posenc.figures import common, perplexity, svg
 from posenc.figures.catalogue import FIGURES
-from posenc.report import page, page_heads, page_rows
+from posenc.report import page, page_heads, page_pictures, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES
 from posenc.report.records import ALL_DECODERS, Number, Results
 from posenc.steps import page as step
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import flip
@@ -57,16 +60,33 @@ DRAWN = [
 ]
 """Those of the default study."""
 FOLDER = "data/studies/default"
+SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
 VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 
 
+@functools.cache
+def planted_figure() -> str:
+    """A small one, as SVG: a line with its interval."""
+    with common.styled(SECTIONS.style):
+        made = Canvas(figsize=(2, 1.5))
+        axes = made.add_subplot()
+        axes.fill_between([0, 1, 2], [0, 1, 2], [1, 2, 3])
+        axes.plot([0, 1, 2], [0.5, 1.5, 2.5], marker="o", label="planted")
+        return svg.written(made, 100)
+
+
 def write_figures(root: Path, written: dict) -> list[Path]:
-    """Write small pictures in the place of figures, with their checksums and inputs."""
+    """Write one figure and small ones in the place of the others, with checksums and inputs."""
     paths = []
-    for index, name in enumerate(DRAWN):
-        path = root / FOLDER / f"figures/{name}.png"
+    for name in DRAWN:
+        path = root / FOLDER / f"figures/{name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (140, 70), (index, 90, 160)).save(path)
+        if name == "perplexity":
+            measurements = common.read_measurements(written["perplexity"])
+            made = perplexity.draw(measurements, SECTIONS.perplexity, SECTIONS.style)
+            common.save(made, [path], SECTIONS.style)
+        else:
+            path.write_text(planted_figure(), encoding="utf-8")
         write_sealed(
             path.with_suffix(".json"),
             {
@@ -314,7 +334,7 @@ def test_a_missing_number_fails_with_its_name(default, kind, path, message):
 def test_the_step_names_what_is_missing_in_one_line(default):
     root, written, inputs, _ = default
     left = [path for path in inputs if path != written["perplexity"][0]]
-    left = [path for path in left if path.suffix != ".png"]
+    left = [path for path in left if path.suffix != ".svg"]
     with pytest.raises(
         ArtifactError, match=r"index\.html: minilm\.sample_reviews\.intact\.perplex"
     ):
@@ -345,11 +365,16 @@ def test_the_page_is_sound(any_study):
     assert len(ids) == len(set(ids))
     assert document.all("html")[0]["attrs"]["lang"] == "en"
     assert len(document.all("h1")) == 1 and len(document.all("main")) == 1
-    pictures = document.all("img")
+    pictures = document.all("svg")
     assert len(pictures) == len(DRAWN)
     for picture in pictures:
-        assert len(picture["attrs"]["alt"]) > 30
-        assert {"width", "height"} <= picture["attrs"].keys()  # nothing moves while it loads
+        assert len(picture["attrs"]["aria-label"]) > 30
+    plates = [one for one in document.all("div") if one["attrs"].get("class") == "plate"]
+    assert len(plates) == len(DRAWN)
+    for plate in plates:
+        assert "--shape: " in plate["attrs"]["style"]  # nothing moves while it loads
+    named = set(re.findall(r'(?:href="#|url\(#)(f\d+d\d+)', text))
+    assert named and named <= set(ids)
     for table in document.all("table"):
         inside = [one for one in document.elements if table in one["within"]]
         assert any(one["tag"] == "caption" for one in inside)
@@ -369,7 +394,7 @@ def test_the_page_asks_nothing_of_a_network_and_holds_no_place_or_time(any_study
     root, _, _, text = any_study
     rest = without_pictures(text)
     assert "//" not in re.sub(r"(?m)^\s*//.*$", "", rest)
-    assert not re.search(r"@import|url\(|<iframe|fetch\(|XMLHttpRequest|WebSocket", rest)
+    assert not re.search(r"@import|url\((?!#)|<iframe|fetch\(|XMLHttpRequest|WebSocket", rest)
     assert str(root) not in without_root(rest, root)
     assert not re.search(r"\b20\d\d-\d\d-\d\d\b|\d\d:\d\d", rest)
     assert len(text.encode()) < page.MOST_BYTES
@@ -546,15 +571,17 @@ def test_numbers_are_typographic(text, shown):
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L"])
 def test_pictures_of_few_colours_are_embedded_without_loss(mode):
     generator = np.random.default_rng(0)
-    colours = generator.integers(0, 256, (page.COLOURS, 3), np.uint8)
-    made = Image.fromarray(colours[generator.integers(0, page.COLOURS, (40, 60))])
+    colours = generator.integers(0, 256, (page_pictures.COLOURS, 3), np.uint8)
+    made = Image.fromarray(colours[generator.integers(0, page_pictures.COLOURS, (40, 60))])
     made = made.convert(mode, palette=Image.Palette.ADAPTIVE)
     file = io.BytesIO()
     made.save(file, format="PNG")
-    found = page.embedded(file.getvalue())
-    content = io.BytesIO(base64.b64decode(found["uri"].split(",")[1]))
+    png = base64.b64encode(file.getvalue()).decode()
+    svg = f'<svg viewBox="0 0 60 40"><image href="data:image/png;base64,{png}" /></svg>'
+    found = page_pictures.Pictures().picture(svg, "noise")["svg"]
+    content = io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", found)[1]))
     with Image.open(content) as picture:
-        np.testing.assert_array_equal(np.asarray(picture), np.asarray(made.convert("RGB")))
+        np.testing.assert_array_equal(np.asarray(picture.convert("RGB")), made.convert("RGB"))
 
 
 def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
@@ -569,7 +596,9 @@ def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
         words = re.search(r'data-words="([^"]*)"', opened)
         used.add(html.unescape(words[1] if words else content))
     assert len(used) > 60
-    scripts = [(folder / name).read_text(encoding="utf-8") for name in ("page.js", "heads.js")]
+    scripts = [
+        (folder / name).read_text(encoding="utf-8") for name in ("page.js", "heads.js", "values.js")
+    ]
     said = {word for script in scripts for word in re.findall(r'\bt\(\s*"([^"]+)"', script)}
     # Chosen from a list, or by a condition, before they are said.
     quoted = {word for word in japanese if any(f'"{word}"' in script for script in scripts)}

@@ -200,7 +200,7 @@ def test_dvc_reproduces_an_edit_and_restores_it(core):
             f"data/studies/default/{name}"
             for name in (
                 "figures/training_loss.pdf",
-                "figures/training_loss.png",
+                "figures/training_loss.svg",
                 "figures/training_loss.json",
                 "index.html",
                 *(f"{name}.pdf" for name in SUPPLEMENT),

@@ -33,8 +33,8 @@ rule figure:
     output:
         pdf=f"{RUNS}/figures/{{figure}}.pdf",
         checksums=f"{RUNS}/figures/{{figure}}.json",
-        png=report(
-            f"{RUNS}/figures/{{figure}}.png",
+        svg=report(
+            f"{RUNS}/figures/{{figure}}.svg",
             caption="../captions/figure.rst",
             category=lambda wildcards: FIGURES[wildcards.figure].question,
             labels={"figure": "{figure}", "study": STUDY.name},
@@ -47,5 +47,5 @@ rule figure:
         figure=plan.alternatives(DRAWN),
     shell:
         "python -m posenc.figures.{wildcards.figure} --config {input.config}"
-        " --style {input.style} --output {output.pdf} --output {output.png} {input.measurements}"
+        " --style {input.style} --output {output.pdf} --output {output.svg} {input.measurements}"
         " 2>&1 | tee {log}"

@@ -1,11 +1,11 @@
 # measurements and figures -> one static page with all numbers
-PAGE = ["page.html.jinja", "page.css", "page.js", "heads.js", "page.ja.json"]
+PAGE = ["page.html.jinja", "page.css", "page.js", "heads.js", "values.js", "page.ja.json"]
 
 
 rule page:
     input:
         measurements=[rules.measurements.input, TRAININGS],
-        figures=expand(f"{RUNS}/figures/{{figure}}.png", figure=DRAWN),
+        figures=expand(f"{RUNS}/figures/{{figure}}.svg", figure=DRAWN),
         checksums=expand(f"{RUNS}/figures/{{figure}}.json", figure=DRAWN),
         templates=[f"workflow/posenc/report/templates/{name}" for name in PAGE],
         study=section("study"),

@@ -29,10 +29,11 @@ from posenc.artifacts.files import (
 from posenc.artifacts.precision import note, precisions
 from posenc.artifacts.provenance import versions
 from posenc.config.labels import display, labelled
+from posenc.figures import svg, values
 from posenc.figures.section import Figure, Style
 
 INTACT = "intact"
-SMALLEST_POINTS = 6.0
+SMALLEST_POINTS = values.SMALLEST_POINTS
 """No text of a figure is smaller than this at print size."""
 SLIDE_POINTS = 10.0
 """Size of text on slides; that of ticks is a point smaller."""
@@ -129,12 +130,15 @@ def save(
         for output in outputs:
             kind = Path(output).suffix.removeprefix(".")
             # A None removes the entry that matplotlib would write by itself.
-            metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind)
+            metadata = {"CreationDate": None} if kind == "pdf" else None
             with atomic_file(output) as temporary:
                 if kind == "pdf" and for_slides:
                     with PdfPages(temporary, metadata=metadata) as pages:
                         for page in (figure, for_slides):
                             pages.savefig(page)
+                elif kind == "svg":
+                    text = svg.written(figure, DOTS_PER_INCH)
+                    temporary.write_text(text, encoding="utf-8")
                 else:
                     figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
 
@@ -369,7 +373,7 @@ def command(
     def main(
         config: Annotated[Path, typer.Option(help="The figure's section, as JSON.")],
         style: Annotated[Path, typer.Option(help="The shared style, as JSON.")],
-        output: Annotated[list[Path], typer.Option(help="A .pdf or .png file; repeatable.")],
+        output: Annotated[list[Path], typer.Option(help="A .pdf or .svg file; repeatable.")],
         inputs: Annotated[list[Path] | None, typer.Argument(metavar="INPUT...")] = None,
     ) -> None:
         shared = read_section(style, Style)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import fnmatch
-import io
 import json
 import os
 import re
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from PIL import Image
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
@@ -25,6 +22,7 @@ from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_heads import heads
 from posenc.report.page_numbers import inline, shown, typographic
+from posenc.report.page_pictures import Pictures
 from posenc.report.page_rows import MissingError
 from posenc.report.page_tables import embedded_json, packed, table
 from posenc.report.quantities import weights_of
@@ -37,18 +35,14 @@ IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
 """Columns that say which number a row is of: one that stands in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed words of the page, and what they are in Japanese."""
-COLOURS = 128
-"""Of a picture of the page."""
-PIXELS = 1.4
-"""Of a picture for one of the page: sharp on fine screens, and wider than it is printed."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the page: its picture, and what it is made of."""
+    """A figure of the page: its SVG, and what it is made of."""
 
     name: str
-    png: bytes
+    svg: str
     inputs: tuple[str, ...]
 
 
@@ -58,23 +52,6 @@ def environment() -> Environment:
         loader=PackageLoader("posenc.report"), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-
-
-def embedded(png: bytes) -> dict[str, Any]:
-    """A picture as a data URI in a smaller format, and its size on the page."""
-    with Image.open(io.BytesIO(png)) as picture:
-        opaque = Image.new("RGB", picture.size, "white")
-        opaque.paste(picture, mask=picture.getchannel("A") if picture.mode == "RGBA" else None)
-        webp = io.BytesIO()
-        # So many colours are told apart by no eye, and take a third less.
-        few = opaque.quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB")
-        few.save(webp, format="WEBP", lossless=True, quality=80, method=4)
-    text = base64.b64encode(webp.getvalue()).decode()
-    return {
-        "uri": f"data:image/webp;base64,{text}",
-        "width": round(picture.size[0] / PIXELS),
-        "height": round(picture.size[1] / PIXELS),
-    }
 
 
 def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
@@ -217,7 +194,11 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
 
 
 def sections(
-    figures: Sequence[Figure], rows: Mapping[Place, Entry], root: str, folder: Path
+    figures: Sequence[Figure],
+    rows: Mapping[Place, Entry],
+    root: str,
+    folder: Path,
+    pictures: Pictures,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     drawn = {figure.name: figure for figure in figures}
@@ -236,10 +217,10 @@ def sections(
                 {
                     "name": figure.name, "number": number,
                     "caption": entry.caption.replace("*", ""),
-                    "alt": entry.alt, "picture": embedded(figure.png),
+                    "picture": pictures.picture(figure.svg, entry.alt),
                     "rows": table(behind, root), "id": f"figure-{anchor(figure.name)}",
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
-                    "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.png",
+                    "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.svg",
                 }
             )  # fmt: skip
         titled.append({"title": category, "id": f"section-{anchor(category)}", "figures": here})
@@ -281,7 +262,8 @@ def _page(
 ) -> str:
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
-    shown_sections, further = sections(figures, rows, root, folder)
+    pictures = Pictures()
+    shown_sections, further = sections(figures, rows, root, folder, pictures)
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
@@ -301,10 +283,13 @@ def _page(
         if name in shown_names and label != name
     }
     env = environment()
-    parts = ("page.css", "page.js", "heads.js", JAPANESE)
-    style, script, heads_script, words = (env.loader.get_source(env, name)[0] for name in parts)
+    parts = ("page.css", "page.js", "heads.js", "values.js", JAPANESE)
+    style, script, heads_script, values_script, words = (
+        env.loader.get_source(env, name)[0] for name in parts
+    )
     return env.get_template("page.html.jinja").render(
         style=style,
+        looks=pictures.css(),
         script=script,
         japanese=embedded_json(json.loads(words)),
         numbers_data=embedded_json(packed(tables)),
@@ -312,6 +297,7 @@ def _page(
         display=display,
         heads=heads(results),
         heads_script=heads_script,
+        values_script=values_script,
         study=results.study["study"],
         materials=materials(results),
         digest=results.study["parameters"],

@@ -23,10 +23,10 @@ def main(
     output: Annotated[Path, typer.Option(help="the page, an .html file")],
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
-    """Write the page of the measurements and figures (.png) INPUT."""
-    measured = [path for path in inputs if path.suffix != ".png"]
+    """Write the page of the measurements and figures (.svg) INPUT."""
+    measured = [path for path in inputs if path.suffix != ".svg"]
     results = read(study, published, versions, measured)
-    figures = [figure_of(path) for path in inputs if path.suffix == ".png"]
+    figures = [figure_of(path) for path in inputs if path.suffix == ".svg"]
     for figure in figures:
         for path in figure.inputs:
             if Path(path) not in measured:
@@ -54,7 +54,7 @@ def figure_of(path: Path) -> page.Figure:
     checksums = path.with_suffix(".json").name
     picture = verify(path, checksums)
     inputs = read_sealed(path.with_name(checksums))["inputs"]
-    return page.Figure(path.stem, picture.read_bytes(), tuple(inputs))
+    return page.Figure(path.stem, picture.read_text(encoding="utf-8"), tuple(inputs))
 
 
 if __name__ == "__main__":

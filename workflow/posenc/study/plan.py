@@ -19,7 +19,7 @@ from posenc.study.params import Params
 DOCUMENTS = Path("data/documents")
 APART = Path("data/texts")
 """Documents of data sets that experiments alone read."""
-FORMS = ("pdf", "png", "json")
+FORMS = ("pdf", "svg", "json")
 """Files of a figure: two pictures, and what they were made of."""
 OF_MODELS = tuple(name for name, experiment in EXPERIMENTS.items() if experiment.of)
 """Experiments with one measurement for each fine-tuned model; the others have one for a study."""

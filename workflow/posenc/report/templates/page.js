@@ -205,7 +205,7 @@
   }
   function reachable() {
     // What scrolls sideways on a narrow screen can be reached by keyboard.
-    for (const plate of all(".plate")) {
+    for (const plate of all(".plate:not([role])")) {
       if (plate.scrollWidth > plate.clientWidth) plate.tabIndex = 0; else plate.removeAttribute("tabindex");
     }
   }

@@ -330,9 +330,10 @@ FIGURES = {
     "pretraining": Entry(
         "D5 pre-training", ("pretraining",),
         caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
-        "seed; layers transferred.",
+        "seed; layers transferred; and how often a language model expects the word of a text's "
+        "label while it is trained (dashed: words that say nothing of it).",
         alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
-        "and accuracy by the number of transferred blocks.",
+        "and accuracy by the number of transferred blocks. Lines: right words by steps.",
     ),
     "hard_attention": Entry(
         "E1 and E2: soft and hard attention", ("hard_attention",),

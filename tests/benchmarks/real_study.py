@@ -170,7 +170,9 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     for name, section in SECTIONS.items():
         raw["measurements"][name] |= section
     raw["experiments"]["downstream"]["imdb"] |= {"max_tokens": 12, "trained_layers": 1}
-    raw["experiments"]["pretraining"]["imdb"] |= {"tokens": 12, "n_layers": 1}
+    pretraining = raw["experiments"]["pretraining"]["imdb"]
+    pretraining |= {"tokens": 12, "n_layers": 1}
+    pretraining["zero_shot"]["prompt"] = "very"
     tokenizers = raw["experiments"]["tokenizers"]["imdb"]
     tokenizers |= {"n_layers": 1, "tried_steps": 1}
     tokenizers["optimization"] |= {"validate_steps": 1}

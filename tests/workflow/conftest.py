@@ -265,7 +265,8 @@ def make_project(folder: Path, core: bool = False) -> Project:
             "sample",
             {"pretraining_documents": 16, "training_documents": 8, "validation_documents": 4,
              "test_documents": 8, "vocabulary_size": 300, "tokens": 12, "n_layers": 1,
-             "d_model": 8, "n_heads": 1, "pretraining": tiny, "finetuning": tiny},
+             "d_model": 8, "n_heads": 1, "zero_shot": {"prompt": "is"}, "pretraining": tiny,
+             "finetuning": tiny},
         ),
         "memory_networks": (
             "sample",

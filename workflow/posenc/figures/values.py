@@ -26,7 +26,7 @@ from matplotlib.patches import StepPatch
 
 SMALLEST_POINTS = 6.0
 """Text of this size below a figure is a note, and no label of its axes."""
-MOST_OF_A_LINE = 100
+MOST_OF_A_LINE = 60
 """Of a line of more points, such as a formula's, every second or third is a value, and so on."""
 MOST_POINTS = 20_000
 """Lines of more points are dense: they are drawn as a picture, and have no values."""

@@ -54,6 +54,17 @@ def test_a_line_has_its_label_its_values_and_the_interval_of_its_own_band():
     assert points[2][2:] == ["10", "9", "1", "8", "9.5"]
 
 
+def test_places_in_a_part_of_a_figure_are_those_of_the_whole():
+    figure = Canvas(figsize=(200 / 72, 100 / 72))
+    lower = figure.subfigures(2, 1)[1]
+    axes = lower.add_axes((0.2, 0.2, 0.6, 0.6))
+    axes.set(xlim=(0, 10), ylim=(0, 10))
+    axes.plot([5], [5], marker="o", label="ours")
+    ((_, name, points),) = shown(figure)["series"]
+    # The middle of the lower half: 75 of 100 points from above.
+    assert name == "ours" and points[0][:2] == ["1000", "750"]
+
+
 def test_intervals_across_error_bars_and_segments_are_those_of_their_points():
     figure, axes = panel(yticks=[2, 4], yticklabels=["first", "second"])
     axes.plot([1, 3], [2, 2], color="C1")

@@ -231,7 +231,7 @@ def _places(axes: Axes, points: np.ndarray) -> list[tuple[int, int] | None]:
 
     What has no value along an axis lies in the middle of it.
     """
-    figure, box = axes.figure, axes.bbox.padded(1.5)
+    figure, box = axes.get_figure(root=True), axes.bbox.padded(1.5)
     scale, height = 72 / figure.dpi, 72 * figure.get_figheight()
     middle = axes.transData.inverted().transform(axes.transAxes.transform((0.5, 0.5)))  # (axis,)
     filled = np.where(np.isnan(points), middle, points) if len(points) else np.empty((0, 2))

@@ -445,7 +445,7 @@ def test_every_figure_has_its_words(default):
         entry = FIGURES[name]
         assert len(entry.caption) > 40 and len(entry.alt) > 40
         assert f"</b> {entry.caption.replace('*', '')}</figcaption>" in html.unescape(text)
-        assert f'alt="{entry.alt}"' in html.unescape(text)
+        assert f'aria-label="{entry.alt}"' in html.unescape(text)
 
 
 def test_every_table_shows_what_its_figure_is_about(default):

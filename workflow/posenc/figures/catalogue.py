@@ -315,7 +315,7 @@ FIGURES = {
     "tokenizers": Entry(
         "D3 tokenizers", ("tokenizers",),
         caption="Bits per byte by tokenizer, data set and Unicode form, how much those of "
-        "validation documents still fell in the last third of the training (dashed: flat below), and "
+        "validation documents still fell in the last third of the training (dashed: flat), and "
         "fertility.",
         alt="Points, a row for each kind of tokenizer: bits per byte, how much they still fell, "
         "tokens per character and size of the vocabulary, with open marks after normalization.",

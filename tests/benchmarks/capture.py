@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks.capture`` runs every variant of every task in a process of its own, in
 turns, on the same documents and models of the published sizes with random weights, and prints
-medians, ratios against the plain library script, bytes a token, peak memory, and the share of the
+medians, ratios against the plain library script, bytes per token, peak memory, and the share of the
 machine's own rate of matrix products. With ``--output`` each run is kept as soon as it is there:
 the same command goes on where it was stopped, and one with other ``--model`` or ``--task`` adds a
 part. TransformerLens and nnsight are installed beside, in a folder that can be kept.
@@ -283,7 +283,7 @@ def table(record: dict) -> str:
         said.append(one)
     lines = [
         ". ".join(said) + ".", "",
-        "| model | task | variant | times as fast [rounds] | tokens/s | bytes a token | peak MB "
+        "| model | task | variant | times as fast [rounds] | tokens/s | bytes per token | peak MB "
         "| of the rate | value |",
         "| --- " * 9 + "|",
     ]  # fmt: skip

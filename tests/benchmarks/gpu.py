@@ -237,8 +237,8 @@ def scale(record: dict) -> str:
         (row["model"], row["task"]): row for row in record["rows"] if row["variant"] == "ours fast"
     }
     lines = [
-        "| model | task | tokens a day | bytes a token | TB a day | of the forward pass "
-        "| a thousand: tokens a day | a thousand: GB/s | GPUs that 100 Gb/s serve |",
+        "| model | task | tokens per day | bytes per token | TB per day | of the forward pass "
+        "| a thousand: tokens per day | a thousand: GB/s | GPUs that 100 Gb/s serve |",
         "| --- " * 9 + "|",
     ]
     for (model, task), row in rows.items():

@@ -46,7 +46,7 @@ def make(name: str, folder: Path) -> dict:
     Returns
     -------
     dict
-        ``blocks`` and ``logits``, floating-point operations a token of the matrix products of
+        ``blocks`` and ``logits``, floating-point operations per token of the matrix products of
         either, attention left out; ``widest``, the features that the widest product of a block
         takes and gives; ``vocabulary``.
     """

@@ -609,7 +609,7 @@ def test_a_model_whose_blocks_add_nothing_has_position_from_its_table_alone(mode
 
 
 def test_a_rotary_model_has_no_position_to_follow():
-    found = step.measure(PARAMETERS, llama(), documents_of())
+    found = step.measure(PARAMETERS, None, documents_of())
     assert found["status"] == "not run" and "no table" in found["reason"]
 
 

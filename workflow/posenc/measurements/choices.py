@@ -54,7 +54,7 @@ from posenc.measurements.under_conditions import (
     losses_shown,
     recovered_loss,
 )
-from posenc.metrics.categories import CategoryMeans
+from posenc.metrics.categories import CategoryMeans, has_categories
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
@@ -318,7 +318,6 @@ def results(
     options, names = bootstrap(job.parameters), list(found)
     intact, count = names.index(INTACT), len(names)
     means, over_categories = {}, {}
-    has_categories = None not in categories and len(set(categories)) > 1
     for part in Scored._fields:
         columns = [getattr(one[asked], part) for asked in (0, 1) for one in found.values()]
         if part in SCORES:
@@ -327,7 +326,7 @@ def results(
         sums = np.stack(columns, axis=1)
         counts = np.ones(len(sums)) if part in SCORES else answer_tokens
         means[part] = PairedMeans(sums, counts, **options)
-        if has_categories:
+        if has_categories(categories):
             over_categories[part] = CategoryMeans(
                 sums, counts, list(map(str, categories)), **options
             )

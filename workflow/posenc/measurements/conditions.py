@@ -24,7 +24,7 @@ from posenc.datasets.documents import read_documents
 from posenc.measurements.declaration import CELL, DATASETS, MASKS, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
 from posenc.measurements.of_models import DocumentsFolder
-from posenc.metrics.categories import CategoryMeans, differences
+from posenc.metrics.categories import CategoryMeans, differences, has_categories
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import (
     PairedMeans,
@@ -150,7 +150,7 @@ def categories_of(path: Path, documents: list[str]) -> list[str] | None:
     table = read_documents(path, columns=["document_id", "category"])
     known = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
     found = [known.get(name) for name in documents]
-    return None if None in found or len(set(found)) < 2 else found
+    return found if has_categories(found) else None
 
 
 class Evaluations:

@@ -19,6 +19,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from posenc.artifacts.files import ArtifactError
+from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import not_run
@@ -51,16 +52,19 @@ MEASUREMENT = Measurement(
 )  # fmt: skip
 
 
-def measure(parameters: LayerNorm, network: Module, text: Tokens) -> dict[str, Any]:
+def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict[str, Any]:
     """All normalisations of a model, in the order in which a token passes them."""
-    from posenc.capture.normalisations import normalisations
-    from posenc.capture.parts import first_position, is_decoder, is_rotary, position_embedding
-
-    if is_rotary(network):
+    if network is None:
         return not_run("positions turn queries and keys: no table adds to states", parameters)
+    from posenc.capture.normalisations import normalisations
+    from posenc.capture.parts import first_position, is_decoder, position_embedding
+
     documents = draw(text, parameters.tokens, parameters.seed)
     norms = normalisations(network)
-    inputs, error = run_through(network, documents)
+    weights = [(norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy())
+               for norm in norms]  # fmt: skip
+    eps = norms[0].module.eps
+    inputs, error = run_through(network, documents, weights, eps)
     is_stream = not is_decoder(network)
     places = position_embedding(network).weight.detach().numpy()[first_position(network) :]
     lengths = np.array([len(ids) for ids in documents])  # [documents]
@@ -69,9 +73,6 @@ def measure(parameters: LayerNorm, network: Module, text: Tokens) -> dict[str, A
     later = position > 0  # [tokens]: the first token is the same in every document
     # Within documents, so that what documents differ in stays as it is.
     shuffled = shuffled_within(position[later], document[later], [parameters.seed, 1])
-    weights = [(norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy())
-               for norm in norms]  # fmt: skip
-    eps = norms[0].module.eps
     path = carried(
         (x[later] for x in inputs), weights, [norm.added for norm in norms],
         places[position[later]], eps=eps, is_stream=is_stream,
@@ -136,30 +137,31 @@ def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:
 
 
 def run_through(
-    network: Module, documents: list[list[int]]
+    network: Module,
+    documents: list[list[int]],
+    weights: list[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    eps: float,
 ) -> tuple[list[NDArray[np.float32]], float]:
     """Inputs of all normalisations, [tokens, d_model] each; and how far their parts are from it.
 
     The latter is the largest difference of :attr:`posenc.metrics.normalisation.Parts.output` from
     what the library returns, over the largest number that it returns.
     """
-    from posenc.capture.normalisations import normalisations, passed
+    from posenc.capture.normalisations import passed
 
-    norms = normalisations(network)
-    kept: list[list[NDArray[np.float32]]] = [[] for _ in norms]
+    kept: list[list[NDArray[np.float32]]] = [[] for _ in weights]
     errors = []
     lengths = [len(ids) for ids in documents]
     for pack in packs_of(lengths, list(range(len(documents))), BATCH_TOKENS):
         seen = passed(network, [documents[index] for index in pack.documents])
-        for norm, (given, returned), inputs in zip(norms, seen, kept, strict=True):
+        for (gain, bias), (given, returned), inputs in zip(weights, seen, kept, strict=True):
             inputs.append(given.numpy())
-            gain, bias = norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy()
-            own = parts(inputs[-1], gain, bias, norm.module.eps).output  # [tokens, d_model]
+            own = parts(inputs[-1], gain, bias, eps).output  # [tokens, d_model]
             errors.append(np.abs(own - returned.numpy()).max() / np.abs(own).max())
     return [np.concatenate(inputs) for inputs in kept], float(max(errors))
 
 
-main = of_tokens(MEASUREMENT, measure)
+main = of_tokens(MEASUREMENT, measure, is_for=lambda reading: reading.positions != ROTATION)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ documents alone speaks of these categories, one that resamples categories too of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,11 @@ from posenc.metrics.recovery import PairedMeans
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+def has_categories(categories: Sequence[str | None]) -> bool:
+    """Whether each document has a category, and not all have the same."""
+    return None not in categories and len(set(categories)) > 1
 
 
 def two_level_counts(categories: ArrayLike, samples: int, seed: Seed) -> Integers:

@@ -68,8 +68,8 @@ class PretrainingTraining(Section):
     auxiliary_weight: Factor
     """Lambda of Radford et al. (2018), equation 5, beside 0."""
     zero_shot: ZeroShot
+    """What the language models are asked at each validation of their pre-training."""
     pretraining: Optimization
-    """The language model classifies without fine-tuning at each of its validations."""
     finetuning: Optimization
 
     @model_validator(mode="after")

@@ -108,7 +108,7 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     measured = plan.folder(chosen) / "measurements"
     gone = [measured / "scaling.json", measured / "readback/decoder.json",
             measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
-    gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "png", "json")]
+    gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "svg", "json")]
     gone += [plan.folder(chosen) / "slides.pdf"]
     kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
     kept += [plan.folder(chosen) / name for name in ("figures/perplexity.pdf", "paper.pdf")]

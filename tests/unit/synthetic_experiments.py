@@ -271,7 +271,10 @@ def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
             {"layer": layer, **row(12.0 - layer), "heads": [row(12.0 - layer)] * n_heads}
             for layer in range(n_layers)
         ],
-        "lengths": [{"from": 64, "seen": 80.0, **row(14.0)}],
+        "lengths": [
+            {"from": n, "documents": 8, "seen": 1.25 * n, **row(1.5 * n**0.5)} for n in (4, 16, 64)
+        ],
+        "growth": estimate(0.5),
         "reading": reading,
     }  # fmt: skip
 

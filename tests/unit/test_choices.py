@@ -73,6 +73,16 @@ def chosen() -> Params:
         ({"matrices": ["sinusoid"]}, r"which position_embeddings and position_heads alone read"),
         ({"documents": ["poster"]}, r"documents\.0: is 'poster'"),
         ({"figures": ["perplexity", "perplexity"]}, r"figures names 'perplexity' twice"),
+        ({"parameters": {"head": {}}}, r"parameters\.head: unknown key .*did you mean 'heads'\?"),
+        ({"parameters": {"heads": {"offset": 3}}}, r"heads\.offset: unknown key .*'offsets'"),
+        ({"parameters": {"heads": {"offsets": 1}}}, r"parameters\.heads\.offsets: is 1: should be"),
+        ({"parameters": {"swaps": {"every": 9}}}, r"parameters changes 'swaps', which the "
+         r"study does not measure: add it to measurements, or leave it out"),
+        ({"measurements": ["hard_attention"], "parameters": {"hard_attention": {"samples": [4, 1]}}},
+         r"studies\.default\.parameters\.hard_attention: .*samples \[4, 1\] must rise"),
+        ({"measurements": ["token_classes"], "parameters": {"token_classes": {"conditions":
+         ["intact", "zeroed"]}}}, r"default\.parameters\.token_classes\.conditions names 'zeroed', "
+         r"which is not defined in conditions; did you mean"),
     ],
 )  # fmt: skip
 def test_a_wrong_choice_is_one_line_that_names_it(change, message):
@@ -92,6 +102,21 @@ def test_what_is_left_out_is_all(chosen):
     without = study_with(**{k: v for k, v in CHOSEN.items() if k != "figures"})
     assert {"head_offsets", "superposition", "training_loss"} < set(plan.figures(without))
     assert not {"spectra", "slope_sweep", "lags", "tokenizers"} & set(plan.figures(without))
+
+
+def test_parameters_of_a_study_reach_its_jobs_and_no_others():
+    changed = study_with(parameters={"swaps": {"every": 5, "confidence": 0.8}})
+    before, after = (dict(configs.sections(one)) for one in (study_with(), changed))
+    differing = {str(p.relative_to(configs.CONFIG)) for p in before if before[p] != after[p]}
+    # The digest of all parameters is what documents carry.
+    swaps = {f"swaps/{name}.json" for name in changed.study.models}
+    assert differing == {*swaps, "study.json"} and before.keys() == after.keys()
+    own = after[configs.CONFIG / "swaps/decoder.json"]["parameters"]
+    whole = changed.measurements.swaps.model_dump()
+    assert own == {**whole, "every": 5, "confidence": 0.8} != whole
+    assert changed.parameters.swaps.every == 5 and study_with().parameters.swaps == (
+        changed.measurements.swaps
+    )
 
 
 def test_a_study_has_no_job_of_what_it_leaves_out(chosen):

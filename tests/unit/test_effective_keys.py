@@ -224,6 +224,34 @@ def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
     assert step.octaves(np.array([1, 2, 3, 4, 7, 8])).tolist() == [0, 1, 1, 2, 2, 3]
 
 
+def test_an_encoder_is_measured_on_texts_that_are_cut():
+    model, ids = bert(), text((12, 9, 14)).ids
+    rows = {row["from"]: row for row in step.measure(PARAMETERS, model, text((12, 9, 14)))["lengths"]}
+    assert list(rows) == [4, 8] and rows[8]["seen"] == pytest.approx(8)
+    own = [patterns_of(model, one[:8]) for one in ids]  # [documents][n_layers, n_heads, 8, 8]
+    entropies = [stats.entropy(np.asarray(layer, float), axis=-1) for one in own for layer in one]
+    assert rows[8]["keys"]["value"] == pytest.approx(math.exp(np.mean(entropies)), rel=1e-5)
+    assert rows[8]["documents"] == 3
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.4, 1.0])
+def test_growth_is_the_exponent_of_patterns_that_were_made_so(exponent):
+    rng = np.random.default_rng(0)
+    queries = rng.integers(3, 9, size=(6, step.OCTAVES)) * 1.0  # [documents, OCTAVES]
+    queries[:, 9:] = queries[:, 0] = 0
+    queries[:3, 8] = 0  # half of the documents reach it
+    queries[:4, 7] = 0  # fewer: it is left out
+    logs = queries * np.log(2.0) * (np.arange(step.OCTAVES) + 0.5)  # [documents, OCTAVES]
+    of_heads = np.zeros((6, step.OCTAVES, 2, 2, len(PARTS)))
+    of_heads[..., 0] = exponent * logs[..., None, None]
+    found = step.length_results(PARAMETERS, queries, logs, of_heads)
+    assert [row["from"] for row in found["lengths"]] == [3, 4, 8, 16, 32, 64, 256]
+    assert [row["documents"] for row in found["lengths"]] == [6] * 6 + [3]
+    assert [*found["growth"].values()] == pytest.approx([exponent] * 3, abs=1e-9)
+    only = np.where(np.arange(step.OCTAVES) == 4, queries, 0)
+    assert step.length_results(PARAMETERS, only, logs, of_heads)["growth"] is None
+
+
 def test_losses_and_cosines_are_those_of_the_states_read():
     model = gpt2()
     result = step.measure(PARAMETERS, model, text((12, 9, 14)))
@@ -266,6 +294,8 @@ def test_numbers_of_the_ways_to_read():
     assert (found["fewest"].value, found["fewest.layer"].value) == (2.0, 2)
     assert (found["most"].value, found["most.layer"].value) == (31.0, 1)
     assert found["strongest.4.delta_nll"].value == pytest.approx(0.25)
+    assert found["seen_16.others"].value == pytest.approx(9) and found["growth"].value == 0.5
+    assert found["seen_128.keys"].reason == "documents are too short"
     assert found["random.16.cosine"].value == pytest.approx(1 - 3 / 16 / 4)
     encoder = numbers.effective_keys(made_up.effective_keys("minilm", "reviews", False))
     assert encoder["nearest.1.delta_nll"].reason == "an encoder has no loss"
@@ -277,10 +307,14 @@ def test_numbers_of_the_ways_to_read():
 def test_the_figure_shows_what_was_measured(is_decoder):
     one = made_up.effective_keys("minilm", "sample_reviews", is_decoder)
     drawn = figure.draw([one], SECTIONS.effective_keys, STYLE)
-    above, below = drawn.axes
+    above, middle, below = drawn.axes
     lines = {line.get_label(): line.get_ydata() for line in above.lines}
     for name, label in figure.SERIES.items():
         assert list(lines[label]) == [row[name]["value"] for row in one["layers"]]
+    lines = {line.get_label(): line.get_xydata() for line in middle.lines}
+    for name, label in figure.SERIES.items():
+        expected = [(row["seen"], row[name]["value"]) for row in one["lengths"]]
+        assert lines[label].tolist() == [list(pair) for pair in expected]
     lines = {line.get_label(): line.get_ydata() for line in below.lines}
     for choice, label in figure.CHOICES.items():
         entries = [entry for entry in one["reading"] if entry["choice"] == choice]

@@ -82,7 +82,7 @@ def test_bars_points_and_steps_have_values_and_legends_give_names():
     figure, axes = panel()
     axes.bar([1, 3], [4, 7], color="C0", label="bars")
     axes.scatter([2.5], [6.25], color="C1")
-    axes.stairs([1, 3], [5, 6, 8], color="C2", label="steps")
+    axes.stairs([1, 0, 3], [5, 6, 6.5, 8], color="C2", label="steps")
     axes.axhline(0.5, color="0.5", label="chance")
     axes.axhline(0.7, color="0.5")
     axes.plot([10], [9], color="C4", marker=">", clip_on=False, label="beyond")
@@ -91,7 +91,7 @@ def test_bars_points_and_steps_have_values_and_legends_give_names():
     assert found == {
         "bars": [["1", "4"], ["3", "7"]],
         "points": [["2.5", "6.25"]],
-        "steps": [["5.5", "1"], ["7", "3"]],
+        "steps": [["5.5", "1"], ["7.25", "3"]],
         "chance": [["", "0.5"]],
         "beyond": [["> 10", "9"]],
     }

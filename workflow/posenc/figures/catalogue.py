@@ -345,10 +345,12 @@ FIGURES = {
     "effective_keys": Entry(
         "E1 and E2: how many keys attention reads", ("effective_keys",),
         caption="Effective keys (exp of the pattern's entropy; geometric mean over heads and "
-        "queries) by layer, with and without the first key, below the number that a query sees "
-        "(dotted); and what it costs when each query of each head reads a few keys only.",
-        alt="Line charts, a column for each model: effective keys against layer, and the loss, "
-        "or the distance of the last hidden states, against the number of keys that are read.",
+        "queries), with and without the first key, by layer and by how many keys a query sees; "
+        "dotted, keys that are read alike. Below, what it costs when each query of each head reads "
+        "a few keys only.",
+        alt="Line charts, a column for each model: effective keys against layer and against the "
+        "number of keys that a query sees, and the loss, or the distance of the last hidden "
+        "states, against the number of keys that are read.",
     ),
     "unrotated_heads": Entry(
         "F5 where rotation acts", ("unrotated_heads",),

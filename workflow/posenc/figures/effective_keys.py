@@ -1,10 +1,10 @@
-"""How many keys attention reads, by layer, and what reading only a few of them costs."""
+"""How many keys attention reads, by layer and length, and what reading only a few costs."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 
 from posenc.figures import common
 from posenc.figures.evaluated import by_dataset, curve, of_kind
@@ -17,7 +17,7 @@ MARKERS = dict(zip(CHOICES, common.MARKERS, strict=False))
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw effective keys by layer, and the cost of reading a few, a column per model.
+    """Draw effective keys by layer and by length, and what reading a few costs, a column per model.
 
     Parameters
     ----------
@@ -27,19 +27,22 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Returns
     -------
     On the headline data set. Above: effective keys of all heads of a layer, and how many keys
-    a query sees (dotted). Below: how far a model that reads so many keys is from the intact
-    one, in nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
+    a query sees (dotted). In the middle: effective keys of queries that see so many keys, and all
+    of these (dotted). Below: how far a model that reads so many keys is from the intact one, in
+    nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
     """
     rows = by_dataset(of_kind(measurements, "effective_keys"))
     if not rows:
         common.not_run(made.add_subplot(), ["no attention was measured"], 60)
         return
     dataset, shown = next(iter(rows.items()))
-    panels = made.subplots(2, len(shown), squeeze=False)
+    panels = made.subplots(3, len(shown), squeeze=False)
     for place, one in enumerate(shown):
         _by_layer(panels[0, place], one, style)
-        _costs(panels[1, place], one, style)
-    panels[0, 0].set_ylabel("effective keys")
+        _by_length(panels[1, place], one, style)
+        _costs(panels[2, place], one, style)
+    for axes in panels[:2, 0]:
+        axes.set_ylabel("effective keys")
     common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
     made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
@@ -54,6 +57,20 @@ def _by_layer(axes: Axes, one: dict, style: Style) -> None:
     axes.set_title(common.display(one["run"]["model"]))
     axes.set_xlabel("layer")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def _by_length(axes: Axes, one: dict, style: Style) -> None:
+    seen = [row["seen"] for row in one["lengths"]]
+    for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
+        found = [row[name] for row in one["lengths"]]
+        curve(axes, seen, found, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
+    axes.plot(seen, seen, color=common.GREY, ls=":", lw=0.9)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+        axis.set_minor_locator(NullLocator())
+    axes.set_xlabel("keys that a query sees")
 
 
 def costs(one: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:

@@ -154,7 +154,8 @@ def _series(axes: Axes, has_cells: bool) -> Iterator[Series]:
     for patch in axes.patches:
         if isinstance(patch, StepPatch):
             heights, edges, _ = patch.get_data()
-            yield Series(patch, np.column_stack([(edges[1:] + edges[:-1]) / 2, heights]))
+            steps = np.column_stack([(edges[1:] + edges[:-1]) / 2, heights])  # (step, axis)
+            yield Series(patch, steps[heights != 0])  # an empty bin would only be in the way
 
 
 def _marker(line: Line2D) -> str:

@@ -3,7 +3,8 @@
 The intact model runs on the beginnings of documents. Its patterns say how many keys a head reads
 (:mod:`posenc.metrics.effective_keys`), and a second run, in which each query keeps its strongest
 keys alone, whether the others matter. The controls read as many keys, the nearest or any: were they
-as good, it would not be the choice that counts.
+as good, it would not be the choice that counts. By length: patterns that are equally sharp whatever
+they see read the same number of keys (growth 0), and uniform ones read all (growth 1).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class EffectiveKeys(Section):
 
 MEASUREMENT = Measurement(
     "effective_keys", EffectiveKeys, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("E1", "E2"),
-    uses=("torch", "transformers", "scipy"), subjects="models",
+    uses=("torch", "transformers", "scipy"), subjects="models", schema=2,
 )  # fmt: skip
 
 
@@ -70,18 +71,26 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
         tokens=parameters.tokens, shortest=FEWEST, seed=parameters.seed,
     )  # fmt: skip
     causal = is_decoder(network)
-    ways = [(choice, keys) for choice in CHOICES for keys in parameters.keys]
-    sums, effects = [], []
-    for number, ids in enumerate(tqdm(documents, unit="document", desc="keys", mininterval=5)):
+
+    def patterns_of(ids: list[int]) -> tuple[Any, tuple[Floats, Floats, Floats]]:
         seen = np.arange(1, len(ids) + 1) if causal else np.full(len(ids), len(ids))  # [tokens]
-        intact, of_document = patterns(network, ids, seen, causal)
+        return patterns(network, ids, seen, causal)
+
+    ways = [(choice, keys) for choice in CHOICES for keys in parameters.keys]
+    sums, lengths, effects = [], [], []
+    for number, ids in enumerate(tqdm(documents, unit="document", desc="keys", mininterval=5)):
+        intact, of_document = patterns_of(ids)
         sums.append(of_document)
+        # All queries of an encoder see the whole text, which is cut to see how its length matters.
+        cut = [of_document] if causal else [patterns_of(ids[:end])[1] for end in cuts(len(ids))]
+        lengths.append([sum(part) for part in zip(*cut, strict=True)])
         # Of each document its own keys at random: a layer adds its number to the seed.
         seed = parameters.seed + 1000 * number
         readings = (Reading(choice, keys, seed) for choice, keys in ways)
         lasts = [intact, *(states_reading(network, ids, reading) for reading in readings)]
         effects.append([effect(network, ids, last, intact, causal) for last in lasts])
     queries, logs, of_heads = (np.stack(one) for one in zip(*sums, strict=True))
+    by_length = [np.stack(one) for one in zip(*lengths, strict=True)]
     return {
         "is_causal": causal,
         "n_layers": of_heads.shape[2],
@@ -90,6 +99,7 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
         "tokens": int(queries.sum()),
         "confidence": parameters.confidence,
         **pattern_results(parameters, queries, logs, of_heads),
+        **length_results(parameters, *by_length),
         "reading": reading_results(parameters, ways, documents, np.array(effects), causal),
     }
 
@@ -97,6 +107,11 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
 def octaves(seen: NDArray[np.int64]) -> NDArray[np.int64]:
     """The power of two that each number of keys has reached: 2 and 3 are of octave 1."""
     return np.floor(np.log2(seen)).astype(np.int64)
+
+
+def cuts(length: int) -> list[int]:
+    """The powers of two at which a text is cut, from 4 up to its length."""
+    return [2**octave for octave in range(2, int(octaves(np.array(length))) + 1)]
 
 
 def patterns(
@@ -150,12 +165,40 @@ def effect(
     return float(nll), float(token_cosines(last.numpy(), intact.numpy()).sum())
 
 
+def means_of(
+    parameters: EffectiveKeys, sums: Floats, counts: Floats
+) -> list[dict[str, dict[str, float]]]:
+    """Means over the queries of documents, with their intervals.
+
+    Means of entropies are taken before exp, so that a number of keys is a geometric mean.
+
+    Parameters
+    ----------
+    parameters
+        Of the measurement.
+    sums, counts
+        [documents, k, parts]: sums over queries; and [documents]: how many these are.
+
+    Returns
+    -------
+    k results.
+    """
+
+    def statistic(totals: Floats, number: Floats) -> Floats:  # [resamples, k * parts]
+        mean = totals / number[:, None, None]  # [resamples, k, parts]
+        mean[..., :2] = np.exp(mean[..., :2])  # entropies
+        return mean.reshape(len(mean), -1)
+
+    estimates = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters))
+    found = cast("list[dict[str, float]]", estimates.as_json())
+    rows = [found[start : start + len(PARTS)] for start in range(0, len(found), len(PARTS))]
+    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+
+
 def pattern_results(
     parameters: EffectiveKeys, queries: Floats, logs: Floats, of_heads: Floats
 ) -> dict[str, Any]:
-    """Numbers of keys, of all heads, by layer and head, and by how many keys a query sees.
-
-    Means of entropies are taken before exp, so that a number of keys is a geometric mean.
+    """Numbers of keys, of all heads, and by layer and head.
 
     Parameters
     ----------
@@ -168,25 +211,10 @@ def pattern_results(
     """
     n_layers, n_heads = of_heads.shape[2:4]
     whole = of_heads.sum(axis=1)  # [documents, n_layers, n_heads, parts]
-
-    def means(sums: Floats, counts: Floats) -> list[dict[str, Any]]:
-        """Of sums [documents, k, parts] and queries [documents]: k results."""
-
-        def statistic(totals: Floats, number: Floats) -> Floats:  # [resamples, k * parts]
-            mean = totals / number[:, None, None]  # [resamples, k, parts]
-            mean[..., :2] = np.exp(mean[..., :2])  # entropies
-            return mean.reshape(len(mean), -1)
-
-        estimates = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters))
-        found = cast("list[dict[str, float]]", estimates.as_json())
-        rows = [found[start : start + len(PARTS)] for start in range(0, len(found), len(PARTS))]
-        return [dict(zip(NAMES, row, strict=True)) for row in rows]
-
     count = queries.sum(axis=1)  # [documents]
-    (together,) = means(whole.mean(axis=(1, 2))[:, None], count)
-    layers = means(whole.mean(axis=2), count)
-    heads = means(whole.reshape(len(whole), n_layers * n_heads, -1), count)
-    there = np.flatnonzero((queries > 0).all(axis=0))  # octaves that each document reaches
+    (together,) = means_of(parameters, whole.mean(axis=(1, 2))[:, None], count)
+    layers = means_of(parameters, whole.mean(axis=2), count)
+    heads = means_of(parameters, whole.reshape(len(whole), n_layers * n_heads, -1), count)
     return {
         "seen": float(np.exp(logs.sum() / queries.sum())),
         **together,
@@ -194,15 +222,51 @@ def pattern_results(
             {"layer": layer, **found, "heads": heads[layer * n_heads : (layer + 1) * n_heads]}
             for layer, found in enumerate(layers)
         ],
-        "lengths": [
-            {
-                "from": max(int(2**octave), FEWEST),
-                "seen": float(np.exp(logs[:, octave].sum() / queries[:, octave].sum())),
-                **means(of_heads[:, octave].mean(axis=(1, 2))[:, None], queries[:, octave])[0],
-            }
-            for octave in there
-        ],
     }
+
+
+def length_results(
+    parameters: EffectiveKeys, queries: Floats, logs: Floats, of_heads: Floats
+) -> dict[str, Any]:
+    """Numbers of keys by how many keys a query sees, and how they grow.
+
+    Parameters
+    ----------
+    parameters, queries, logs, of_heads
+        As in :func:`pattern_results`.
+
+    Returns
+    -------
+    dict
+        ``lengths``: one entry per octave that half of the documents reach, of those that do.
+        ``growth``: the slope of the log of the keys that are read on that of the keys that are
+        seen, by least squares over these octaves; None where there are fewer than two.
+    """
+    reached = queries > 0  # [documents, OCTAVES]
+    there = np.flatnonzero(reached.sum(axis=0) >= max(2, len(reached) / 2))  # octaves
+    sums = of_heads.mean(axis=(2, 3))  # [documents, OCTAVES, parts]
+
+    def row(octave: int) -> dict[str, Any]:
+        its = reached[:, octave]  # [documents]
+        number = queries[its, octave]  # [documents that reach it]
+        return {
+            "from": max(2**octave, FEWEST),
+            "documents": int(its.sum()),
+            "seen": float(np.exp(logs[its, octave].sum() / number.sum())),
+            **means_of(parameters, sums[its, octave][:, None], number)[0],
+        }
+
+    def slope(entropies: Floats, seen: Floats, number: Floats) -> Floats:  # [resamples]
+        # Of an octave that only some documents reach, a resample may have none.
+        has = number > 0  # [resamples, octaves]
+        x, y = (one / np.where(has, number, 1) for one in (seen, entropies))  # as `has`
+        x -= x.sum(axis=1, keepdims=True) / has.sum(axis=1, keepdims=True)
+        return np.asarray((has * x * y).sum(axis=1) / (has * x**2).sum(axis=1))
+
+    parts_of = [sums[:, there, 0], logs[:, there], queries[:, there]]  # [documents, octaves] each
+    options = bootstrap(parameters)
+    growth = sums_bootstrap(parts_of, slope, **options).as_json() if len(there) > 1 else None
+    return {"lengths": [row(int(octave)) for octave in there], "growth": growth}
 
 
 def reading_results(

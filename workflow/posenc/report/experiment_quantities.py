@@ -28,8 +28,11 @@ READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "random")
              for keys in (1, 4, 16))  # fmt: skip
 """Which keys are read, and how many: those that are spoken of."""
 COST = ("delta_nll", "cosine")
+LENGTHS = (4, 16, 64, 128)
+"""Keys that a query sees at least, up to twice as many: those that are spoken of."""
 EFFECTIVE_KEYS = (
     "seen", "keys", "others", "first", "largest", "fewest", "fewest.layer", "most", "most.layer",
+    "growth", *(f"seen_{length}.{part}" for length in LENGTHS for part in ("keys", "others")),
     *(f"{way}.{part}" for way in READ for part in COST),
 )  # fmt: skip
 DOWNSTREAM = (
@@ -90,12 +93,18 @@ def hard_attention(one: Mapping[str, Any]) -> Facts:
 
 
 def effective_keys(one: Mapping[str, Any]) -> Facts:
-    """How many keys are read, in which layers fewest and most, and what reading a few costs."""
+    """How many keys are read, in which layers fewest and most, how that grows, and what a few cost."""
     found: Facts = {"seen": Number(one["seen"])}
     found |= {name: estimate(one[name]) for name in ("keys", "others", "first", "largest")}
     for name, of in (("fewest", min), ("most", max)):
         layer = of(one["layers"], key=lambda row: row["keys"]["value"])
         found[name], found[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
+    found["growth"] = estimate(one["growth"], "documents are too short")
+    lengths = {row["from"]: row for row in one["lengths"]}
+    for length in LENGTHS:
+        row = lengths.get(length, {"keys": None, "others": None})
+        for part in ("keys", "others"):
+            found[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
     ways = {f"{entry['choice']}.{entry['keys']}": entry for entry in one["reading"]}
     for way in READ:
         entry = ways.get(way, dict.fromkeys(COST))

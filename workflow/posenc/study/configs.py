@@ -56,7 +56,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
             yield (
                 CONFIG / kind / f"{name}.json",
                 {
-                    "parameters": getattr(params.measurements, kind).model_dump(),
+                    "parameters": getattr(params.parameters, kind).model_dump(),
                     "reading": None,
                     "matrix": params.matrices[name].model_dump(),
                 },
@@ -65,7 +65,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     for measurement in chosen(params, MEASUREMENTS):
         if MEASUREMENTS[measurement].of:
             continue
-        parameters = getattr(params.measurements, measurement).model_dump()
+        parameters = getattr(params.parameters, measurement).model_dump()
         yield CONFIG / f"{measurement}.json", {"parameters": parameters}
     for name in ["style", *figures(params)]:
         part = getattr(params.figures, name)
@@ -105,7 +105,7 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
 def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, Any]:
     """What a measurement of one model reads of ``params.yaml``."""
     reads, study = MEASUREMENTS[measurement].reads, params.study
-    job: dict[str, Any] = {"parameters": getattr(params.measurements, measurement).model_dump()}
+    job: dict[str, Any] = {"parameters": getattr(params.parameters, measurement).model_dump()}
     if {TOKENS, WEIGHTS} & set(reads):
         job["reading"] = params.models[name].reading.model_dump()
     if MATRICES in reads:
@@ -158,7 +158,7 @@ def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     yield (
         CONFIG / "scheme_probes" / f"{name}.json",
         {
-            "parameters": params.measurements.probes.model_dump(),
+            "parameters": params.parameters.probes.model_dump(),
             "reading": model.reading.model_dump(),
             "scheme": scheme(params, name),
             "datasets": study.datasets,
@@ -229,7 +229,7 @@ def _texts(params: Params, name: str) -> dict[str, Any]:
 def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     """What the jobs read that evaluate a model under all conditions of the study."""
     study, model = params.study, params.models[name]
-    section, reading = params.measurements.conditions, model.reading.model_dump()
+    section, reading = params.parameters.conditions, model.reading.model_dump()
 
     def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
         for mask in condition.masks():
@@ -321,7 +321,7 @@ def facts(params: Params) -> dict[str, Any]:
     """What tables and documents say of the active study."""
     found = _facts(params)
     # Whatever a measurement of the study depends on: documents carry it.
-    more = [params.activations, params.measurements]
+    more = [params.activations, params.parameters]
     more += [experiment(params, kind) for kind in params.study.experiments.kinds]
     digest = sha256_json([found, *(section.model_dump() for section in more)])
     # Labels say nothing about what was measured: they are no part of the digest.
@@ -333,7 +333,7 @@ def _facts(params: Params) -> dict[str, Any]:
     return {
         # What it chose is below, in full.
         "study": {
-            **active.model_dump(exclude={"measurements", "figures", "documents"}),
+            **active.model_dump(exclude={"measurements", "parameters", "figures", "documents"}),
             "title": active.title or active.name,
         },
         "authors": params.authors,

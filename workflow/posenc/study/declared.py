@@ -6,12 +6,13 @@ one leaves the code of all others as it is; documents read what ``data/config/st
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pkgutil
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from posenc import experiments, measurements
 from posenc.config.base import Name, Section
@@ -80,6 +81,16 @@ def _section(doc: str, name: str, base: type[Section], fields: dict[str, Any]) -
     return create_model(name, __base__=base, __doc__=doc, **fields)
 
 
+def _changes(section: type[Section]) -> Any:
+    """A section any of whose keys may be left out."""
+    fields = {}
+    for key, field in section.model_fields.items():
+        optional = copy.copy(field)
+        optional.default, optional.default_factory = None, None
+        fields[key] = (field.annotation, optional)
+    return _section(section.__doc__ or "", f"{section.__name__}Changes", Section, fields)
+
+
 class _Chosen(Section):
     @property
     def kinds(self) -> list[str]:
@@ -92,6 +103,7 @@ if TYPE_CHECKING:
     Measurements: TypeAlias = Any
     Experiments: TypeAlias = Any
     Chosen: TypeAlias = Any
+    Changes: TypeAlias = Any
     Figures: TypeAlias = Any
 else:
     Measurements = _section(
@@ -115,6 +127,16 @@ else:
         dict.fromkeys(EXPERIMENTS, (Name | None, None)),
     )
     """The ``experiments`` of a study."""
+    Changes = _section(
+        "What a study changes of the `measurements` section.",
+        "Changes",
+        Section,
+        {
+            name: (part := _changes(MEASUREMENTS[name].parameters), Field(default_factory=part))
+            for name in (*ALWAYS, *OPTIONAL)
+        },
+    )
+    """The ``parameters`` of a study."""
     Figures = _section(
         "What all figures share, and one entry per figure.",
         "Figures",

@@ -155,10 +155,7 @@ class Params(Section):
             _check_known("measurements.conditions.controls",
                          [name, *controls.model_dump().values()], "conditions",
                          self.conditions)  # fmt: skip
-        for name, section in self.measurements:
-            if isinstance(named := getattr(section, "conditions", None), list):
-                _check_known(f"measurements.{name}.conditions", named, "conditions",
-                             self.conditions)  # fmt: skip
+        self._check_named_conditions("measurements", self.measurements)
         for name in self.masks:
             beneath(self.masks, name)
         for name, sweep in self.sweeps.items():
@@ -174,6 +171,36 @@ class Params(Section):
                 ) from None
             except ValueError as error:
                 raise ValueError(f"sweeps.{name}: {error}") from None
+
+    def _check_named_conditions(self, where: str, measurements: Measurements) -> None:
+        """Measurements that name conditions name some that are there."""
+        for name, section in measurements:
+            if isinstance(named := getattr(section, "conditions", None), list):
+                _check_known(f"{where}.{name}.conditions", named, "conditions", self.conditions)
+
+    def parameters_of(self, study: Study) -> Measurements:
+        """The ``measurements`` section with what a study changes.
+
+        Raises
+        ------
+        ValueError
+            If a value does not fit the others of its measurement.
+        """
+        found = {}
+        for name, changes in study.parameters.model_dump(exclude_unset=True).items():
+            section = getattr(self.measurements, name)
+            try:
+                found[name] = type(section).model_validate({**section.model_dump(), **changes})
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = ".".join(["studies", study.name, "parameters", name, *map(str, problem["loc"])])
+                raise ValueError(f"{where}: {problem['msg']}") from None
+        return self.measurements.model_copy(update=found)
+
+    @property
+    def parameters(self) -> Measurements:
+        """Those of the measurements of the active study."""
+        return self.parameters_of(self.study)
 
     def _check_labels(self) -> None:
         """A label is of something that is defined, and no two of a kind are shown alike."""
@@ -232,6 +259,8 @@ class Params(Section):
                     f"{where}.conditions names {name!r}, which needs a learned mask, segments, or "
                     f"other rotation for some pairs: list it under {where}.evaluated"
                 )
+        measurements = self.parameters_of(study)
+        self._check_named_conditions(f"{where}.parameters", measurements)
         models = [self.models[name] for name in study.models if name in self.models]
         for name in study.all_conditions:
             reasons = [self.conditions[name].misfit(model.positions) for model in models]
@@ -282,13 +311,13 @@ class Params(Section):
                     f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
                     f"which masks are calibrated on: choose another"
                 )
-        split = self.measurements.retraining.split
+        split = measurements.retraining.split
         if study.retrained and calibration.split == split:
             raise ValueError(
                 f"measurements.retraining.split is {split!r}, which masks are calibrated on in "
                 f"{where}: choose another"
             )
-        split = self.measurements.refits.split
+        split = measurements.refits.split
         for model in study.refitted:
             if study.trained.get(model) == study.calibration and (
                 self.models[model].source.split == split

@@ -10,7 +10,7 @@ from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Documents, Line, Name, Section
 from posenc.figures.entry import DOCUMENTS
 from posenc.measurements.declaration import MATRICES
-from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Chosen
+from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Changes, Chosen
 from posenc.study.names import CALIBRATION, LONG
 
 
@@ -69,6 +69,8 @@ class Study(Section):
     measurements: list[Name] | None = None
     """Those that are made beside `similarity`, `perplexity` and `conditions`; when it is left out,
     all that the study has models for."""
+    parameters: Changes = Field(default_factory=Changes)
+    """Of its measurements, what differs from the `measurements` section, by measurement and key."""
     figures: list[Name] | None = None
     """Those that are drawn; when it is left out, all whose measurements the study has."""
     documents: list[Literal[DOCUMENTS]] = Field(default_factory=list)  # type: ignore[valid-type]
@@ -212,6 +214,12 @@ class Study(Section):
                 raise ValueError(
                     f"measurements names {name!r}, which is of the models in "
                     f"{MEASUREMENTS[name].subjects}: name some there, or leave it out"
+                )
+        for name in self.parameters.model_fields_set:
+            if name not in self.measured:
+                raise ValueError(
+                    f"parameters changes {name!r}, which the study does not measure: add it to "
+                    f"measurements, or leave it out"
                 )
         readers = [name for name, one in MEASUREMENTS.items() if MATRICES in one.reads]
         if self.matrices and not set(readers) & set(self.measured):

@@ -45,7 +45,7 @@ SIZES = {
 TASKS = {"capture": list(SIZES)[:-1], "evaluation": list(SIZES)}
 VOCABULARY = 2048
 CONFIDENCE = 0.95
-LARGE = 2**18
+LARGE = 2**16
 """Bytes of an array that goes back to the system."""
 
 

@@ -43,7 +43,7 @@ def claims() -> dict[str, list[str]]:
         parts = PART.split(results)
         abstract = opening.partition(r"\section{")[0]
         for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
-            if re.search(r"\\(measured|recorded)\{", part) and title not in UNCLAIMED:
+            if re.search(r"\\(measured|percent|recorded)\{", part) and title not in UNCLAIMED:
                 named = ", ".join(IN_PAPER.findall(part))
                 found[f"{document}: {title}"] = named.split(", ") if named else []
     return found

@@ -207,10 +207,35 @@ def typeset_again(root, inputs):
 
 
 @needs_latex
+def test_a_share_is_printed_in_per_cent(project, tmp_path):
+    if shutil.which("pdftotext") is None:
+        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
+    root = tmp_path / "shares"
+    shutil.copytree(project, root)
+    numbers = root / FOLDER / "generated/numbers.tex"
+    made = [
+        r"\posencestimate{a}{\num{0.771}}{[\num{0.748},~\num{0.7921}]}{0.77051}{0.748}{0.7921}",
+        r"\posencvalue{b}{\num{-0.000018}}{-1.8e-05}", r"\posencnotrun{c}{no decoder}",
+    ]  # fmt: skip
+    numbers.write_text("\n".join([numbers.read_text(), *made]))
+    text = r"\percent{a} \percentinterval{a}; \percent{b}; \percent{c} \percentinterval{c}."
+    document = root / "paper/shares.tex"
+    document.write_text(
+        "\\documentclass{article}\n\\usepackage{siunitx}\n\\input{generated/numbers}\n"
+        f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
+    )
+    built = latex.build(document, root / FOLDER)
+    found = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
+    words = re.sub(r"\s+", " ", found)
+    assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run not run .")
+
+
+@needs_latex
 @pytest.mark.parametrize(
     ("text", "word"),
     [
         (r"\measured{decoder.reviews.zero.perplexty}", "decoder.reviews.zero.perplexty"),
+        (r"\percent{decoder.reviews.zero.perplexty}", "decoder.reviews.zero.perplexty"),
         (r"\compare{constant.zero}{published.no.such}", "published.no.such"),
         (r"\ref{tab:nowhere}", "tab:nowhere"),
         (r"\cite{nobody}", "nobody"),

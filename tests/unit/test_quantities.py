@@ -62,6 +62,14 @@ def test_digits_without_an_interval():
     assert keys.decimals_of(Number(1.5, 1.0, 2.0, decimals=7)) == 7
 
 
+def test_text_has_three_digits_of_what_has_no_interval():
+    assert keys.decimals_in_text(Number(0.0123)) == 4
+    assert keys.decimals_in_text(Number(181.3)) == 0
+    assert keys.decimals_in_text(Number(123456.7)) == -2
+    for one in (Number(1.234, 1.2335, 1.2345), Number(5322240), Number(1.5, decimals=7)):
+        assert keys.decimals_in_text(one) == keys.decimals_of(one)
+
+
 @pytest.mark.parametrize(
     ("value", "decimals", "text"),
     [

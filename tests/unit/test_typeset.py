@@ -115,10 +115,10 @@ def test_every_key_of_a_document_exists(any_results, document):
     values = estimates | defined(text, "posencvalue") | absent
     shown = shown_where(document, values - absent) + tables
     rows = {key for command in ("finding", "control", "guide") for key in used(shown, command)}
-    measured = used(shown, "measured") | rows
+    measured = used(shown, "measured") | used(shown, "percent") | rows
     assert len(measured) > 5
     assert measured <= values
-    assert used(shown, "interval") <= estimates | absent
+    assert used(shown, "interval") | used(shown, "percentinterval") <= estimates | absent
     published = defined(text, "posencpublished")
     assert used(shown, "published") <= published
     names = used(shown, "studied") | (used(shown, "name") - {"#1"})
@@ -235,7 +235,7 @@ def test_a_changed_value_changes_the_numbers(tmp_path):
     after = read(study, written_files)
     line = (
         r"\posencestimate{encoder.reviews.zero.similarity.last.cosine}{\num{0.4321}}"
-        r"{[\num{0.4311},~\num{0.4331}]}{0.4311}{0.4331}"
+        r"{[\num{0.4311},~\num{0.4331}]}{0.4321}{0.4311}{0.4331}"
     )
     assert line not in typeset.numbers_tex(before)
     assert line in typeset.numbers_tex(after)

@@ -143,6 +143,15 @@ def decimals_of(number: Number) -> int:
     return min(max(decimals, 2 - size), 5 - size)
 
 
+def decimals_in_text(number: Number) -> int:
+    """As :func:`decimals_of`, but at most three digits where no interval says how many mean anything."""
+    decimals = decimals_of(number)
+    if number.low is not None or number.decimals is not None or isinstance(number.value, int):
+        return decimals
+    size = math.floor(math.log10(abs(number.value))) if number.value else 0
+    return min(decimals, max(0, 2 - size))
+
+
 def written(value: float, decimals: int) -> str:
     """A number in digits that siunitx reads; very large and very small ones with an exponent."""
     size = math.floor(math.log10(abs(value))) if value else 0

@@ -60,10 +60,11 @@ def definition(key: str, entry: Entry) -> str:
     if isinstance(entry, NotRun):
         return rf"\posencnotrun{{{key}}}{{{escape(entry.reason)}}}"
     if entry.low is None:
-        return rf"\posencvalue{{{key}}}{{{number(entry)}}}{{{entry.value!r}}}{{{entry.value!r}}}"
+        shown = number(entry, keys.decimals_in_text(entry))
+        return rf"\posencvalue{{{key}}}{{{shown}}}{{{entry.value!r}}}"
     return (
         rf"\posencestimate{{{key}}}{{{number(entry)}}}{{{interval(entry)}}}"
-        rf"{{{entry.low!r}}}{{{entry.high!r}}}"
+        rf"{{{entry.value!r}}}{{{entry.low!r}}}{{{entry.high!r}}}"
     )
 
 

@@ -307,7 +307,39 @@ def table(record: dict) -> str:
     ]
     if many:
         lines += ["", f"Thirty conditions take, in times of one: {'; '.join(many)}."]
+    lines += ["", "What the project aims at, and what this processor gives:", "", reached(record)]
     return "\n".join(lines) + "\n"
+
+
+AIMS = [
+    ("forward", "ours exact", "of the rate", {"GPT-2": 0.85, "SmolLM2": 0.85}),
+    ("forward", "ours fast", "of the rate", {"GPT-2": 0.5, "SmolLM2": 0.5}),
+    ("capture", "ours fast", "plain float32", {"GPT-2": 10, "SmolLM2": 6}),
+    ("capture", "ours fast", "transformer_lens", {"GPT-2": 13}),
+    ("two conditions", "ours fast", "plain float32", {"GPT-2": 9.5}),
+    ("perplexity", "ours fast", "plain float32", {"GPT-2": 8.4, "SmolLM2": 6}),
+    ("training", "ours fast", "plain float32", {"GPT-2": 2.5, "SmolLM2": 2.5}),
+]
+"""What the project aims at, by task and variant: a share of the rate, or how many times as fast as
+another variant. Aims of ``fast`` are for processors with units for products in bfloat16, where that
+has six times the rate of float32."""
+
+
+def reached(record: dict) -> str:
+    """The aims, and what was found, in Markdown."""
+    rows = {key_of(row): row for row in record["rows"] if row["runs"]}
+    lines = ["| task | variant | what | model | aim | found |", "| --- " * 6 + "|"]
+    for task, variant, what, models in AIMS:
+        for model, goal in models.items():
+            row = rows.get((model, task, variant))
+            if row is None:
+                continue
+            if what == "of the rate":
+                said, found = what, share(record["models"][model], row)
+            else:
+                said, found = f"times as fast as {what}", spread(ratios(record, row, task, what))
+            lines.append(f"| {task} | {variant} | {said} | {model} | {goal:g} | {found} |")
+    return "\n".join(lines)
 
 
 def draw(record: dict, path: Path) -> None:

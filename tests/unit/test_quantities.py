@@ -345,6 +345,13 @@ def test_documents_are_counted_by_model_and_data_set():
     )
     assert documents_of(Made(*mixed, one("i", "d_e", 5)), {"probes"}).endswith(r"\num{5} (g, i).")
     assert documents_of(Made(*mixed), {"norms"}) == ""
+    kinds = [("table", True), ("rotation", True), ("table", False)]
+    apart = [
+        {**one(name, "d", 5 + n), "positions": positions, "is_decoder": is_decoder}
+        for n, (name, (positions, is_decoder)) in enumerate(zip("abc", kinds, strict=True))
+    ]
+    found = [documents_of(Made(*apart), {"probes"}, shown) for shown in ("table", "rotation")]
+    assert found == [r"Documents: d \num{5}.", r"Documents: d \num{6}."]
     two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
     assert two == r"Documents: d \num{5} (a); d \num{6} (b)."
 

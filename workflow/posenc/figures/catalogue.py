@@ -8,6 +8,7 @@ a new one, or another caption, leaves the code of all figures as it is.
 from __future__ import annotations
 
 from posenc.figures import entry as declared
+from posenc.conditions.positions import ROTATION, TABLE
 from posenc.figures.entry import ASIDE, BOTH, PAPER, Entry, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
 
@@ -63,6 +64,7 @@ FIGURES = {
         "intact model.",
         quantities=("conditions.delta_nll*", "conditions.perplexity", "conditions.nll_per_token",
                     "conditions.bits_per_byte", "conditions.worse_than_uniform"),
+        positions=TABLE,
     ),
     "recovered_share": Entry(
         "A5 masks in place of positions", ("conditions",), (PAPER,),
@@ -72,6 +74,7 @@ FIGURES = {
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
+        positions=TABLE,
     ),
     "rotary_masks": Entry(
         "F masks in place of rotation", ("conditions",), (PAPER,),
@@ -83,6 +86,7 @@ FIGURES = {
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
+        positions=ROTATION,
     ),
     "induction": Entry(
         "F masks in place of rotation", ("induction",), (PAPER,),
@@ -102,6 +106,7 @@ FIGURES = {
         alt="Line charts: perplexity against the slope and against the floor of a mask, with "
         "horizontal levels for the intact model and for n-gram models.",
         quantities=("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
+        positions=TABLE,
     ),
     "length_sweep": Entry(
         "A4 masks", ("conditions",),
@@ -112,6 +117,7 @@ FIGURES = {
         alt="Line charts, a row for each data set: perplexity against the length of documents, a "
         "line for each condition; other positions on the left, masks on the right.",
         quantities=("*sweep.length.*",),
+        positions=TABLE,
     ),
     "extrapolation": Entry(
         "A5 masks in place of positions", ("conditions",),

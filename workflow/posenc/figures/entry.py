@@ -35,6 +35,8 @@ class Entry:
     quantities
         Patterns of ``MEASUREMENT.QUANTITY`` that this table shows, for figures that share their
         measurements with others.
+    positions
+        Of decoders with these positions alone, a table or a rotation; empty for all models.
     """
 
     question: str
@@ -45,6 +47,7 @@ class Entry:
     caption: str
     alt: str
     quantities: tuple[str, ...] = ("*",)
+    positions: str = ""
 
 
 @dataclass(frozen=True)

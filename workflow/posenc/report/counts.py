@@ -27,7 +27,7 @@ def size(runs: Collection[Mapping[str, Any]]) -> str:
     return f"{documents} documents, {span({tokens_of(run) for run in runs})} tokens"
 
 
-def documents_of(results: Results, kinds: Collection[str]) -> str:
+def documents_of(results: Results, kinds: Collection[str], positions: str = "") -> str:
     """How many documents of each data set some measurements are of, by model.
 
     Models with the same documents stand together. Nothing where no measurement is of documents.
@@ -38,10 +38,17 @@ def documents_of(results: Results, kinds: Collection[str]) -> str:
         All that is typeset.
     kinds
         Names of measurements.
+    positions
+        As :class:`posenc.figures.entry.Entry` has it.
     """
     counts: dict[str, dict[str, set[int]]] = {}
     for one in results.measurements:
         if one["measurement"] not in kinds or one["status"] != "measured":
+            continue
+        if positions and (one.get("positions", positions), one.get("is_decoder", True)) != (
+            positions,
+            True,
+        ):
             continue
         model, dataset = (one["run"].get(part) for part in ("model", "dataset"))
         documents = one.get("documents")

@@ -171,7 +171,7 @@ def _numbers_tex(results: Results) -> str:
                     name,
                     f"figure-{anchor(name)}",
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
-                    documents_of(results, entry.measurements),
+                    documents_of(results, entry.measurements, entry.positions),
                 )
                 for name, entry in catalogue.FIGURES.items()
                 if name in results.study["figures"]

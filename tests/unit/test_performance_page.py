@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.benchmarks import capture, gpu, growth
+from tests.benchmarks import capture, gpu, growth, operations
 from tests.unit.synthetic import PROJECT
 
 PAGE = PROJECT / "docs/performance.md"
@@ -25,6 +25,22 @@ def test_the_tables_of_the_gpu_are_those_of_its_record():
 
 def test_the_table_of_growth_is_that_of_its_record():
     assert growth.filled(PAGE.read_text(), GROWTH) == PAGE.read_text()
+
+
+def test_the_table_of_operations_is_that_of_its_record():
+    record = json.loads(operations.RECORD.read_text())
+    assert operations.filled(PAGE.read_text(), record) == PAGE.read_text()
+    for one in record["rows"]:
+        assert all(run[operations.OTHERS] < 0.1 * sum(run.values()) for run in one["runs"])
+
+
+def test_aims_are_of_rows_that_are_measured():
+    rows = {capture.key_of(row) for row in RECORD["rows"]}
+    aimed = {(model, *aim[:2]) for aim in capture.AIMS for model in aim[3]}
+    others = {(key[0], key[1], aim[2]) for aim in capture.AIMS for key in aimed
+              if key[1:] == aim[:2] and aim[2] != "of the rate"}  # fmt: skip
+    assert aimed | others <= rows
+    assert len(capture.reached(RECORD).splitlines()) == 2 + sum(len(aim[3]) for aim in capture.AIMS)
 
 
 def row(task: str, variant: str, seconds: list[float], model: str = "GPT-2") -> dict:

@@ -63,7 +63,7 @@ def model(layers: int, folder: Path) -> dict:
 
 
 def measured(task: str, sizes: dict[str, int], folder: Path, is_kept: bool) -> dict:
-    """Seconds and bytes of a task, after a small one; whether memory is kept for what comes next."""
+    """Seconds and bytes of a task, after a small one; whether freed memory is kept."""
     torch.set_num_threads(1)
     if not is_kept:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)

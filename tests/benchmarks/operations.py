@@ -1,7 +1,8 @@
 """Where the time of a forward pass goes, by kind of operation.
 
-``python -m tests.benchmarks.operations`` runs both models of the benchmark in either precision under
-PyTorch's profiler, and writes docs/operations-benchmark.json and the table of the page on speed.
+``python -m tests.benchmarks.operations`` runs both models of the benchmark in either precision
+under PyTorch's profiler, and writes docs/operations-benchmark.json and the table of the page on
+speed.
 """
 
 from __future__ import annotations

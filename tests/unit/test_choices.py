@@ -78,7 +78,8 @@ def chosen() -> Params:
         ({"parameters": {"heads": {"offsets": 1}}}, r"parameters\.heads\.offsets: is 1: should be"),
         ({"parameters": {"swaps": {"every": 9}}}, r"parameters changes 'swaps', which the "
          r"study does not measure: add it to measurements, or leave it out"),
-        ({"measurements": ["hard_attention"], "parameters": {"hard_attention": {"samples": [4, 1]}}},
+        ({"measurements": ["norms", "hard_attention"],
+          "parameters": {"hard_attention": {"samples": [4, 1]}}},
          r"studies\.default\.parameters\.hard_attention: .*samples \[4, 1\] must rise"),
         ({"measurements": ["token_classes"], "parameters": {"token_classes": {"conditions":
          ["intact", "zeroed"]}}}, r"default\.parameters\.token_classes\.conditions names 'zeroed', "

@@ -226,7 +226,9 @@ def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
 
 def test_an_encoder_is_measured_on_texts_that_are_cut():
     model, ids = bert(), text((12, 9, 14)).ids
-    rows = {row["from"]: row for row in step.measure(PARAMETERS, model, text((12, 9, 14)))["lengths"]}
+    rows = {
+        row["from"]: row for row in step.measure(PARAMETERS, model, text((12, 9, 14)))["lengths"]
+    }
     assert list(rows) == [4, 8] and rows[8]["seen"] == pytest.approx(8)
     own = [patterns_of(model, one[:8]) for one in ids]  # [documents][n_layers, n_heads, 8, 8]
     entropies = [stats.entropy(np.asarray(layer, float), axis=-1) for one in own for layer in one]

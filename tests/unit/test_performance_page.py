@@ -71,7 +71,9 @@ def test_every_variant_was_run_as_often():
     for model in capture.MODELS:
         rows = [row for row in RECORD["rows"] if row["model"] == model]
         found = {(row["task"], row["variant"]) for row in rows}
-        assert found == {(task, one) for task, variants in capture.TASKS.items() for one in variants}
+        assert found == {
+            (task, one) for task, variants in capture.TASKS.items() for one in variants
+        }
         assert len({len(row["runs"]) for row in rows}) == 1
 
 

@@ -7,8 +7,8 @@ a new one, or another caption, leaves the code of all figures as it is.
 
 from __future__ import annotations
 
-from posenc.figures import entry as declared
 from posenc.conditions.positions import ROTATION, TABLE
+from posenc.figures import entry as declared
 from posenc.figures.entry import ASIDE, BOTH, PAPER, Entry, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
 

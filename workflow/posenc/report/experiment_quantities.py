@@ -93,7 +93,7 @@ def hard_attention(one: Mapping[str, Any]) -> Facts:
 
 
 def effective_keys(one: Mapping[str, Any]) -> Facts:
-    """How many keys are read, in which layers fewest and most, how that grows, and what a few cost."""
+    """How many keys are read, by layer and length, and what reading a few costs."""
     found: Facts = {"seen": Number(one["seen"])}
     found |= {name: estimate(one[name]) for name in ("keys", "others", "first", "largest")}
     for name, of in (("fewest", min), ("most", max)):

@@ -144,7 +144,7 @@ def decimals_of(number: Number) -> int:
 
 
 def decimals_in_text(number: Number) -> int:
-    """As :func:`decimals_of`, but at most three digits where no interval says how many mean anything."""
+    """As :func:`decimals_of`, but at most three digits of a number without an interval."""
     decimals = decimals_of(number)
     if number.low is not None or number.decimals is not None or isinstance(number.value, int):
         return decimals

@@ -193,8 +193,8 @@ class Params(Section):
                 found[name] = type(section).model_validate({**section.model_dump(), **changes})
             except ValidationError as error:
                 problem = error.errors()[0]
-                where = ".".join(["studies", study.name, "parameters", name, *map(str, problem["loc"])])
-                raise ValueError(f"{where}: {problem['msg']}") from None
+                at = ["studies", study.name, "parameters", name, *map(str, problem["loc"])]
+                raise ValueError(f"{'.'.join(at)}: {problem['msg']}") from None
         return self.measurements.model_copy(update=found)
 
     @property

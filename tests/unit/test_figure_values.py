@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import re
 from pathlib import Path
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from PIL import Image
 
 from posenc.figures import common, svg, values
 from posenc.report import page_pictures
@@ -160,17 +157,3 @@ def test_colours_stand_out_on_dark_paper_and_ink_follows_the_page():
     assert page_pictures.themed("#ffffff") == "var(--paper)"
     assert page_pictures.themed("#0072b2") == "#0072b2"
     assert page_pictures.themed("#440154").startswith("light-dark(#440154,")
-
-
-@pytest.mark.parametrize("colours", [5, 300])
-def test_a_picture_of_few_colours_has_a_palette_and_the_same_pixels(colours):
-    rng = np.random.default_rng(0)
-    known = rng.integers(0, 256, (colours, 4), dtype=np.uint8)
-    pixels = known[rng.integers(0, colours, (60, 50))]  # [rows, columns, 4]
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png")
-    url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    found = svg.smaller(url)
-    assert (len(found) < 0.5 * len(url)) == (found != url) == (colours == 5)
-    made = Image.open(io.BytesIO(base64.b64decode(found.partition("base64,")[2])))
-    np.testing.assert_array_equal(np.asarray(made.convert("RGBA")), pixels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import io
 import json
@@ -12,12 +11,10 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import matplotlib
-import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
-from PIL import Image
 
 from posenc.figures import values
 
@@ -52,8 +49,6 @@ def written(figure: Canvas, dots_per_inch: float) -> str:
         figure.savefig(made, format="svg", dpi=dots_per_inch, metadata={"Date": None})
         shown = values.values(figure)
     root = slim(ElementTree.fromstring(made.getvalue()))
-    for image in root.iter("image"):
-        image.set("href", smaller(image.get("href", "")))
     if values.is_dense(figure):
         root.set("class", "dense")
     metadata = ElementTree.SubElement(root, "metadata")
@@ -61,27 +56,6 @@ def written(figure: Canvas, dots_per_inch: float) -> str:
     # Numbers that JavaScript writes as they are here need no quotes.
     metadata.text = re.sub(r'"((?:0|[1-9]\d{0,14})(?:\.\d{0,9}[1-9])?)"(?=[],])', r"\1", text)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def smaller(url: str) -> str:
-    """A picture of few colours, such as a heat map, with a palette; any other one as it is.
-
-    Parameters
-    ----------
-    url
-        A PNG in base64, as a data URL.
-    """
-    begin, _, text = url.partition("base64,")
-    picture = Image.open(io.BytesIO(base64.b64decode(text))).convert("RGBA")
-    pixels = np.asarray(picture).reshape(-1, 4)
-    colours, places = np.unique(pixels, axis=0, return_inverse=True)  # [colours, 4], [pixels]
-    if len(colours) > 256:
-        return url
-    made = Image.frombytes("P", picture.size, places.astype(np.uint8).tobytes())
-    made.putpalette(colours[:, :3].tobytes())
-    file = io.BytesIO()
-    made.save(file, "png", optimize=True, transparency=colours[:, 3].tobytes())
-    return min(f"{begin}base64,{base64.b64encode(file.getvalue()).decode()}", url, key=len)
 
 
 @contextlib.contextmanager

@@ -78,7 +78,8 @@ def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         ``texts``, each once. ``groups``: by name, the distinct cells of the columns of
         :data:`GROUPS`, as indices of texts. ``columns``: by name, for each row the index of its
         group, or of the text of a column of :data:`SHOWN`, or a number of :data:`VALUES` or None.
-        ``tables``: by name, the indices of its rows.
+        ``tables``: by name, the indices of its rows. These and the column ``run``, which mostly
+        rise by one or stay, are written as steps from the one before.
 
     Examples
     --------
@@ -115,9 +116,20 @@ def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     return {
         "texts": list(texts),
         "groups": {name: [list(cells) for cells in found] for name, found in groups.items()},
-        "columns": columns,
-        "tables": indices,
+        "columns": {**columns, "run": steps(columns["run"])},
+        "tables": {name: steps(rows) for name, rows in indices.items()},
     }
+
+
+def steps(numbers: Sequence[int]) -> list[int]:
+    """The first number, and how far each further one is from the one before.
+
+    Examples
+    --------
+    >>> steps([4, 4, 5, 2])
+    [4, 0, 1, -3]
+    """
+    return [one - before for one, before in zip(numbers, [0, *numbers], strict=False)]
 
 
 def embedded_json(value: Any) -> str:

@@ -40,7 +40,9 @@
   function read() {
     if (rows) return rows;
     const { texts, groups, columns, tables: members } = JSON.parse(one("#numbers").textContent);
-    const { run, what, shown, shown_low, shown_high, value, low, high } = columns;
+    const { what, shown, shown_low, shown_high, value, low, high } = columns;
+    const summed = (steps) => { let sum = 0; return steps.map((step) => (sum += step)); };
+    const run = summed(columns.run);
     rows = run.map((_, at) => {
       const [model, data_set, condition, measurement, file] = groups.run[run[at]].map((index) => texts[index]);
       const [quantity, label, reason] = groups.what[what[at]].map((index) => texts[index]);
@@ -51,7 +53,7 @@
       };
     });
     tables = all("table.long").map((element) => (
-      { element, details: element.closest("details"), rows: members[element.dataset.name].map((at) => rows[at]), lines: null }));
+      { element, details: element.closest("details"), rows: summed(members[element.dataset.name]).map((at) => rows[at]), lines: null }));
     return rows;
   }
   // A table gets its rows when it is opened: labels with the names of params.yaml beside them.

@@ -39,10 +39,20 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     panels = made.subplots(3, len(shown), squeeze=False)
     for place, one in enumerate(shown):
         _by_layer(panels[0, place], one, style)
+        panels[0, place].set_title(common.title(made, one["run"]["model"], len(shown)))
+        ticks = max(2, 12 // len(shown))
+        panels[0, place].xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
         _by_length(panels[1, place], one, style)
         _costs(panels[2, place], one, style)
+    for row, label in zip(panels, ("layer", "keys seen", "keys read"), strict=True):
+        for axes in row:
+            axes.set_xlabel(label)
     for axes in panels[:2, 0]:
         axes.set_ylabel("effective keys")
+    first: dict[bool, Axes] = {}
+    for axes, one in zip(panels[2], shown, strict=True):
+        if first.setdefault(one["is_causal"], axes) is axes:
+            axes.set_ylabel("lost nats per token" if one["is_causal"] else "1 − cosine with intact")
     common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
     made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
@@ -54,9 +64,6 @@ def _by_layer(axes: Axes, one: dict, style: Style) -> None:
         curve(axes, layers, found, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
     axes.axhline(one["seen"], color=common.GREY, ls=":", lw=0.9)
     axes.set_ylim(0, 1.08 * one["seen"])
-    axes.set_title(common.display(one["run"]["model"]))
-    axes.set_xlabel("layer")
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def _by_length(axes: Axes, one: dict, style: Style) -> None:
@@ -70,7 +77,6 @@ def _by_length(axes: Axes, one: dict, style: Style) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
         axis.set_minor_locator(NullLocator())
-    axes.set_xlabel("keys that a query sees")
 
 
 def costs(one: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
@@ -93,8 +99,6 @@ def _costs(axes: Axes, one: dict, style: Style) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(keys, [str(count) for count in keys])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("keys that a query reads")
-    axes.set_ylabel("lost nats per token" if one["is_causal"] else "1 − cosine with intact")
 
 
 main = common.command(draw, Figure)

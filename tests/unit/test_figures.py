@@ -11,6 +11,8 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from posenc.artifacts.files import (
@@ -160,8 +162,9 @@ def test_points_are_the_perplexities(inputs):
 def test_curves_are_the_losses(inputs):
     figure = drawn("training_loss", inputs)
     (training,) = inputs[2]["training"]
-    (curve,) = lines(figure, "decoder, training")
-    (points,) = lines(figure, "decoder, validation")
+    (points,) = lines(figure, "decoder")
+    (curve,) = (line for line in figure.axes[0].lines
+                if line is not points and line.get_color() == points.get_color())  # fmt: skip
     assert list(curve.get_ydata()) == [row["training_loss"] for row in training["loss"]]
     validated = [row for row in training["loss"] if row["validation_loss"] is not None]
     assert 0 < len(validated) < len(training["loss"])
@@ -597,3 +600,23 @@ def test_logarithmic_ticks_are_few_and_inside(low, high):
     ticks = common.logarithmic_ticks(low, high, 4)
     assert 1 <= len(ticks) <= 4
     assert all(low <= tick <= high for tick in ticks)
+
+
+def test_a_legend_is_as_wide_as_the_figure():
+    figure, axes = plotted(3.3)
+    assert common.columns_that_fit(figure, ["a", "b", "c"], 3) == 3
+    long = ["a decoder with a long name, seed 1"] * 4
+    assert common.columns_that_fit(figure, long, 4) == 1
+    for number, label in enumerate([*"abcdefgh", *(f"decoder, seed {n}" for n in range(5))]):
+        axes.plot([0, 1], [number, 0], label=label)
+    common.legend_above(figure, [axes], columns=6)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+
+
+def plotted(width: float):
+    """A figure of a width in inches, with its axes."""
+    figure = Figure(figsize=(width, 2.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
@@ -238,9 +239,24 @@ def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
             entries.setdefault(label, handle)
     if entries:
         figure.legend(
-            entries.values(), entries.keys(), loc="outside upper center", ncols=columns,
+            entries.values(), entries.keys(), loc="outside upper center",
+            ncols=columns_that_fit(figure, [*entries], columns),
             borderaxespad=0.2, columnspacing=1.2,
         )  # fmt: skip
+
+
+def columns_that_fit(figure: Canvas, labels: Sequence[str], most: int) -> int:
+    """How many columns of a legend are no wider than the figure, of so many at most."""
+    size = matplotlib.rcParams["legend.fontsize"]
+    room = figure.get_figwidth() * 72 / FontProperties(size=size).get_size_in_points()  # in ems
+
+    def width(columns: int) -> float:
+        rows = -(-len(labels) // columns)
+        longest = (max(map(len, labels[at : at + rows])) for at in range(0, len(labels), rows))
+        # A line and the space beside it, and letters of a bit more than half an em.
+        return sum(4 + 0.55 * one for one in longest)
+
+    return next((n for n in range(most, 1, -1) if width(n) <= room), 1)
 
 
 def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:

@@ -36,6 +36,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, one in zip(panels, shown, strict=True):
         _cosines(axes, one, style)
+        axes.set_title(common.title(made, one["run"]["model"], len(shown)))
     panels[0].set_yticks(range(len(ROWS)), list(ROWS.values()))
     panels[0].invert_yaxis()
     common.legend_above(made, panels, columns=4)
@@ -57,8 +58,7 @@ def _cosines(axes: Axes, one: dict, style: Style) -> None:
                 label=f"{language['language'].title()}, {common.display(condition['condition'])}",
             )  # fmt: skip
     axes.axvline(1, color=common.GREY, ls=":", lw=0.9)
-    axes.set_title(common.display(one["run"]["model"]))
-    axes.set_xlabel("cosine with the sentence")
+    axes.set_xlabel("cosine with\nthe sentence")
 
 
 main = common.command(draw, Figure)

@@ -50,7 +50,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     left = None
     for place, (model, one) in enumerate(first.items()):
         axes = made.add_subplot(grid[0, place], sharey=left)
-        axes.set_title(f"{common.display(model)}\n{common.display(one['run']['dataset'])}")
+        names = (model, one["run"]["dataset"])
+        axes.set_title("\n".join(common.title(made, name, len(first) + 3) for name in names))
         if one["status"] != "measured":
             common.not_run(axes, [one["reason"]], 14)
             continue
@@ -129,7 +130,7 @@ def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title("variance with\na baseline")
-    axes.set_xlabel("share of that with b = 0")
+    axes.set_xlabel("share of that\nwith b = 0")
 
 
 def _legend(figure: Canvas, colours: dict[str, str]) -> None:

@@ -123,7 +123,7 @@ def _label(panels: np.ndarray, measured: Sequence[bool]) -> None:
     columns = len(measured)
     order = "dimension, by frequency" if columns < 4 else "dimension, sorted"
     names = (
-        ("dimension", "position"),
+        ("dimension" if columns < 8 else "dim.", "position"),
         ("position", "position"),
         (order if columns < 5 else "sorted", "cycles / token"),
     )

@@ -41,7 +41,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     grid = made.add_gridspec(len(STAGES), columns)
     lowest: list[Axes] = []
     for column, one in enumerate(found):
-        title = common.title(made, one["run"]["model"], columns)
+        title = common.title(made, one["run"]["model"], columns + 2)
         if one["status"] != "measured":
             axes = made.add_subplot(grid[:, column])
             axes.set_title(title)

@@ -39,6 +39,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, one in zip(panels, shown, strict=True):
         _shares(axes, one, style)
+        axes.set_title(common.title(made, one["run"]["model"], len(shown)))
+        ticks = max(2, 12 // len(shown))
+        axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
     panels[0].set_ylabel("share of the scores' variance")
     made.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
     common.legend_above(made, panels, columns=len(SERIES) + 1)
@@ -64,8 +67,6 @@ def _shares(axes: Axes, one: dict, style: Style) -> None:
     rest = [1 - sum(row[name]["value"] for name in SERIES) for row in layers]
     axes.plot(xs, rest, color=common.GREY, ls=":", lw=1, label=COVARIANCES)
     axes.axhline(0, color="0.75", lw=0.5, zorder=0)
-    axes.set_title(common.display(one["run"]["model"]))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 main = common.command(draw, Figure)

@@ -19,6 +19,8 @@ from posenc.figures import common
 from posenc.figures.section import Figure, Style
 
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
+THIN = 0.7
+"""Width of the lines of training losses, in points."""
 
 
 @common.drawing
@@ -44,13 +46,15 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         rows = training["loss"]
         axes.plot(
             [row["tokens"] for row in rows], [row["training_loss"] for row in rows],
-            color=colour, lw=0.7, alpha=0.6, label=f"{name}, training",
+            color=colour, lw=THIN, alpha=0.6,
         )  # fmt: skip
         validated = [row for row in rows if row["validation_loss"] is not None]
         axes.plot(
             [row["tokens"] for row in validated], [row["validation_loss"] for row in validated],
-            color=colour, marker="o", ms=3, label=f"{name}, validation",
+            color=colour, marker="o", ms=3, label=name,
         )  # fmt: skip
+    axes.plot([], [], color=common.GREY, lw=THIN, label="training")
+    axes.plot([], [], color=common.GREY, marker="o", ms=3, label="validation")
     axes.set_xlabel("tokens seen")
     axes.set_ylabel("loss (nats per token)")
     axes.xaxis.set_major_locator(MaxNLocator(4))

@@ -12,11 +12,11 @@ from . import synthetic
 
 # What may hold digits, and why.
 ALLOWED = {
-    "names": r"GPT-[12]|SmolLM2(?:-135M)?",
+    "names": r"GPT-[12]|SmolLM2(?:-135M)?|\$R\^2\$",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
-        r"\\(?:measured|ifmeasured|interval|published|studied|name|condition|label|ref|eqref|cite"
-        r"|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
+        r"\\(?:measured|ifmeasured|interval|percent|percentinterval|published|studied|name"
+        r"|condition|label|ref|eqref|cite|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared)\s*(?:\{[^{}]*\}){2}",
     # Written by `posenc record`, and compared with the record in test_findings.py.

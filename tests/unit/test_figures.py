@@ -603,7 +603,9 @@ def test_logarithmic_ticks_are_few_and_inside(low, high):
 
 
 def test_a_legend_is_as_wide_as_the_figure():
-    figure, axes = plotted(3.3)
+    figure = Figure(figsize=(3.3, 2.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
     assert common.columns_that_fit(figure, ["a", "b", "c"], 3) == 3
     long = ["a decoder with a long name, seed 1"] * 4
     assert common.columns_that_fit(figure, long, 4) == 1
@@ -613,10 +615,3 @@ def test_a_legend_is_as_wide_as_the_figure():
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert 0 <= box.x0 < box.x1 <= figure.bbox.width
-
-
-def plotted(width: float):
-    """A figure of a width in inches, with its axes."""
-    figure = Figure(figsize=(width, 2.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()

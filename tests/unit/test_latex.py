@@ -27,10 +27,28 @@ from .damage import call, flip, found_and_marked
 
 MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+needs_pdftotext = pytest.mark.skipif(
+    shutil.which("pdftotext") is None,
+    reason="not installed: pdftotext; `make setup` installs it with Chromium",
+)
 
 
 FOLDER = Path("data/studies/default")
 """Of the study, below the project."""
+
+
+def text_of(built, *options):
+    """What pdftotext reads in a document."""
+    command = ["pdftotext", *options, built, "-"]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def write_article(path, text):
+    """A short document that has the study's numbers."""
+    path.write_text(
+        "\\documentclass{article}\n\\usepackage{siunitx}\n\\input{generated/numbers}\n"
+        f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
+    )
 
 
 def make_project(root, models=None, study="default"):
@@ -115,7 +133,7 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
     built = latex.build(root / "paper/paper.tex", root / FOLDER)
     if shutil.which("pdftotext") is None:
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
-    text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
+    text = text_of(built)
     assert "not run: no decoder in this study" in text
 
 
@@ -129,7 +147,7 @@ def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, doc
     assert latex.holes_in(log) == latex.overfull_in(log) == []
     if shutil.which("pdftotext") is None:
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
-    text = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
+    text = text_of(built)
     words = " ".join(text.split())
     assert "SmolLM2-135M-Instruct (Q4_1)" in words
     assert "gpt2 are not kept" in words or document == "slides"
@@ -137,9 +155,8 @@ def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, doc
 
 @pytest.mark.slow
 @needs_latex
+@needs_pdftotext
 def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_path):
-    if shutil.which("pdftotext") is None:
-        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
     root = tmp_path / "edited"
     shutil.copytree(project, root)
     (path,) = root.glob("data/measurements/similarity/minilm/sample_reviews/zero.json")
@@ -156,8 +173,7 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
             typeset_again(root, inputs)
         for document in DOCUMENTS:
             built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
-            run = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True)
-            shown[name, document] = run.stdout
+            shown[name, document] = text_of(built)
     for document in DOCUMENTS:
         assert "0.4321" not in shown["before", document]
         assert "0.4321" in shown["after", document], document
@@ -165,11 +181,10 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
 
 @pytest.mark.slow
 @needs_latex
+@needs_pdftotext
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_title_may_be_of_any_script(project, tmp_path, document):
     """With the preambles of the documents; single scripts are in test_characters.py."""
-    if shutil.which("pdftotext") is None:
-        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
     root = tmp_path / "edited"
     shutil.copytree(project, root)
     title = "位置の研究\N{GRINNING FACE} x̌ שלום " + r"\input{/etc/passwd} %$_^~{}&#" + "語" * 200
@@ -186,8 +201,7 @@ def test_the_title_may_be_of_any_script(project, tmp_path, document):
     built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
     log = (root / f"paper/build/default/{document}.log").read_text(encoding="utf-8")
     assert latex.holes_in(log) == latex.overfull_in(log) == []
-    command = ["pdftotext", "-raw", "-l", "1", built, "-"]
-    text = subprocess.run(command, capture_output=True, text=True).stdout
+    text = text_of(built, "-raw", "-l", "1")
     text = re.sub(r"[\s\u200e\u200f\u202a-\u202e]", "", text)
     assert re.sub(r"\s", "", title) in text
 
@@ -207,9 +221,8 @@ def typeset_again(root, inputs):
 
 
 @needs_latex
+@needs_pdftotext
 def test_a_share_is_printed_in_per_cent(project, tmp_path):
-    if shutil.which("pdftotext") is None:
-        pytest.skip("not installed: pdftotext; `make setup` installs it with Chromium")
     root = tmp_path / "shares"
     shutil.copytree(project, root)
     numbers = root / FOLDER / "generated/numbers.tex"
@@ -220,13 +233,9 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     numbers.write_text("\n".join([numbers.read_text(), *made]))
     text = r"\percent{a} \percentinterval{a}; \percent{b}; \percent{c} \percentinterval{c}."
     document = root / "paper/shares.tex"
-    document.write_text(
-        "\\documentclass{article}\n\\usepackage{siunitx}\n\\input{generated/numbers}\n"
-        f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
-    )
+    write_article(document, text)
     built = latex.build(document, root / FOLDER)
-    found = subprocess.run(["pdftotext", built, "-"], capture_output=True, text=True).stdout
-    words = re.sub(r"\s+", " ", found)
+    words = re.sub(r"\s+", " ", text_of(built))
     assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run not run .")
 
 
@@ -244,10 +253,7 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
 )  # fmt: skip
 def test_a_hole_fails_the_build_and_is_named(project, text, word):
     document = project / "paper/broken.tex"
-    document.write_text(
-        "\\documentclass{article}\n\\usepackage{siunitx}\n\\input{generated/numbers}\n"
-        f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
-    )
+    write_article(document, text)
     result = command(document)
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1

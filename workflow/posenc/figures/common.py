@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import MaxNLocator
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
@@ -193,6 +194,11 @@ def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, s
         axes[panel] = figure.add_subplot(rows, columns, place + 1)
         axes[panel].set_title(joint.join(title(figure, name, columns) for name in panel))
     return axes
+
+
+def layer_ticks(axes: Axes, columns: int) -> None:
+    """Whole numbers on the horizontal axis of one of so many panels in a row."""
+    axes.xaxis.set_major_locator(MaxNLocator(max(2, 12 // columns), integer=True))
 
 
 def title(figure: Canvas, name: str, columns: int) -> str:

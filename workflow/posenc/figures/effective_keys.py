@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import NullLocator, StrMethodFormatter
 
 from posenc.figures import common
 from posenc.figures.evaluated import by_dataset, curve, of_kind
@@ -40,8 +40,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     for place, one in enumerate(shown):
         _by_layer(panels[0, place], one, style)
         panels[0, place].set_title(common.title(made, one["run"]["model"], len(shown)))
-        ticks = max(2, 12 // len(shown))
-        panels[0, place].xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+        common.layer_ticks(panels[0, place], len(shown))
         _by_length(panels[1, place], one, style)
         _costs(panels[2, place], one, style)
     for row, label in zip(panels, ("layer", "keys seen", "keys read"), strict=True):

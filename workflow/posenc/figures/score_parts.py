@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator
 
 from posenc.figures import common
 from posenc.figures.evaluated import by_dataset, curve, of_kind
@@ -40,8 +39,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     for axes, one in zip(panels, shown, strict=True):
         _shares(axes, one, style)
         axes.set_title(common.title(made, one["run"]["model"], len(shown)))
-        ticks = max(2, 12 // len(shown))
-        axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
+        common.layer_ticks(axes, len(shown))
     panels[0].set_ylabel("share of the scores' variance")
     made.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
     common.legend_above(made, panels, columns=len(SERIES) + 1)

@@ -146,10 +146,8 @@ def decimals_of(number: Number) -> int:
 def decimals_in_text(number: Number) -> int:
     """As :func:`decimals_of`, but at most three digits of a number without an interval."""
     decimals = decimals_of(number)
-    if number.low is not None or number.decimals is not None or isinstance(number.value, int):
-        return decimals
-    size = math.floor(math.log10(abs(number.value))) if number.value else 0
-    return min(decimals, max(0, 2 - size))
+    is_precise = number.low is not None or number.decimals is not None
+    return decimals if is_precise or decimals <= 0 else decimals - 1
 
 
 def written(value: float, decimals: int) -> str:

@@ -151,10 +151,6 @@ class Params(Section):
                     )
                 if key == "mask" and getattr(source, "terms", True) == []:
                     raise ValueError(f"{where}.mask names the mask {part.mask!r}, without terms")
-        for name, controls in self.measurements.conditions.controls.items():
-            _check_known("measurements.conditions.controls",
-                         [name, *controls.model_dump().values()], "conditions",
-                         self.conditions)  # fmt: skip
         self._check_named_conditions("measurements", self.measurements)
         for name in self.masks:
             beneath(self.masks, name)
@@ -177,6 +173,10 @@ class Params(Section):
         for name, section in measurements:
             if isinstance(named := getattr(section, "conditions", None), list):
                 _check_known(f"{where}.{name}.conditions", named, "conditions", self.conditions)
+        for name, controls in measurements.conditions.controls.items():
+            _check_known(f"{where}.conditions.controls",
+                         [name, *controls.model_dump().values()], "conditions",
+                         self.conditions)  # fmt: skip
 
     def parameters_of(self, study: Study) -> Measurements:
         """The ``measurements`` section with what a study changes.

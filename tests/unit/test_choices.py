@@ -85,7 +85,8 @@ def chosen() -> Params:
          ["intact", "zeroed"]}}}, r"default\.parameters\.token_classes\.conditions names 'zeroed', "
          r"which is not defined in conditions; did you mean"),
         ({"parameters": {"conditions": {"controls": {"fitted": {"intact": "intact", "placebo":
-          "hashed", "placebo_intact": "intact"}}}}}, r"parameters\.conditions\.controls names 'hashed'"),
+          "hashed", "placebo_intact": "intact"}}}}},
+         r"default\.parameters\.conditions\.controls names 'hashed'"),
     ],
 )  # fmt: skip
 def test_a_wrong_choice_is_one_line_that_names_it(change, message):

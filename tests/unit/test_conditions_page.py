@@ -128,7 +128,7 @@ def test_a_study_is_calibrated_on_its_own_data():
     from posenc.study.params import ParamsError, validate
 
     for name, message in (
-        ("imdb", r"studies\.default\.calibration names 'imdb', which is not one of its datasets"),
+        ("imbd", r"studies\.default\.calibration names 'imbd', .*did you mean 'imdb'"),
         ("sample_questions", r"give datasets\.sample_questions a calibration"),
     ):
         params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())

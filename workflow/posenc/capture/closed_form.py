@@ -24,23 +24,23 @@ Floats = NDArray[np.float64]
 
 
 def drawn(source: ClosedFormMask, data: Calibration) -> list[list[int]]:
-    """The documents that the means are of.
+    """The documents that the means are of, cut.
 
     Raises
     ------
     ArtifactError
         If there are fewer than are asked for.
     """
-    count = source.documents
+    count, cut = source.documents, slice(source.tokens)
     if count is None:
-        return data.fitting
+        return [ids[cut] for ids in data.fitting]
     if count > len(data.fitting):
         raise ArtifactError(
             f"documents is {count}, but masks are fitted on {len(data.fitting)}: raise the data "
             f"set's calibration.documents, or lower it"
         )
     order = np.random.default_rng(source.seed).permutation(len(data.fitting))
-    return [data.fitting[index] for index in order[:count]]
+    return [data.fitting[index][cut] for index in order[:count]]
 
 
 def closed_form(
@@ -52,7 +52,7 @@ def closed_form(
     """
     documents = drawn(source, data)
     lengths = list(map(len, documents))
-    key = means_of(source.position, source.documents, source.seed)
+    key = means_of(source.position, source.documents, source.tokens, source.seed)
     if key in data.known:
         progress(sum(lengths))
     else:
@@ -73,9 +73,11 @@ def closed_form(
     return LearnedMask(**learned, temperature=found), facts
 
 
-def means_of(position: str, documents: int | None = None, seed: int = 0) -> tuple:
+def means_of(
+    position: str, documents: int | None = None, tokens: int | None = None, seed: int = 0
+) -> tuple:
     """The key in ``Calibration.known`` of a mask's curves; all documents are drawn in one way."""
-    return ("means", position, documents, seed if documents else None)
+    return ("means", position, documents, tokens, seed if documents else None)
 
 
 def calibrated(means: HeadMeans, data: Calibration, lengths: list[int]) -> Curves:

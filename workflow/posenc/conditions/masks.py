@@ -61,6 +61,8 @@ class ClosedFormMask(Section):
     documents: Documents | None
     """Documents of the calibration text that the means are of; null for all that masks are fitted
     on."""
+    tokens: Length | None = None
+    """Of each document that the means are of, its first ones; null for all of a document."""
     seed: Seed
     """Of the draw of the documents, and of the placebo."""
     first: bool

@@ -33,6 +33,7 @@ from posenc.metrics.recovery import (
     is_lost,
     paired_losses,
     recovered,
+    recovered_by_bucket,
 )
 from posenc.store.losses import Losses
 
@@ -259,32 +260,33 @@ def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> di
         out["scored_tokens"] = int(scored.sum())
         out["bos"] = found.metadata["bos"]
         if categories is not None and {INTACT, WITHOUT} <= set(names):
-            out["categories"] = by_category(names, sums, scored, categories, options)
+            out["categories"] = by_category(parameters, names, sums, scored, categories)
     for name, sweep in job.sweeps.items():
         out["sweeps"][name] = swept(sweep, found, options)
     return out
 
 
 def by_category(
+    parameters: Conditions,
     names: list[str],
     sums: NDArray[np.float64],
     scored: NDArray[np.int64],
     categories: list[str],
-    options: dict[str, Any],
 ) -> dict[str, Any]:
     """What conditions cost over categories of documents, and what each category loses.
 
     Parameters
     ----------
+    parameters
+        Of the measurement.
     names
         Conditions, :data:`INTACT` and :data:`WITHOUT` among them.
     sums, scored
         Losses, float64 [documents, conditions], and the tokens that were scored, int64 [documents].
     categories
         [documents]: of each.
-    options
-        Of the bootstrap.
     """
+    options = bootstrap(parameters)
     intact, without = names.index(INTACT), names.index(WITHOUT)
     means = CategoryMeans(sums, scored, categories, **options)
     has_lost = is_lost(means, intact, without)
@@ -302,6 +304,7 @@ def by_category(
             for column, name in enumerate(names)
             if column not in (intact, without)
         },
+        "adaptation": {name: adapted(name, parameters, names, means) for name in names},
         "variance": found.variance,
         "expected": found.expected,
         "permutations": PERMUTATIONS,
@@ -389,6 +392,13 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
     }  # [documents, tokens - 1] each
     options = bootstrap(job.parameters)
     against = losses.get(beyond.against or "")
+    has_both = {INTACT, WITHOUT} <= set(losses)
+
+    def shares(own: NDArray[np.float64]) -> list[dict[str, Any] | None]:
+        """What a condition recovers of the loss without positions, by bucket."""
+        columns = (own, losses[WITHOUT], losses[INTACT])
+        return recovered_by_bucket(columns, beyond.bucket, **options)
+
     rows = [
         {
             "condition": unit,
@@ -397,6 +407,8 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
                 {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
                 for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
             ],
+            # Of conditions other than the two that a share is made of.
+            "recovered": shares(own) if has_both and unit not in (INTACT, WITHOUT) else None,
             # Of the same tokens: an interval of the difference, not two of which each is wide.
             "difference": None
             if against is None

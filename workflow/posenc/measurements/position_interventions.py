@@ -9,7 +9,6 @@ mean effect D of the position embeddings on the input of a block, by position
 - ``injected``: the model whose table is zero, with D added there. It brings the loss back where
   position may come as late as this.
 - ``withheld``: the intact model, with D taken from the input of the block, and the mean of what the
-- ``withheld``: the intact model, with D taken from the input of the block, and the mean of what the
   block returns at each position put back. The block alone does without.
 
 The last states themselves have a mean part, too. Taking it from them, or adding it, is where the

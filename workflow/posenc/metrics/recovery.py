@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -213,14 +214,53 @@ def by_bucket(
     -------
     For each bucket its first token, the one after its last, and the mean nll per token.
     """
-    losses = np.asarray(losses, np.float64)  # [documents, tokens]
-    edges = np.arange(0, losses.shape[1], bucket)  # [buckets]
-    widths = np.diff([*edges, losses.shape[1]])  # [buckets]
-    sums = np.add.reduceat(losses, edges, axis=1)  # [documents, buckets]
+    found, edges = _bucket_means(losses, bucket)  # [documents, buckets], [buckets + 1]
     means = PairedMeans(
-        sums / widths, np.ones(len(losses)), samples=samples, confidence=confidence, seed=seed
+        found, np.ones(len(found)), samples=samples, confidence=confidence, seed=seed
     )
     return [
-        (int(begin), int(begin + width), means.of(lambda own: own, k))
-        for k, (begin, width) in enumerate(zip(edges, widths, strict=True))
+        (int(begin), int(end), means.of(lambda own: own, k))
+        for k, (begin, end) in enumerate(itertools.pairwise(edges))
     ]
+
+
+def recovered_by_bucket(
+    losses: tuple[ArrayLike, ArrayLike, ArrayLike],
+    bucket: int,
+    *,
+    samples: int,
+    confidence: float,
+    seed: Seed,
+) -> list[dict[str, Any] | None]:
+    """Share of the loss without positions that a condition recovers, by position.
+
+    Parameters
+    ----------
+    losses
+        [documents, tokens] each, nll of each token in nats: under the condition, without positions,
+        and of the intact model.
+    bucket, samples, confidence, seed
+        As :func:`by_bucket`.
+
+    Returns
+    -------
+    For each bucket the share with its interval over documents; None where nothing is lost.
+    """
+    of = [_bucket_means(one, bucket)[0] for one in losses]  # 3 x [documents, buckets]
+    found = []
+    for columns in zip(*(one.T for one in of), strict=True):  # 3 x [documents]
+        sums = np.stack(columns, axis=1)  # [documents, 3]
+        means = PairedMeans(
+            sums, np.ones(len(sums)), samples=samples, confidence=confidence, seed=seed
+        )
+        has_lost = is_lost(means, 2, 1)
+        found.append(means.of(recovered, 0, 1, 2).as_json() if has_lost else None)
+    return found
+
+
+def _bucket_means(losses: ArrayLike, bucket: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Mean loss of each document in each bucket, and where buckets begin and the last ends."""
+    losses = np.asarray(losses, np.float64)  # [documents, tokens]
+    edges = np.arange(0, losses.shape[1], bucket)  # [buckets]
+    ends = np.append(edges, losses.shape[1])  # [buckets + 1]
+    return np.add.reduceat(losses, edges, axis=1) / np.diff(ends), ends

@@ -101,10 +101,17 @@ ADAPTATION = tuple(
     for share in ("", "_share")
 )
 CATEGORIES = (
-    "number", "delta_nll", "closed_form", "spread", "expected_spread", "p_value", "different",
-    "compared",
+    "number", "delta_nll", "closed_form", "fitted", "fitted_interaction_share",
+    "fitted_beyond_placebo_share", "spread", "expected_spread", "p_value", "different", "compared",
     *(f"{name}{part}" for name in ("most", "least") for part in ("", ".documents", ".p_value")),
 )  # fmt: skip
+FITS = ("zero_scores_fitted", "zero_fitted")
+"""Conditions of a fitted mask; the first that a model has is told over categories."""
+FIT_PARTS = {
+    "fitted": "recovered",
+    "fitted_interaction_share": "interaction_share",
+    "fitted_beyond_placebo_share": "beyond_placebo_share",
+}
 FEWEST_DOCUMENTS = 15
 """Of a category, so that documents speak of its mean."""
 LEVEL = 0.05
@@ -116,7 +123,7 @@ NORMS = tuple(
 LEVELS = ("uniform", "unigram", "bigram", "trigram")
 REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
 LONG_COUNTS = ("trained", "documents")
-ENDS = ("within", "beyond", "difference")
+ENDS = ("within", "beyond", "difference", "recovered_within", "recovered_beyond")
 MASK = ("loss", "start", "intact", "slope", "parameters")
 OVER_DECODERS = ("mean", "sd", "least")
 """What a run has by measurement, whether it was run or not; measured runs have all layers."""
@@ -257,6 +264,11 @@ def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     }
     if shares := found["recovered"].get("zero_closed"):
         here["closed_form"] = Number(**shares)
+    fit = next((name for name in FITS if found["adaptation"].get(name)), None)
+    parts = dict(found["adaptation"][fit], recovered=found["recovered"][fit]) if fit else {}
+    for key, part in FIT_PARTS.items():
+        no_fit = NotRun("no fitted mask is evaluated with its controls, or nothing is lost")
+        here[key] = Number(**parts[part]) if parts.get(part) else no_fit
     large.sort(key=lambda one: one["delta_nll"]["value"])
     none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
     for name, place in (("least", 0), ("most", -1)):
@@ -291,13 +303,18 @@ def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entr
     for entry in measurement["conditions"]:
         if entry["condition"] == condition:
             buckets, trained = entry["buckets"], measurement["trained_tokens"]
-            within = [bucket for bucket in buckets if bucket["to"] <= trained + 1] or buckets[:1]
+            ends = [bucket["to"] for bucket in buckets]
+            last = max(sum(end <= trained + 1 for end in ends), 1) - 1  # within the trained length
+            shares = entry["recovered"] or [None] * len(buckets)
+            none = NotRun("nothing is lost without positions, or it is the loss of that model")
             return {
-                "within": Number(**within[-1]["nll_per_token"]),
+                "within": Number(**buckets[last]["nll_per_token"]),
                 "beyond": Number(**buckets[-1]["nll_per_token"]),
                 "difference": Number(**entry["difference"])
                 if entry["difference"]
                 else NotRun("the study compares long documents with no condition"),
+                "recovered_within": Number(**shares[last]) if shares[last] else none,
+                "recovered_beyond": Number(**shares[-1]) if shares[-1] else none,
             }
     return dict.fromkeys(ENDS, NotRun(f"no condition {condition} on long documents in this study"))
 

@@ -293,10 +293,6 @@ class Params(Section):
                         )
             return
         _check_known(f"{where}.calibration", [study.calibration], "datasets", self.datasets)
-        if study.calibration not in study.datasets:
-            raise ValueError(
-                f"{where}.calibration names {study.calibration!r}, which is not one of its datasets"
-            )
         calibration = self.datasets[study.calibration].calibration
         if calibration is None:
             raise ValueError(

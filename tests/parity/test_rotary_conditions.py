@@ -290,6 +290,20 @@ def test_the_closed_form_is_of_the_means_of_all_tokens_but_first_ones(model, doc
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+def test_a_mask_of_beginnings_is_that_of_documents_that_end_there(model, documents):
+    cut = calibration(model, documents)
+    begun = Calibration(model, [ids[:7] for ids in documents[:4]], documents[4:], 60)
+    found, facts = learn(closed_form(tokens=7), cut)
+    expected, of = learn(closed_form(), begun)
+    assert facts["tokens"] == of["tokens"] == sum(min(len(ids), 7) for ids in documents[:4])
+    # A rotation has a curve at any distance: it reaches as far as that of whole documents.
+    reach = expected.relative.shape[-1]
+    assert found.relative.shape == learn(closed_form(), cut)[0].relative.shape
+    assert found.relative.shape[-1] > reach
+    np.testing.assert_allclose(found.relative[..., :reach], expected.relative, atol=1e-6)
+    assert not np.allclose(found.relative, learn(closed_form(), cut)[0].relative, atol=1e-4)
+
+
 def test_documents_are_drawn_and_must_be_there(model, documents):
     data = calibration(model, documents)
     one, two = (learn(closed_form(documents=1, seed=seed), data)[0] for seed in (0, 1))

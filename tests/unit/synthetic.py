@@ -221,12 +221,14 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
 
 def categories(conditions: Iterable[str]) -> dict:
     """Costs by category, of which one differs; another is small."""
+    shares = {"interaction_share": estimate(0.4, 0.2), "beyond_placebo_share": estimate(0.3, 0.2)}
     rows = [("Law", 30, 0.5, 0.9), ("Maps", 30, 1.4, 0.001), ("Myths", 9, 0.7, 0.8)]
     return {
         "condition": "zero", "variance": 0.04, "expected": 0.01, "permutations": 2000,
         "p_value": 0.002,
         "delta_nll": {name: estimate(0.9, 0.3) for name in conditions if name != "intact"},
         "recovered": {name: estimate(0.5, 0.2) for name in conditions if name != "intact"},
+        "adaptation": {name: shares if name == "zero_fitted" else None for name in conditions},
         "categories": [
             {"category": name, "documents": n, "delta_nll": estimate(cost, 0.2), "p_value": p}
             for name, n, cost, p in rows
@@ -281,7 +283,15 @@ def extrapolation(study: dict, model: str) -> dict:
             for start in range(0, length, width)
         ]
         difference = estimate(0.13 * index - 0.39, 0.02)
-        rows.append({"condition": name, "buckets": buckets, "difference": difference})
+        is_base = name in ("intact", "zero")
+        rows.append(
+            {
+                "condition": name, "buckets": buckets, "difference": difference,
+                "recovered": None
+                if is_base
+                else [estimate(0.9 - 0.1 * place, 0.05) for place in range(len(buckets))],
+            }
+        )  # fmt: skip
     against = section["conditions"][3]
     return {**made, "trained_tokens": trained, "against": against, "conditions": rows}
 

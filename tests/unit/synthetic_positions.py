@@ -643,8 +643,8 @@ def components(run: dict, is_decoder: bool) -> dict:
             },
             "independent": {
                 "position_share": [0.9, *shares[1:]], "position_share_shuffled": [0.01] * 12,
-                "converged": index != 2, "iterations": 16, "starts": 1 + index, "rank": 12,
-                "halves_converged": True, "halves_starts": [1, 1], "amari_between_halves": 0.02,
+                "converged": index != 2, "iterations": 16, "rank": 12,
+                "halves_converged": True, "amari_between_halves": 0.02 + 0.01 * index,
             },
             "canonical": {
                 "in_sample": [0.95] * 8,

@@ -17,13 +17,14 @@ from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Text
 from posenc.measurements import conditions, norms, reference
-from posenc.measurements.conditions import Conditions
+from posenc.measurements.conditions import Conditions, Controls
 from posenc.metrics.recovery import (
     PairedMeans,
     adaptation,
     by_bucket,
     paired_losses,
     recovered,
+    recovered_by_bucket,
     recovered_perplexity,
 )
 from posenc.steps.evaluate import OUTCOMES
@@ -158,6 +159,25 @@ def test_costs_by_category_are_those_by_hand(tmp_path):
     assert list(found["recovered"]) == ["mean"]
     share = result["conditions"][2]["recovered"]["value"]
     assert found["recovered"]["mean"]["value"] == pytest.approx(share)
+
+
+def test_what_a_fit_adapts_to_is_subtracted_over_categories_too(tmp_path):
+    controls = {"intact": "fitted", "placebo": "hashed", "placebo_intact": "both"}
+    conditions_ = {**NAMES, **{name: {} for name in controls.values()}}
+    parameters = PARAMETERS.model_copy(update={"controls": {"mean": Controls(**controls)}})
+    evaluations(tmp_path / "evaluations/reviews.parquet", list(conditions_))
+    config = job(
+        tmp_path, parameters=parameters.model_dump(),
+        conditions={n: Condition.model_validate(c).model_dump() for n, c in conditions_.items()},
+    )  # fmt: skip
+    names = ["law", "myths", "law", "myths"]
+    result, _ = measured(tmp_path, config, categories=names, lengths=[9, 9, 9])
+    by_documents = result["conditions"][2]["adaptation"]
+    by_categories = result["categories"]["adaptation"]
+    assert [name for name, found in by_categories.items() if found] == ["mean"]
+    for name, estimate in by_documents.items():
+        assert by_categories["mean"][name]["value"] == pytest.approx(estimate["value"])
+        assert by_categories["mean"][name] != estimate  # the interval is another one
 
 
 @pytest.mark.parametrize("names", [["law", None, "law", "myths"], ["law"] * 4])
@@ -296,6 +316,26 @@ def test_buckets_are_slices(bucket):
         assert end == min(begin + bucket, 12)
         assert estimate.value == pytest.approx(losses[:, begin:end].mean())
         assert estimate.low <= estimate.value <= estimate.high
+
+
+@pytest.mark.parametrize("bucket", [1, 5, 99])
+def test_shares_of_buckets_are_those_of_their_tokens(bucket):
+    intact = np.random.default_rng(2).gamma(2, 1, (6, 12))  # [documents, tokens]
+    lost = np.where(np.arange(12) < 5, 0.0, 1.0)  # [tokens]: nothing is lost in the first five
+    without = intact + lost
+    own = intact + lost * np.arange(12) / 12
+    found = recovered_by_bucket(
+        (own, without, intact), bucket, samples=100, confidence=0.9, seed=0
+    )  # fmt: skip
+    for share, begin in zip(found, range(0, 12, bucket), strict=True):
+        tokens = slice(begin, begin + bucket)
+        if not lost[tokens].any():
+            assert share is None
+            continue
+        expected = 1 - (lost * np.arange(12) / 12)[tokens].sum() / lost[tokens].sum()
+        assert share.value == pytest.approx(expected)
+        # All documents lose and recover the same: their draw changes nothing.
+        assert share.high - share.low < 1e-9
 
 
 def test_shares_recovered_by_hand():

@@ -183,19 +183,26 @@ def test_the_ends_of_long_documents():
     one = {
         "trained_tokens": 20, "documents": 7,
         "conditions": [{"condition": "other", "buckets": []},
-                       {"condition": "it", "buckets": buckets, "difference": None},
+                       {"condition": "it", "buckets": buckets, "difference": None,
+                        "recovered": None},
                        {"condition": "compared", "buckets": buckets,
-                        "difference": {"value": -0.5, "low": -0.75, "high": -0.25}}],
+                        "difference": {"value": -0.5, "low": -0.75, "high": -0.25},
+                        "recovered": [{"value": share, "low": 0.0, "high": 1.0}
+                                      for share in (0.1, 0.2, 0.3, 0.4)] + [None]}],
     }  # fmt: skip
     found = keys.long_facts(one, "it")
     # The token that is predicted from the last trained position is the one after it.
     assert (found["within"].value, found["beyond"].value) == (21.0, 40.0)
     assert found["difference"] == NotRun("the study compares long documents with no condition")
     assert keys.long_facts(one, "compared")["difference"] == Number(-0.5, -0.75, -0.25)
+    none = NotRun("nothing is lost without positions, or it is the loss of that model")
+    assert found["recovered_within"] == found["recovered_beyond"] == none
+    shares = keys.long_facts(one, "compared")
+    assert (shares["recovered_within"], shares["recovered_beyond"]) == (Number(0.3, 0.0, 1.0), none)
     short = {**one, "trained_tokens": 5}
     assert keys.long_facts(short, "it")["within"].value == 10.0
     lacking = NotRun("no condition x on long documents in this study")
-    assert keys.long_facts(one, "x") == dict.fromkeys(("within", "beyond", "difference"), lacking)
+    assert keys.long_facts(one, "x") == dict.fromkeys(keys.ENDS, lacking)
     assert keys.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
 
 

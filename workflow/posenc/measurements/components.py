@@ -66,7 +66,7 @@ class Components(Section):
 
 MEASUREMENT = Measurement(
     "components", Components, of=CELL, reads=(ACTIVATIONS,), catalogue=("C4",),
-    uses=("scipy", "scikit-learn"),
+    uses=("scipy", "python-picard"),
 )  # fmt: skip
 
 
@@ -180,10 +180,8 @@ def of_layer(
     by_component["independent"] |= {
         "converged": independent.converged,
         "iterations": independent.iterations,
-        "starts": independent.starts,
         "rank": independent.rank,
         "halves_converged": all(part.converged for part in parts),
-        "halves_starts": [part.starts for part in parts],
         "amari_between_halves": between_halves(*parts),
     }
     in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]

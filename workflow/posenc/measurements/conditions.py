@@ -397,7 +397,8 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
     def shares(own: NDArray[np.float64]) -> list[dict[str, Any] | None]:
         """What a condition recovers of the loss without positions, by bucket."""
         columns = (own, losses[WITHOUT], losses[INTACT])
-        return recovered_by_bucket(columns, beyond.bucket, **options)
+        found = recovered_by_bucket(columns, beyond.bucket, **options)
+        return [share and share.as_json() for share in found]
 
     rows = [
         {

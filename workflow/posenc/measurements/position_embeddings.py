@@ -48,7 +48,7 @@ class PositionEmbeddings(Section):
 
 MEASUREMENT = Measurement(
     "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, MATRICES),
-    catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn"), schema=2,
+    catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn", "python-picard"), schema=2,
 )  # fmt: skip
 
 

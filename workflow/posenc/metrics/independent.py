@@ -24,18 +24,15 @@ class Independent:
     unmixing
         float64 [r, k]: ``sources = centred signals @ unmixing.T``.
     converged
-        Whether the iterations of the last start ended by themselves.
+        Whether the iterations ended by themselves.
     iterations
-        How many there were since then.
-    starts
-        First unmixing matrices that were tried.
+        How many there were.
     """
 
     sources: NDArray[np.float64]
     unmixing: NDArray[np.float64]
     converged: bool
     iterations: int
-    starts: int
 
     @property
     def rank(self) -> int:
@@ -44,14 +41,13 @@ class Independent:
 
 
 def independent_components(
-    signals: ArrayLike,
-    *,
-    seed: int,
-    most: int = 500,
-    tolerance: float = 1e-3,
-    starts: int = 4,
+    signals: ArrayLike, *, seed: int, most: int = 500, tolerance: float = 1e-6
 ) -> Independent:
-    """Independent components by FastICA, with all components at once and log cosh as contrast.
+    """Independent components by maximum likelihood, with log cosh as contrast.
+
+    The unmixing matrix of whitened signals is a rotation, as in FastICA, whose fixed points are the
+    same. FastICA's step ignores how components act on each other, and turns for ever between two
+    matrices where two of them are alike; a quasi-Newton method with a line search does not.
 
     Parameters
     ----------
@@ -59,39 +55,34 @@ def independent_components(
         [n, k]: mixtures, such as the leading principal components; they are whitened here, in the
         directions in which they vary.
     seed, most, tolerance
-        Seed of the first unmixing matrix; largest number of iterations, which end when no
-        component's direction changes by more than 1 - |cosine| = tolerance.
-    starts
-        Components that are nearly Gaussian, or alike, can turn for ever from one first matrix and
-        not from another: at most so many are tried, with the seeds from ``seed`` on.
+        Seed of the first unmixing matrix; largest number of iterations, which end when no entry of
+        the gradient is larger than the tolerance.
 
     Returns
     -------
     Independent
-        Hyvärinen (1999), https://doi.org/10.1109/72.761722, as scikit-learn computes it.
+        Ablin, Cardoso and Gramfort (2018), *Faster ICA under orthogonal constraint*,
+        https://arxiv.org/abs/1711.10873, as python-picard computes it.
 
     Raises
     ------
     ValueError
         If a value is not finite, or all signals are constant.
     """
-    from sklearn.decomposition import FastICA
-    from sklearn.exceptions import ConvergenceWarning
+    from picard import picard
 
     signals = np.asarray(signals, np.float64)  # [n, k]
     if not np.isfinite(signals).all():
         raise ValueError("a signal holds a value that is not finite")
     whitened, scale = _whitened(signals)  # [n, r], [r, k]
-    for start in range(starts):
-        model = FastICA(whiten=False, random_state=seed + start, max_iter=most, tol=tolerance)
-        with warnings.catch_warnings(record=True) as raised:
-            warnings.simplefilter("always")
-            sources = model.fit_transform(whitened)  # [n, r]
-        converged = not any(issubclass(one.category, ConvergenceWarning) for one in raised)
-        if converged:
-            break
-    unmixing = model.components_ @ scale  # [r, k]
-    return Independent(sources, unmixing, converged, int(model.n_iter_), start + 1)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        _, rotation, sources, iterations = picard(
+            whitened.T, whiten=False, centering=False, max_iter=most, tol=tolerance,
+            random_state=seed, return_n_iter=True,
+        )  # fmt: skip
+    converged = not any("did not converge" in str(one.message) for one in raised)
+    return Independent(sources.T, rotation @ scale, converged, int(iterations))
 
 
 def amari_index(unmixing: ArrayLike, mixing: ArrayLike) -> float:

@@ -231,7 +231,7 @@ def recovered_by_bucket(
     samples: int,
     confidence: float,
     seed: Seed,
-) -> list[dict[str, Any] | None]:
+) -> list[Estimate | None]:
     """Share of the loss without positions that a condition recovers, by position.
 
     Parameters
@@ -254,7 +254,7 @@ def recovered_by_bucket(
             sums, np.ones(len(sums)), samples=samples, confidence=confidence, seed=seed
         )
         has_lost = is_lost(means, 2, 1)
-        found.append(means.of(recovered, 0, 1, 2).as_json() if has_lost else None)
+        found.append(means.of(recovered, 0, 1, 2) if has_lost else None)
     return found
 
 

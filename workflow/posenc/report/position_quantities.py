@@ -21,7 +21,7 @@ PROBES = (
 SCHEMES = (*PROBES, "validation_loss")
 COMPONENTS = (
     *(f"{place}.correlation" for place in PLACES), "shuffled", "principal", "independent",
-    "layers", "converged", "starts", "rank",
+    "layers", "converged", "halves", "halves_chance", "rank",
 )  # fmt: skip
 BANDS = ("low", "middle", "high")
 FILTERS = {"without": "left_out", "only": "kept"}
@@ -127,8 +127,8 @@ def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
 def components(one: Mapping[str, Any]) -> dict[str, Entry]:
     """First canonical correlation with position; largest position shares at its best layer.
 
-    Of independent components also: layers in which the search ended by itself, the most starts
-    that it took, and the lowest rank.
+    Of independent components also: layers in which the search ended by itself, how far those of two
+    halves of the documents are apart at most, and the lowest rank.
     """
     layers = one["layers"]
     best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
@@ -141,9 +141,12 @@ def components(one: Mapping[str, Any]) -> dict[str, Entry]:
         found[kind] = Number(max(best[kind]["position_share"]))
     searches = [layer["independent"] for layer in layers]
     found["layers"] = Number(len(searches))
-    found["converged"] = Number(sum(one["converged"] for one in searches))
-    found["starts"] = Number(max(one["starts"] for one in searches))
-    found["rank"] = Number(min(one["rank"] for one in searches))
+    found["converged"] = Number(sum(search["converged"] for search in searches))
+    halves = [search["amari_between_halves"] for search in searches]
+    lower = NotRun("components of a half are fewer than its signals")
+    found["halves"] = lower if None in halves else Number(max(halves))
+    found["halves_chance"] = Number(one["amari_chance"])
+    found["rank"] = Number(min(search["rank"] for search in searches))
     return found
 
 

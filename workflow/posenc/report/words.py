@@ -172,7 +172,8 @@ WORDS: dict[str, dict[str, str]] = {
         "independent": "largest share of an independent component between positions",
         "layers": "layers",
         "converged": "layers in which the search for independent components ended by itself",
-        "starts": "most starts of that search",
+        "halves": "largest distance of components of two halves of the documents (Amari index)",
+        "halves_chance": "the same of unrelated components",
         "rank": "lowest rank of the components",
     },
     "spectra": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,6 +66,7 @@ PARAMETERS = MemoryNetworksTraining(
     linear_steps=3,
     optimization=OPTIMIZATION,
     dynamic=OPTIMIZATION,
+    attempts=2,
 )
 FIGURES = load(synthetic.PROJECT / "params.yaml").figures
 
@@ -553,7 +555,9 @@ def whole(tmp_path_factory):
 
 def test_trials_have_all_variants_and_finite_numbers(whole):
     content = read_sealed(whole)
-    assert [one["variant"] for one in content["trials"]] == list(step.variants("order", [1, 2]))
+    expected = list(step.variants("order", [1, 2]))
+    expected.append({**expected[-1], "attempt": 1})  # no loss is called low enough here
+    assert [one["variant"] for one in content["trials"]] == expected
     json.dumps(content, allow_nan=False)
     for one in content["trials"]:
         assert 0 <= one["error"] <= 1
@@ -605,6 +609,44 @@ def test_killed_trials_end_with_the_same_file(tmp_path, monkeypatch, whole, netw
     # It went on from the checkpoint of step 2.
     assert steps[0] == 3
     assert not (tmp_path / "partial").exists()
+
+
+@pytest.mark.parametrize(("enough", "attempts"), [(None, 2), (1e-9, 2), (1e9, 1)])
+def test_attempts_end_with_the_first_that_is_good_enough(enough, attempts):
+    seen, optimization = [], PARAMETERS.dynamic.model_copy(update={"enough": enough})
+
+    class Recorded:
+        seed = 5
+
+        def measure(self, variant, steps, work):
+            seen.append(variant)
+            return {"training": {"validation_loss": 1.0}}
+
+    parameters = PARAMETERS.model_copy(update={"dynamic": optimization})
+    step.measure(SimpleNamespace(parameters=parameters), None, Recorded())
+    dynamic = [one for one in seen if one["network"] == "dynamic"]
+    assert [one.get("attempt", 0) for one in dynamic] == list(range(attempts))
+    assert not any("attempt" in one for one in seen if one["network"] != "dynamic")
+    stories = step.draw_splits("order", PARAMETERS, 5)["training"]
+    first, again, second = (
+        next(step.build({**dynamic[0], "attempt": k}, stories, PARAMETERS, 5).parameters())
+        for k in (0, 0, 1)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, second)
+
+
+def test_validation_chooses_among_attempts_and_not_the_test():
+    def trial(network, loss, error, **attempt):
+        variant = {"task": "order", "network": network, **attempt}
+        return {"variant": variant, "error": error, "training": {"validation_loss": loss}}
+
+    majority = {"variant": {"task": "order", "network": "majority"}, "error": 0.9, "training": None}
+    trials = [majority, trial("dynamic", 0.5, 0.1), trial("dynamic", 0.2, 0.3, attempt=1),
+              trial("dynamic", 0.4, 0.0, attempt=2)]  # fmt: skip
+    first, chosen = summary.best_attempts(trials)
+    assert first == {**majority, "attempts": 1}
+    assert (chosen["error"], chosen["attempts"]) == (0.3, 3)
+    assert chosen["variant"] == {"task": "order", "network": "dynamic"}
 
 
 def results(seed_errors, tasks=("order", "two_facts"), hops=(1, 2)):

@@ -272,7 +272,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
             "sample",
             {"tasks": ["order", "two_facts"], "training_stories": 10, "validation_stories": 10,
              "test_stories": 10, "d_model": 4, "hops": [1, 3], "linear_steps": 2,
-             "optimization": tiny, "dynamic": tiny},
+             "optimization": tiny, "dynamic": tiny, "attempts": 1},
         ),
     }.items():  # fmt: skip
         place = f"experiments.{experiment}.{size}"

@@ -301,6 +301,8 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
     for entry in one["cells"]:
         name = f"{entry['task']}.{network_name(entry)}"
         found[f"{name}.error"] = percent(entry["error"])
+        if entry["network"] == "dynamic":
+            found[f"{name}.attempts"] = Number(max(entry["attempts"]))
         if entry["supervised"]:
             for number, share in enumerate(entry["facts_in_order"], start=1):
                 found[f"{name}.fact.{number}"] = percent(share)

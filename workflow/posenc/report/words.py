@@ -407,6 +407,7 @@ WORDS |= {
     },
     "memory_networks": {
         "error": "wrong answers (%)",
+        "attempts": "initial weights that were tried, of the seed that took the most",
         "fact": "stories in which it looks at the fact of its turn (%), pass",
     },
 }

@@ -27,6 +27,9 @@ class MemoryNetworksTraining(Section):
     """Of all networks but the dynamic memory network."""
     dynamic: Optimization
     """Of the dynamic memory network, whose recurrent units take more of a step."""
+    attempts: Annotated[int, Field(ge=1, le=20)]
+    """Initial weights of the dynamic memory network that are tried at most: until its loss on
+    validation stories is as low as ``dynamic.enough``. The lowest such loss chooses."""
 
 
 class MemoryNetworks(MemoryNetworksTraining, Trials):

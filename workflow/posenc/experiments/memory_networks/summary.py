@@ -32,7 +32,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Of the intervals.
     """
     parameters = files[0]["provenance"]["parameters"]
-    trials = by_variant(files)
+    trials = by_variant([{**file, "trials": best_attempts(file["trials"])} for file in files])
     return {
         "training_stories": parameters["training_stories"],
         "test_stories": parameters["test_stories"],
@@ -52,6 +52,21 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def best_attempts(trials: list[Trial]) -> list[Trial]:
+    """Of the attempts at each variant the one that validation chose, and how many there were."""
+    by_place: dict[str, list[Trial]] = {}
+    for trial in trials:
+        variant = {key: value for key, value in trial["variant"].items() if key != "attempt"}
+        by_place.setdefault(str(variant), []).append({**trial, "variant": variant})
+    found = []
+    for attempts in by_place.values():
+        best = attempts[0]
+        if len(attempts) > 1:
+            best = min(attempts, key=lambda one: one["training"]["validation_loss"])
+        found.append({**best, "attempts": len(attempts)})
+    return found
+
+
 def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
     """One row of the table: a variant, its errors, and how often its hops find a fact."""
     variant = of_seeds[0]["variant"]
@@ -66,6 +81,7 @@ def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
         **variant,
         "supervised": variant["network"] in SUPERVISED,
         "parameters": of_seeds[0]["parameters"],
+        "attempts": [trial["attempts"] for trial in of_seeds],
         **over(of_seeds, ("error", "validation_error", "training_error"), confidence, SHARE),
         "facts_found": by_hop("facts_found"),
         "facts_in_order": by_hop("facts_in_order"),

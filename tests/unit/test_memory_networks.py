@@ -556,7 +556,7 @@ def whole(tmp_path_factory):
 def test_trials_have_all_variants_and_finite_numbers(whole):
     content = read_sealed(whole)
     expected = list(step.variants("order", [1, 2]))
-    expected.append({**expected[-1], "attempt": 1})  # no loss is called low enough here
+    expected.append({**expected[-1], "attempt": 1})  # so little training passes nothing
     assert [one["variant"] for one in content["trials"]] == expected
     json.dumps(content, allow_nan=False)
     for one in content["trials"]:
@@ -611,19 +611,18 @@ def test_killed_trials_end_with_the_same_file(tmp_path, monkeypatch, whole, netw
     assert not (tmp_path / "partial").exists()
 
 
-@pytest.mark.parametrize(("enough", "attempts"), [(None, 2), (1e-9, 2), (1e9, 1)])
-def test_attempts_end_with_the_first_that_is_good_enough(enough, attempts):
-    seen, optimization = [], PARAMETERS.dynamic.model_copy(update={"enough": enough})
+@pytest.mark.parametrize(("error", "attempts"), [(1.0, 2), (0.06, 2), (0.05, 1)])
+def test_attempts_end_with_the_first_that_passes(error, attempts):
+    seen = []
 
     class Recorded:
         seed = 5
 
         def measure(self, variant, steps, work):
             seen.append(variant)
-            return {"training": {"validation_loss": 1.0}}
+            return {"validation_error": error}
 
-    parameters = PARAMETERS.model_copy(update={"dynamic": optimization})
-    step.measure(SimpleNamespace(parameters=parameters), None, Recorded())
+    step.measure(SimpleNamespace(parameters=PARAMETERS), None, Recorded())
     dynamic = [one for one in seen if one["network"] == "dynamic"]
     assert [one.get("attempt", 0) for one in dynamic] == list(range(attempts))
     assert not any("attempt" in one for one in seen if one["network"] != "dynamic")
@@ -636,11 +635,11 @@ def test_attempts_end_with_the_first_that_is_good_enough(enough, attempts):
 
 
 def test_validation_chooses_among_attempts_and_not_the_test():
-    def trial(network, loss, error, **attempt):
+    def trial(network, validation, error, **attempt):
         variant = {"task": "order", "network": network, **attempt}
-        return {"variant": variant, "error": error, "training": {"validation_loss": loss}}
+        return {"variant": variant, "error": error, "validation_error": validation}
 
-    majority = {"variant": {"task": "order", "network": "majority"}, "error": 0.9, "training": None}
+    majority = trial("majority", 0.8, 0.9)
     trials = [majority, trial("dynamic", 0.5, 0.1), trial("dynamic", 0.2, 0.3, attempt=1),
               trial("dynamic", 0.4, 0.0, attempt=2)]  # fmt: skip
     first, chosen = summary.best_attempts(trials)

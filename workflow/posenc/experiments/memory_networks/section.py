@@ -28,8 +28,8 @@ class MemoryNetworksTraining(Section):
     dynamic: Optimization
     """Of the dynamic memory network, whose recurrent units take more of a step."""
     attempts: Annotated[int, Field(ge=1, le=20)]
-    """Initial weights of the dynamic memory network that are tried at most: until its loss on
-    validation stories is as low as ``dynamic.enough``. The lowest such loss chooses."""
+    """Initial weights of the dynamic memory network that are tried at most: until it passes the
+    task on validation stories, whose error chooses among them."""
 
 
 class MemoryNetworks(MemoryNetworksTraining, Trials):

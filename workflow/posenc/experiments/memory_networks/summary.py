@@ -60,9 +60,7 @@ def best_attempts(trials: list[Trial]) -> list[Trial]:
         by_place.setdefault(str(variant), []).append({**trial, "variant": variant})
     found = []
     for attempts in by_place.values():
-        best = attempts[0]
-        if len(attempts) > 1:
-            best = min(attempts, key=lambda one: one["training"]["validation_loss"])
+        best = min(attempts, key=lambda one: one["validation_error"])
         found.append({**best, "attempts": len(attempts)})
     return found
 

@@ -213,7 +213,7 @@ def test_a_line_that_is_not_done_after_all_steps_is_taken_without_a_warning(monk
     x = np.random.default_rng(0).normal(size=(40, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = measures._logistic_scores(x, x[:, 0] > 0, x)
+        (found,) = measures._logistic_scores(x, x[:, 0] > 0, x)
     assert ((found > 0) == (x[:, 0] > 0)).mean() > 0.7
 
 
@@ -494,3 +494,22 @@ def test_what_was_not_run_says_why(measured):
     figure = position_probes.draw(mixed, FIGURES.position_probes, FIGURES.style)
     check_texts(figure)
     assert any("other (too large)" in text.get_text() for text in texts(figure))
+
+
+def test_a_relu_probe_reads_what_a_linear_one_reads_in_directions_of_little_variance():
+    """Adam alone does not get there: without the linear reading its error is a multiple."""
+    rng = np.random.default_rng(0)
+    documents = np.repeat(np.arange(120), 12)  # [tokens]
+    positions = rng.integers(0, 100, len(documents))  # [tokens]
+    noise = rng.normal(size=(len(documents), 3)) @ rng.normal(size=(3, 40)) * 10  # of rank 3
+    little = (positions - 49.5)[:, None] * rng.normal(size=40) * 0.01
+    hidden = noise + little + rng.normal(size=noise.shape) * 0.01  # [tokens, d_model]
+    options = {"folds": 3, "hidden_units": 16, "epochs": 16, "seed": 0}
+    found = measures.position_errors(hidden, positions, documents, **options)
+    ridge, relu = found["ridge"].mean(), found["relu"].mean()
+    assert ridge < 6 < found["constant"].mean() / 3
+    assert relu < 1.5 * ridge
+    later = positions[:-1] > positions[1:]  # neighbours, of one document or of two
+    pairs = (hidden[:-1], hidden[1:], later, documents[:-1])
+    order = measures.order_errors(*pairs, **options)
+    assert order["relu"].mean() < order["logistic"].mean() + 0.03

@@ -556,7 +556,7 @@ def joint_order(model: str, dataset: str, specs: dict) -> dict:
 
     def entry(name: str) -> dict:
         shares = ("repeats", "order", "places", "interaction", "additive", "agreement",
-                  "correlation", "interaction_correlation", "recovered")  # fmt: skip
+                  "correlation", "interaction_correlation")  # fmt: skip
         nats = ("dependence", "divergence", "log_ratio", "words_lost", "order_lost")
         return {
             "mass_first": estimate(0.6), "mass": estimate(0.2),
@@ -565,6 +565,7 @@ def joint_order(model: str, dataset: str, specs: dict) -> dict:
                     "distance": distance,
                     **{part: estimate(0.9 - 0.02 * n * distance) for n, part in enumerate(shares)},
                     **{part: estimate(lost[name] * (n + distance)) for n, part in enumerate(nats)},
+                    **({} if name == "other" else {"recovered": estimate(0.7)}),
                 }
                 for distance in (1, 2)
             ],

@@ -1,4 +1,4 @@
-"""Do two places of a text make pairs of words that one order prefers? (F1, open question 3).
+"""Do two places of a text make pairs of words that one order prefers? (F1, F4).
 
 After the beginning c of a document a decoder gives two places a joint distribution,
 P[a, b] = p(a | c) p(b | c, a). It is measured on the tokens that are likely at either place, and
@@ -47,7 +47,7 @@ DISTANCES = (1, 2)
 
 
 class JointOrder(Section):
-    """The joint distribution of two places, and its order (F1)."""
+    """The joint distribution of two places, and its order (F1, F4)."""
 
     documents: Annotated[Documents, Field(ge=2)]
     """At most so many are read, drawn from those of six tokens or more."""
@@ -70,7 +70,7 @@ class JointOrder(Section):
 
 
 MEASUREMENT = Measurement(
-    "joint_order", JointOrder, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "3"),
+    "joint_order", JointOrder, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
     uses=("torch", "transformers"), subjects="models",
 )  # fmt: skip
 
@@ -243,7 +243,8 @@ def results(job: Job, own: Tables, other: Tables) -> dict[str, Any]:
             of_pairs: dict[str, Any] = {"distance": distance}
             for part, found in by_part.items():
                 of_pairs[part] = found.of(lambda one: one, column).as_json()
-            of_pairs["recovered"] = recovered_loss(by_part["order_lost"], names, column)
+            if column < len(names):
+                of_pairs["recovered"] = recovered_loss(by_part["order_lost"], names, column)
             entry["distances"].append(of_pairs)
     conditions = [
         {"condition": name, "spec": dumped(job.conditions[name]), **entry}

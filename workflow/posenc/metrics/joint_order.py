@@ -39,7 +39,7 @@ def order_of(logs: ArrayLike) -> dict[str, Floats]:
     ``interaction``
         The same of P - R, what no product has of order; ``order`` is at most the sum of the two.
     ``divergence``
-        Jensen-Shannon divergence (Lin, 1991, equation 3.5) of P and its transpose in nats, of pairs
+        Jensen-Shannon divergence (Lin, 1991, section IV) of P and its transpose in nats, of pairs
         of different words: what the order tells to someone who knows the two words, at most log 2.
     ``log_ratio``
         Mean absolute log P[a, b] / P[b, a] in nats, of the pairs of different words that P draws.

@@ -52,7 +52,8 @@ JOINT_ORDER = (
     "documents", "candidates",
     *(f"{condition}.{part}"
       for condition in (*PAIRED, "other")
-      for part in (*MASSES, *(f"{where}{one}" for where in ("", "far.") for one in OF_PAIRS))),
+      for part in (*MASSES, *(f"{where}{one}" for where in ("", "far.") for one in OF_PAIRS))
+      if condition != "other" or not part.endswith("recovered")),
 )  # fmt: skip
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
@@ -204,7 +205,7 @@ def joint_order(one: Mapping[str, Any]) -> dict[str, Entry]:
             pairs = by_distance.get(distance, {})
             for part in OF_PAIRS:
                 found[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
-    return found
+    return {key: entry for key, entry in found.items() if key in JOINT_ORDER}
 
 
 def choices(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -104,6 +104,12 @@ def test_order_by_brute_force(seed, words):
     assert found["log_ratio"] == pytest.approx(
         sum(own * abs(np.log(own / pairs[b, a])) for (a, b), own in pairs.items())
     )
+    product = np.outer(first, second)
+    whole = sum(table[pair] for pair in pairs)
+    for part, each in (("places", product), ("interaction", table - product)):
+        assert found[part] == pytest.approx(
+            sum(abs(each[a, b] - each[b, a]) for a, b in pairs) / 2 / whole
+        )
     assert found["order"] <= found["places"] + found["interaction"] + 1e-12
     # Scores by weighted least squares on the list of pairs.
     roots = np.sqrt([own + pairs[b, a] for (a, b), own in pairs.items()])
@@ -150,6 +156,19 @@ def test_what_is_lost_of_pairs_is_words_and_their_order(seed, words):
         if (one[a, b] > one[b, a]) == (other[a, b] > other[b, a])
     )  # fmt: skip
     assert found["agreement"] == pytest.approx(same)
+
+
+@given(SEEDS, SIZES)
+def test_correlations_by_brute_force(seed, words):
+    tables = drawn(seed, words), drawn(seed + 1, words)
+    pairs, found = different(tables[1]), likeness(*tables)
+    weights = [own + pairs[b, a] for (a, b), own in pairs.items()]
+    whole = [joint(table) for table in tables]
+    beyond = [one / np.outer(one.sum(axis=1), one.sum(axis=0)) for one in whole]
+    for part, both in (("correlation", whole), ("interaction_correlation", beyond)):
+        ratios = [[np.log(one[a, b] / one[b, a]) for a, b in pairs] for one in both]
+        (ours, mixed), (_, theirs) = np.cov(ratios, aweights=weights)
+        assert found[part] == pytest.approx(mixed / np.sqrt(ours * theirs))
 
 
 @given(SEEDS, SIZES)

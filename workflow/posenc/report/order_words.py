@@ -35,6 +35,7 @@ ORDER_WORDS: dict[str, dict[str, str]] = {
     "joint_order": {
         "documents": "documents",
         "candidates": "words at either place",
+        "far": "with a token between",
         "other": "the intact model after another document",
         "mass_first": "probability of those words at the first place",
         "mass": "probability of their pairs",

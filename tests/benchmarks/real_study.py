@@ -209,6 +209,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "heads": {"types": 3},
     "induction": {"sequences": 4, "tokens": 8, "heads": 2},
     "swaps": {"every": 1, "tokens": 12},
+    "joint_order": {"documents": 2, "tokens": 4, "candidates": 3},
     "choices": {"questions": 4},
     "token_classes": {"every": 1, "tokens": 24},
     "score_parts": {"documents": 3, "tokens": 24},

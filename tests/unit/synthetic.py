@@ -488,7 +488,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
                 add("position_interventions", f"{model}/{dataset}.json", made)
                 made = positions.causal_probes(model, dataset, facts["is_decoder"])
                 add("causal_probes", f"{model}/{dataset}.json", made)
-            for kind in ("induction", "swaps", "choices", "token_classes"):
+            for kind in ("induction", "swaps", "joint_order", "choices", "token_classes"):
                 made = getattr(positions, kind)(model, dataset, evaluated(study, model))
                 if not facts["is_decoder"]:
                     made = {**made, "status": "not run", "reason": "no language-model head"}

@@ -550,6 +550,37 @@ def swaps(model: str, dataset: str, specs: dict) -> dict:
     }
 
 
+def joint_order(model: str, dataset: str, specs: dict) -> dict:
+    """Without positions some order is lost, after another beginning more."""
+    lost = {name: 0.1 * place for place, name in enumerate((*specs, "other"))}
+
+    def entry(name: str) -> dict:
+        shares = ("repeats", "order", "places", "interaction", "additive", "agreement",
+                  "correlation", "interaction_correlation")  # fmt: skip
+        nats = ("dependence", "divergence", "log_ratio", "words_lost", "order_lost")
+        return {
+            "mass_first": estimate(0.6), "mass": estimate(0.2),
+            "distances": [
+                {
+                    "distance": distance,
+                    **{part: estimate(0.9 - 0.02 * n * distance) for n, part in enumerate(shares)},
+                    **{part: estimate(lost[name] * (n + distance)) for n, part in enumerate(nats)},
+                    **({} if name == "other" else {"recovered": estimate(0.7)}),
+                }
+                for distance in (1, 2)
+            ],
+        }  # fmt: skip
+
+    return {
+        **shared("joint_order", model=model, dataset=dataset),
+        "documents": 25, "tokens": 412, "candidates": 12, "confidence": 0.95,
+        "conditions": [
+            {"condition": name, "spec": spec, **entry(name)} for name, spec in specs.items()
+        ],
+        "other": entry("other"),
+    }  # fmt: skip
+
+
 def token_classes(model: str, dataset: str, specs: dict) -> dict:
     """The first class of each factor pays most."""
 

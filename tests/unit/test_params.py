@@ -330,7 +330,11 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):
 
     schemes = raw["studies"]["default"]["schemes"]
     assert len(schemes) == 5
-    chosen = ("choices", "token_classes")  # under the conditions that they list themselves
+    chosen = (
+        "choices",
+        "joint_order",
+        "token_classes",
+    )  # under the conditions that they list themselves
     for key, value, expected in (
         ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
         ("models.decoder.source.seed", 7,

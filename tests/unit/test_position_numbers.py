@@ -47,6 +47,8 @@ CASES = {
     "swaps": (made.swaps("smollm2", "sample_reviews",
                          dict.fromkeys([*order.UNDER, "single_token"])),
               order.swaps, order.SWAPS),
+    "joint_order": (made.joint_order("smollm2", "sample_reviews", dict.fromkeys(order.PAIRED)),
+                    order.joint_order, order.JOINT_ORDER),
     "choices": (made.choices("smollm2", "sample_questions", dict.fromkeys(order.ANSWERING)),
                 order.choices, order.CHOICES),
     "token_classes": (made.token_classes("smollm2", "sample_reviews",

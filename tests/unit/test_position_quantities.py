@@ -68,6 +68,7 @@ MEASURED = {
     "causal_probes": made.causal_probes("decoder", "reviews", True),
     "induction": made.induction("smollm2", "reviews", dict.fromkeys(order.UNDER)),
     "swaps": made.swaps("smollm2", "reviews", dict.fromkeys((*order.UNDER, "single_token"))),
+    "joint_order": made.joint_order("smollm2", "reviews", dict.fromkeys(order.PAIRED)),
     "choices": made.choices("smollm2", "questions", dict.fromkeys(order.ANSWERING)),
 }
 PLACES = {"first": "0", "last": "-1"}
@@ -237,6 +238,29 @@ EXPECTED = {
         for condition in ("intact", "zero_alibi", "single_token")
         for where, place in (("", 0), ("far.", 1))
         for part in ("preference", "margin", "recovered", "later", "later_recovered")
+    },
+    "joint_order": {
+        "documents": "documents", "candidates": "candidates",
+        **{
+            f"{condition}.{part}": f"{entry}.{part}"
+            for condition, entry in (
+                ("intact", "conditions[condition=intact]"),
+                ("zero_closed", "conditions[condition=zero_closed]"),
+                ("other", "other"),
+            )
+            for part in ("mass_first", "mass")
+        },
+        **{
+            f"{condition}.{where}{part}": f"{entry}.distances.{place}.{part}"
+            for condition, entry in (("zero", "conditions[condition=zero]"), ("other", "other"))
+            for where, place in (("", 0), ("far.", 1))
+            for part in (
+                "repeats", "dependence", "order", "places", "interaction", "divergence",
+                "log_ratio", "additive", "agreement", "correlation", "interaction_correlation",
+                "words_lost", "order_lost", "recovered",
+            )
+            if (condition, part) != ("other", "recovered")
+        },
     },
     "choices": {
         "questions": "documents", "chance.mc1": "chance.mc1", "chance.mc2": "chance.mc2",
@@ -493,6 +517,15 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     assert found["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
     assert found["intact.margin"] == expected(one["conditions"][0]["distances"][1]["margin"])
     for key in ("zero.margin", "zero.far.later", "single_token.preference"):
+        assert found[key] == NotRun("the study does not evaluate it")
+    one = planted("joint_order")
+    one["conditions"] = one["conditions"][:1]
+    one["conditions"][0]["distances"].reverse()
+    one["conditions"][0]["distances"][0]["recovered"] = None
+    found = order.joint_order(one)
+    assert found["intact.far.recovered"] == NotRun("nothing of the order is lost")
+    assert found["intact.order"] == expected(one["conditions"][0]["distances"][1]["order"])
+    for key in ("zero.mass", "zero.far.order", "zero_closed.recovered"):
         assert found[key] == NotRun("the study does not evaluate it")
     one = planted("choices")
     one["conditions"] = one["conditions"][:1]

@@ -225,6 +225,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "lags": {"bootstrap_samples": 100},
         "causal_probes": {"documents": 12, "tokens": 300, "windows": [4], "bootstrap_samples": 100},
         "swaps": {"every": 1, "tokens": 12, "bootstrap_samples": 100},
+        "joint_order": {"documents": 2, "tokens": 4, "candidates": 3, "bootstrap_samples": 100},
         "choices": {"questions": 4, "bootstrap_samples": 100},
         "token_classes": {"every": 1, "tokens": 24, "bootstrap_samples": 100},
         "induction": {"sequences": 4, "tokens": 8, "heads": 2, "bootstrap_samples": 100},

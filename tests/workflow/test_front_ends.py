@@ -97,7 +97,9 @@ CAPTURED = {
     "lags": 1, **MEASURE, "figure": 10,
 }  # fmt: skip
 EVALUATED = {"evaluate": 2, **dict.fromkeys(EVALUATING, 2), **MEASURE, "figure": 8}
-ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "token_classes": 2, "figure": 19}
+CHOSEN = ("choices", "joint_order", "token_classes")
+"""Measurements under the conditions that they list themselves."""
+ALL_RUNS = {**CAPTURED, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "figure": 19}
 
 
 @pytest.mark.parametrize(
@@ -119,10 +121,10 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, "choices": 2, "token_classes": 2, "figure":
           **dict.fromkeys([*OF_TEXTS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 30}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
-         {"masks": 1, **dict.fromkeys(EVALUATED, 1), "choices": 1, "causal_probes": 1,
-          "token_classes": 1, "figure": 10}),
+         {"masks": 1, **dict.fromkeys([*EVALUATED, *CHOSEN], 1), "causal_probes": 1,
+          "figure": 10}),
         ("datasets.sample_reviews.calibration.seed", 4,
-         {"texts": 2, "masks": 2, **EVALUATED, "choices": 2, "causal_probes": 2, "token_classes": 2,
+         {"texts": 2, "masks": 2, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "causal_probes": 2,
           "figure": 10}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),

@@ -2,7 +2,8 @@
 
 ``MODEL.DATASET.causal_probes.zero.best`` is of probes under other masks. Of models under the
 conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
-``MODEL.DATASET.swaps.zero_closed.preference``, ``MODEL.DATASET.choices.intact.mc1`` and
+``MODEL.DATASET.swaps.zero_closed.preference``, ``MODEL.DATASET.joint_order.zero.far.order_lost``,
+``MODEL.DATASET.choices.intact.mc1`` and
 ``MODEL.DATASET.token_classes.zero.punctuation.mean``; of sentences,
 ``MODEL.exchanged_roles.english.intact.exchanged``.
 """
@@ -38,6 +39,21 @@ ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
 SWAPS = tuple(
     f"{condition}.{where}{part}"
     for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
+)  # fmt: skip
+PAIRED = ("intact", "zero", "zero_closed", "placebo_heads")
+"""Conditions whose pairs of words are spoken of."""
+MASSES = ("mass_first", "mass")
+OF_PAIRS = (
+    "repeats", "dependence", "order", "places", "interaction", "divergence", "log_ratio",
+    "additive", "agreement", "correlation", "interaction_correlation", "words_lost", "order_lost",
+    "recovered",
+)  # fmt: skip
+JOINT_ORDER = (
+    "documents", "candidates",
+    *(f"{condition}.{part}"
+      for condition in (*PAIRED, "other")
+      for part in (*MASSES, *(f"{where}{one}" for where in ("", "far.") for one in OF_PAIRS))
+      if condition != "other" or not part.endswith("recovered")),
 )  # fmt: skip
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
@@ -171,6 +187,25 @@ def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
         for where, entry in (("", at[0]), ("far.", at[-1])):
             found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
     return found
+
+
+def joint_order(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Order of pairs of neighbours and of pairs with a token between them, by condition.
+
+    ``other`` is the intact model after the beginning of another document.
+    """
+    entries = {entry["condition"]: entry for entry in one["conditions"]} | {"other": one["other"]}
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "candidates")}
+    for condition in (*PAIRED, "other"):
+        entry = entries.get(condition, {"distances": []})
+        reason = "nothing of the order is lost" if condition in entries else NOT_EVALUATED
+        found |= {f"{condition}.{part}": estimate(entry.get(part), reason) for part in MASSES}
+        by_distance = {pairs["distance"]: pairs for pairs in entry["distances"]}
+        for where, distance in (("", 1), ("far.", 2)):
+            pairs = by_distance.get(distance, {})
+            for part in OF_PAIRS:
+                found[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
+    return {key: entry for key, entry in found.items() if key in JOINT_ORDER}
 
 
 def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
@@ -310,6 +345,7 @@ OF_CELLS = {
     "refits": (refits, REFITS),
     "induction": (induction, INDUCTION),
     "swaps": (swaps, SWAPS),
+    "joint_order": (joint_order, JOINT_ORDER),
     "choices": (choices, CHOICES),
     "token_classes": (token_classes, TOKEN_CLASSES),
 }

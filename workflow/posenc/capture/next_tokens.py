@@ -1,0 +1,76 @@
+"""Log-probabilities of some tokens as the next one, at the last places of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from posenc.capture.evaluation import last_states_under
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition
+from posenc.models.affine import affine
+from posenc.tokens.packing import Pack
+
+_ROWS = 64
+"""Places whose logits, one for each token of the vocabulary, are in memory together."""
+
+
+def next_logs_under(
+    model: nn.Module,
+    documents: list[list[int]],
+    candidates: Sequence[NDArray[np.int64]] | None,
+    places: int,
+    conditions: Mapping[str, Condition],
+    masks: Mapping[str, LearnedMask],
+    batch_tokens: int,
+    progress: Any = None,
+) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
+    """What a decoder expects after the last tokens of documents, under conditions.
+
+    Parameters
+    ----------
+    model, documents, conditions, masks, batch_tokens, progress
+        As :func:`posenc.capture.evaluation.evaluate`.
+    candidates
+        Of each document the token ids that are asked about, int [candidates]; None for all.
+    places
+        How many of a document's last tokens are looked at; each document has as many.
+
+    Yields
+    ------
+    Name of a condition, index of a document, and float32 [places, candidates]: the log-probability
+    in nats of each candidate after each of the last tokens, the document's last one last.
+    """
+
+    def keep(state: Tensor, pack: Pack) -> list[NDArray[np.float32]]:
+        return _next_logs(model, state, pack, candidates, places)
+
+    return last_states_under(model, documents, conditions, masks, batch_tokens, keep, progress)
+
+
+@torch.inference_mode()
+def _next_logs(
+    model: nn.Module,
+    state: Tensor,  # [tokens, d_model], after the final norm
+    pack: Pack,
+    candidates: Sequence[NDArray[np.int64]] | None,
+    places: int,
+) -> list[NDArray[np.float32]]:
+    """Of each document of a pack, [places, candidates]."""
+    found: list[NDArray[np.float32]] = []
+    spans = list(pack.spans)
+    some = max(1, _ROWS // places)
+    for begin in range(0, len(spans), some):
+        part = spans[begin : begin + some]
+        rows = torch.cat([state[span][-places:] for _, span in part])  # [rows, d_model]
+        logs = affine(rows, model.lm_head.weight).float().log_softmax(dim=-1)  # [rows, vocabulary]
+        for (document, _), own in zip(part, logs.split(places), strict=True):
+            if candidates is not None:
+                own = own[:, torch.from_numpy(candidates[document]).to(own.device)]
+            found.append(own.cpu().numpy())
+    return found

@@ -25,7 +25,7 @@ def one_thread():
 def small_model_folders(tmp_path_factory):
     """A small model of each family in the hub's format."""
     root = tmp_path_factory.mktemp("models")
-    return {family: saved(family, root / family) for family in ("bert", "roberta", "gpt2")}
+    return {family: saved(family, root / family) for family in ("bert", "roberta", "gpt2", "llama")}
 
 
 @pytest.fixture(scope="session", autouse=True)

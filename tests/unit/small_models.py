@@ -30,6 +30,9 @@ def random_model(family: str) -> transformers.PreTrainedModel:
         model = transformers.GPT2LMHeadModel(
             transformers.GPT2Config(vocab_size=40, n_positions=48, n_layer=2, n_head=2, n_embd=16)
         )
+    elif family == "llama":
+        config = transformers.LlamaConfig(**shape, num_key_value_heads=1)
+        model = transformers.LlamaForCausalLM(config)
     else:
         raise ValueError(f"no random model of the family {family!r}")
     for name, weight in model.named_parameters():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.capture.interventions import applied
-from posenc.capture.parts import position_embedding
+from posenc.capture.parts import body, position_embedding
 from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
 from posenc.experiments.downstream.network import (
@@ -28,6 +28,8 @@ from posenc.models.load import load
 
 from .small_models import random_model
 
+DECODERS = ["gpt2", "llama"]
+FAMILIES = ["bert", "roberta", *DECODERS]
 OPTIMIZATION = Optimization(
     steps=8, batch=8, learning_rate=3e-3, warmup_steps=2, weight_decay=0.01,
     precision="float32", validate_steps=4, patience=None, checkpoint_steps=3,
@@ -46,7 +48,7 @@ def documents(count: int = 7, longest: int = 17) -> list[np.ndarray]:
     return [generator.integers(4, 40, size=length) for length in lengths]
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_states_are_those_of_the_library_s_own_forward(loaded, family):
     model, reference = loaded[family], random_model(family)
     reference.set_attn_implementation("eager")
@@ -57,14 +59,40 @@ def test_states_are_those_of_the_library_s_own_forward(loaded, family):
         found = list(Encoder(model).states(x, lengths))
         for row, one in enumerate(tensors):
             # Each document by itself: nothing is padded.
-            body = getattr(reference, "transformer", reference)
-            expected = body(one[None], output_hidden_states=True).hidden_states
+            expected = body(reference)(one[None], output_hidden_states=True).hidden_states
             assert len(found) == len(expected)
             for ours, theirs in zip(found, expected, strict=True):
                 torch.testing.assert_close(ours[row, : len(one)], theirs[0], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("family", DECODERS)
+@pytest.mark.parametrize("trained_layers", [None, 1, 2])
+def test_a_decoder_without_positions_is_the_library_s(loaded, family, trained_layers):
+    """A table of zeros; or every token at position 0, where queries and keys are not turned.
+
+    The library is given a mask of the padding, which the encoder here does without.
+    """
+    model, reference = loaded[family], random_model(family)
+    reference.set_attn_implementation("eager")
+    if family == "gpt2":
+        position_embedding(reference).weight.data.zero_()
+    tensors = [torch.from_numpy(one) for one in documents()]
+    x, lengths = batch_of(tensors, padding_token(model), "cpu")
+    kept = (torch.arange(x.shape[1]) < lengths[:, None]).long()  # [documents, longest]
+    with torch.no_grad(), applied(model, Condition(position="zero")):
+        _, inputs = encode(model, documents(), trained_layers)
+        given, _ = batch_of(inputs, padding_token(model), "cpu")
+        found = Encoder(model, trained_layers)(given, lengths)  # [documents, longest, d_model]
+        places = torch.zeros_like(x)
+        expected = body(reference)(x, attention_mask=kept, position_ids=places, use_cache=False)
+        with_them = body(reference)(x, attention_mask=kept, use_cache=False).last_hidden_state
+    rows = kept.bool()
+    torch.testing.assert_close(found[rows], expected.last_hidden_state[rows], atol=1e-5, rtol=1e-5)
+    if family == "llama":
+        assert not torch.allclose(found[rows], with_them[rows], atol=1e-2)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("trained_layers", [None, 1, 2])
 def test_neither_padding_nor_the_batch_changes_a_document(loaded, family, trained_layers):
     model = loaded[family]
@@ -99,7 +127,7 @@ def test_without_positions_the_pooled_output_ignores_the_order(loaded, seed):
             with applied(model, Condition(position=positions)):
                 before, after = (encode(model, some, None)[0] for some in (ids, mixed))
             change = relative_changes(before, after)
-            if positions == "zero" and family != "gpt2":
+            if positions == "zero" and family not in DECODERS:
                 assert change["largest"] < 2e-6
             else:
                 assert change["mean"] > 1e-3
@@ -132,6 +160,37 @@ def test_zeroed_positions_stay_zero_and_others_learn(small_model_folders, family
             assert any("blocks.0" in name for name in changed) and "head.weight" in changed
         if positions == "zero":
             assert torch.equal(position_embedding(model).weight, before)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_layers_of_a_rotary_decoder_learn_without_rotation(
+    small_model_folders, precision, tmp_path
+):
+    """The condition holds in training: its loss is that of the model whose tokens stand at 0."""
+    from posenc.artifacts.checkpoints import Checkpoint
+
+    model = load(small_model_folders["llama"], "llama")
+    ids, labels = [torch.from_numpy(one) for one in documents(12)], np.arange(12) % 2 == 1
+    given = OPTIMIZATION.model_copy(update={"precision": precision})
+    with applied(model, Condition(position="zero")):
+        freeze_positions(model)
+        _, inputs = encode(model, documents(12), 1)
+        network = Classifier(Encoder(model, 1), 16, seed=0)
+        start = {name: value.clone() for name, value in network.state_dict().items()}
+        fine_tune(
+            network, (inputs, labels), (inputs, labels), 0, given, 0,
+            Checkpoint(tmp_path / "c", "x", print), "cpu", lambda step, loss: None,
+        )  # fmt: skip
+        with torch.no_grad():
+            found = logits(network, inputs, 0, "cpu")  # [documents, 2]
+    after = network.state_dict()
+    assert all(not torch.equal(after[name], value) for name, value in start.items())
+    with torch.no_grad():
+        # The model has learned in place, and its rotation is back.
+        for row, one in enumerate(ids):
+            at_zero = body(model)(one[None], position_ids=torch.zeros_like(one)[None])
+            expected = network.head(at_zero.last_hidden_state[0].mean(dim=0))
+            torch.testing.assert_close(found[row], expected, atol=1e-5, rtol=1e-4)
 
 
 def test_only_the_last_layers_are_trained_and_dropout_is_off(small_model_folders):

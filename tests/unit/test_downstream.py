@@ -276,19 +276,22 @@ def test_documents_of_one_word_are_no_task(options):
         downstream_trials.main(**options)
 
 
-def test_a_decoder_can_be_trained_too(options, small_model_folders, tmp_path):
+@pytest.mark.parametrize(("family", "trained_layers"), [("gpt2", None), ("llama", 1)])
+def test_a_decoder_can_be_trained_too(
+    options, small_model_folders, tmp_path, family, trained_layers
+):
     tokenizer = word_pieces()
     tokenizer.add_special_tokens(["<|endoftext|>"])
     save_tokenizer(tokenizer, tmp_path / "other")
     options |= {
-        "weights": small_model_folders["gpt2"],
+        "weights": small_model_folders[family],
         "tokenizer": tmp_path / "other/tokenizer.json",
     }
-    configure(options, "gpt2", trained_layers=None, tasks=["sentiment"])
+    configure(options, family, trained_layers=trained_layers, tasks=["sentiment"])
     downstream_trials.main(**options)
     trials = read_sealed(options["output"])["trials"]
     assert len(trials) == 5
-    # A causal decoder's mean depends on the order even without position embeddings.
+    # A causal decoder's mean depends on the order even without position embeddings or rotation.
     assert all(one.get("pooled_change", {"mean": 1})["mean"] > 1e-3 for one in trials)
 
 

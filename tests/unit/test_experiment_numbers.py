@@ -43,6 +43,10 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
             for task in ("sentiment", "word_swap")
             for method in ("frozen", "fine_tuned")
         },
+        **{
+            f"shuffled.{positions}.mean_change": (f"shuffling[positions={positions}].mean", PERCENT)
+            for positions in ("intact", "zero")
+        },
         "control.frozen.accuracy": ("control[method=frozen].accuracy", PERCENT),
         "control.fine_tuned.p_value": ("control[method=fine_tuned].p_value", PLAIN),
     },

@@ -47,6 +47,7 @@ DOWNSTREAM = (
       for key in ("gain", *(f"{positions}.{one}" for positions in ("intact", "zero")
                             for one in ("accuracy", "accuracy_shuffled", "changed",
                                         "order_sensitivity")))),
+    *(f"shuffled.{positions}.mean_change" for positions in ("intact", "zero")),
 )  # fmt: skip
 EMBEDDING_SUMS = ("both", "both_centred", "gaussian", "inner_product", "pairs", "rows", "needed")
 HALF = 0.5
@@ -158,6 +159,8 @@ def downstream(one: Mapping[str, Any]) -> Facts:
     for entry in one["control"]:
         found[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
         found[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])
+    for entry in one["shuffling"]:
+        found[f"shuffled.{entry['positions']}.mean_change"] = percent(entry["mean"])
     return found
 
 

@@ -387,6 +387,7 @@ WORDS |= {
         "more": "accuracy, more than the bag of words (percentage points)",
         "chance": "chance (%)",
         "p_value": "p-value against chance",
+        "mean_change": "how far shuffled words move the mean state, of its length (%)",
     },
     "tokenizers": {
         "bits_per_original_byte": "bits per byte of the original",

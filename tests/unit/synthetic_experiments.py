@@ -122,7 +122,48 @@ def superposition() -> dict:
             for weight in weights
         ],
         "affine_gap": 8e-16,
-        "pretrained": {"status": "not run", "reason": "needs the weights of resnet-50"},
+    }  # fmt: skip
+
+
+def mixed_images() -> dict:
+    """Classes are lost, and the state of an average tells the two until late."""
+    weights, tops = (
+        (0.5, 0.7, 1.0),
+        [(among, top) for among in ("all", "pictures") for top in (2, 5)],
+    )
+    stages = ("pixels", "stem", *(f"stage {n}" for n in range(1, 8)), "pooled", "logits")
+
+    def found(weight: float, among: str, top: int) -> dict:
+        both = (1.1 - weight) * (0.3 if among == "pictures" else 0.02) * top / 2
+        shares = {
+            "both": both, "first": 0.4, "second": 0.3, "either": 0.6 + both, "outputs": 0.65 + both,
+            "others": 0.001 * top, "absent": both / 5, "lost": 0.65, "beyond_absent": 0.8 * both,
+        }  # fmt: skip
+        return {"among": among, "top": top, **{key: estimate(one) for key, one in shares.items()}}
+
+    def stage(depth: int, loss: float) -> dict:
+        inputs = max(1 - loss * depth**2, 0.0)
+        return {"gap": estimate(loss + 0.06 * depth), "inputs": estimate(inputs),
+                "outputs": estimate(1 - loss)}  # fmt: skip
+
+    return {
+        **shared("mixed_images"),
+        "network": {"name": "efficientnet-lite0", "numbers": 4652008, "classes": 1000},
+        "images": [
+            {"file": f"{n}.jpg", "class": n, "highest": n, "recognised": True} for n in range(20)
+        ],
+        "recognised": 18, "pairs": 153, "confidence": 0.95,
+        "chance": {"both": 1 / 190, "one": 0.1, "other": 1 / 19},
+        "mixtures": [
+            {"weight": weight, "found": [found(weight, *one) for one in tops],
+             "faded": [{"top": top, "share": estimate(0.9 + top / 100)} for top in (2, 5)]}
+            for weight in weights
+        ],
+        "stages": [
+            {"stage": name, "trained": stage(depth, 0.005), "untrained": stage(depth, 0.02),
+             "difference": estimate(0.1 * depth)}
+            for depth, name in enumerate(stages)
+        ],
         "published": {"classifier": "ResNet-50", "images": ["panda", "banana"], "weight": 0.5,
                       "found": 0, "both": 0.0},
     }  # fmt: skip

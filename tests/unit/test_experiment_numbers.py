@@ -54,7 +54,6 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
         "chance": ("chance.both", PERCENT),
         "pairs": ("images.pairs", PLAIN),
         "affine_gap": ("affine_gap", PLAIN),
-        "published": ("published.both", PERCENT),
         **{
             f"{name}.{key}": (f"classifiers[name={name}].{path}", factor)
             for name in ("relu", "affine", "logistic_regression")
@@ -70,6 +69,37 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
             "differences[weight=0.5].logistic_regression", PERCENT,
         ),
         "difference.outputs": ("differences[weight=0.5].outputs", PERCENT),
+    },
+    "mixed_images": {
+        "recognised": ("recognised", PLAIN),
+        "pairs": ("pairs", PLAIN),
+        "classes": ("network.classes", PLAIN),
+        "chance": ("chance.both", PERCENT),
+        "published": ("published.both", PERCENT),
+        **{f"faded.{top}": (f"mixtures[weight=0.5].faded[top={top}].share", PERCENT)
+           for top in (2, 5)},
+        **{
+            f"{among}.{top}.{key}": (
+                f"mixtures[weight=0.5].found[among={among},top={top}].{key}", PERCENT
+            )
+            for among in ("all", "pictures") for top in (2, 5)
+            for key in ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent")
+        },
+        **{
+            f"{stage.replace(' ', '_')}.{key}": (f"stages[stage={stage}].{path}", factor)
+            for stage in ("stem", "stage 4", "pooled", "logits")
+            for key, path, factor in (
+                ("difference", "difference", PERCENT),
+                *(
+                    (f"{network}.{key}", f"{network}.{path}", factor)
+                    for network in ("trained", "untrained")
+                    for key, path, factor in (
+                        ("both", "inputs", PERCENT), ("outputs", "outputs", PERCENT),
+                        ("gap", "gap", PLAIN),
+                    )
+                ),
+            )
+        },
     },
     "tokenizers": {
         f"english.none.{kind}.{key}": (
@@ -175,6 +205,7 @@ EXPECTED: dict[str, dict[str, tuple[str, int]]] = {
 MEASURED: dict[str, Callable[[], dict]] = {
     "downstream": lambda: made_up.downstream("minilm", "reviews"),
     "superposition": made_up.superposition,
+    "mixed_images": made_up.mixed_images,
     "tokenizers": lambda: made_up.tokenizers(["english", "my_japanese"]),
     "scaling": made_up.scaling,
     "pretraining": lambda: made_up.pretraining("reviews"),
@@ -201,7 +232,7 @@ def test_the_table_above_is_worth_something(kind):
     assert len(set(plain)) == len(plain) > 5
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EXPECTED if kind != "scaling"])
+@pytest.mark.parametrize("kind", sorted({*EXPECTED} - {"scaling", "mixed_images"}))
 def test_seeds_are_counted(kind):
     found = getattr(numbers, kind)({**MEASURED[kind](), "seeds": [3, 1, 4, 1, 5]})
     assert found["seeds" if kind != "tokenizers" else ("", "seeds")] == Number(5)
@@ -220,11 +251,6 @@ def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is()
     one["dimensions"] = one["dimensions"][:1]
     found = numbers.scaling(one)
     assert found["narrow.d_k"] == found["wide.d_k"] == expected(one["dimensions"][0]["d_k"])
-    one = distinct(made_up.superposition())
-    one["pretrained"] = {
-        "status": "measured", "reason": None, "among": [{"both": 0.25}, {"both": 0.5}]
-    }  # fmt: skip
-    assert numbers.superposition(one)["resnet_50.both"] == Number(25.0)
 
 
 def test_percent_is_of_a_share_with_or_without_an_interval():
@@ -249,9 +275,6 @@ def test_what_was_not_run_says_why():
     found = numbers.downstream(measurement)
     assert found["word_swap.frozen.zero.order_sensitivity"] == NotRun(
         "1 of 3 classifiers give all documents one label"
-    )
-    assert numbers.superposition(made_up.superposition())["resnet_50.both"] == NotRun(
-        "needs the weights of resnet-50"
     )
     measurement["results"] = measurement["results"][:1]
     assert numbers.downstream(measurement)["word_swap.frozen.zero.accuracy"] == NotRun(

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file, save_file
 from scipy.stats import binomtest
 from sklearn.metrics.pairwise import cosine_similarity
 from torch.nn import functional
@@ -51,8 +50,6 @@ PARAMETERS = SuperpositionTraining(
     test_share=0.2,
     pairs=60,
     weights=[0.5, 1.0],
-    pretrained=None,
-    images=[],
     optimization={
         "steps": 9, "batch": 32, "learning_rate": 0.02, "warmup_steps": 2, "weight_decay": 0.01,
         "precision": "float32", "validate_steps": 3, "patience": None, "checkpoint_steps": 4,
@@ -361,7 +358,7 @@ def test_trials_have_their_form_and_affine_ones_are_additive(made):
     content = read_sealed(paths[0])
     assert content["experiment"] == "superposition" and content["run"] == {}
     found = {one["variant"]["classifier"]: one for one in content["trials"]}
-    assert list(found) == ["relu", "affine", "logistic_regression", "resnet_50"]
+    assert list(found) == ["relu", "affine", "logistic_regression"]
     for name in ("affine", "logistic_regression"):
         for entry in found[name]["mixtures"]:
             assert entry["inputs"] == entry["outputs"]
@@ -374,8 +371,6 @@ def test_trials_have_their_form_and_affine_ones_are_additive(made):
     for name in ("relu", "affine", "logistic_regression"):
         control, (*_, last) = found[name]["control"], found[name]["mixtures"]
         assert last["inputs"]["both"] == control["both"] / PARAMETERS.pairs
-    assert found["resnet_50"]["status"] == "not run"
-    assert "set experiments.superposition.NAME.pretrained" in found["resnet_50"]["reason"]
 
 
 def test_logistic_regression_knows_digits_and_their_mixtures(made):
@@ -473,107 +468,7 @@ def test_the_summary_is_of_the_seeds(made):
             for name in ("relu", "logistic_regression")
         )
         np.testing.assert_allclose(entry["logistic_regression"]["values"], relu - linear)
-    assert summary["pretrained"]["status"] == "not run"
     json.dumps(summary, allow_nan=False)
-
-
-# --- The pretrained network ---------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def resnet(tmp_path_factory):
-    """A tiny random network in the hub's format, and two images."""
-    from PIL import Image
-    from transformers import ConvNextImageProcessorPil, ResNetConfig, ResNetForImageClassification
-
-    folder = tmp_path_factory.mktemp("resnet")
-    config = ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=12
-    )
-    processor = ConvNextImageProcessorPil(size={"shortest_edge": 32})
-    rng = np.random.default_rng(0)
-    flat, busy = np.full((40, 50, 3), (250, 20, 10)), rng.integers(0, 256, (50, 40, 3))
-    paths = []
-    for name, pixels in (("flat", flat), ("busy", busy)):
-        paths.append(str(folder / f"{name}.png"))
-        Image.fromarray(pixels.astype(np.uint8)).save(paths[-1])
-    torch.manual_seed(0)
-    network = ResNetForImageClassification(config).eval()
-    read = [Image.open(path).convert("RGB") for path in paths]
-    with torch.no_grad():
-        pixels = processor(read, return_tensors="pt")["pixel_values"]
-        one, other = functional.normalize(network.resnet(pixels).pooler_output.flatten(1))  # [16]
-        # Class 3 is the direction that the first image has and the second lacks, 7 the reverse.
-        apart = (one - other) / (one - other).norm()
-        network.classifier[1].weight[[3, 7]] = 100 * torch.stack([apart, -apart])
-    for part in (network, processor):
-        part.save_pretrained(folder / "weights")
-    changed = {"pretrained": str(folder / "weights"), "images": paths}
-    return PARAMETERS.model_copy(update=changed), network
-
-
-def test_the_pretrained_network_is_asked_as_the_library_would(resnet):
-    from PIL import Image
-    from transformers import ConvNextImageProcessorPil
-
-    parameters, network = resnet
-    found = superposition_trials.pretrained(parameters)
-    processor = ConvNextImageProcessorPil.from_pretrained(parameters.pretrained)
-    read = [Image.open(path).convert("RGB") for path in parameters.images]
-    pixels = processor(read, return_tensors="pt")["pixel_values"]
-    with torch.inference_mode():
-        alone = network(pixels).logits
-        mixed = network((pixels[:1] + pixels[1:]) / 2).logits[0]
-    classes = alone.argmax(dim=1).tolist()
-    assert [one["class"] for one in found["images"]] == classes == [3, 7]
-    order = mixed.argsort(descending=True).tolist()
-    assert [one["class"] for one in found["mean"]["top"]] == order[:10]
-    ranks = [1 + order.index(one) for one in classes]
-    assert found["mean"]["ranks"] == ranks
-    assert found["mean"]["top"][0]["probability"] == pytest.approx(
-        float(mixed.softmax(0).max()), rel=1e-5
-    )
-    for entry, k in zip(found["among"], (2, 5, 10), strict=True):
-        assert entry["top"] == k and entry["found"] == [rank <= k for rank in ranks]
-        assert entry["both"] == all(rank <= k for rank in ranks)
-        # Subsets of k classes that hold two given ones, of all such subsets.
-        assert entry["chance"] == pytest.approx(k * (k - 1) / (12 * 11))
-    assert found["gap"] > 0 and found["status"] == "measured"
-    assert superposition_trials.inputs_of(parameters).keys() == {
-        *superposition_trials.FILES, "image 0", "image 1",
-    }  # fmt: skip
-    json.dumps(found, allow_nan=False)
-
-
-def test_what_is_wrong_with_the_pretrained_network_is_said(resnet, tmp_path):
-    parameters, _ = resnet
-    one = parameters.images[0]
-
-    def changed(**update):
-        return parameters.model_copy(update=update)
-
-    with pytest.raises(ArtifactError, match="different classes"):
-        superposition_trials.pretrained(changed(images=[one, one]))
-    with pytest.raises(ArtifactError, match="is not there"):
-        superposition_trials.inputs_of(changed(images=[one, str(tmp_path / "absent.png")]))
-    (tmp_path / "text.png").write_text("no image")
-    with pytest.raises(ArtifactError, match="images"):
-        superposition_trials.pretrained(changed(images=[one, str(tmp_path / "text.png")]))
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    for name in superposition_trials.FILES:
-        content = (synthetic.PROJECT / parameters.pretrained / name).read_bytes()
-        (folder / name).write_bytes(content)
-    tensors = load_file(folder / "model.safetensors")
-    del tensors["classifier.1.weight"]
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ArtifactError, match="lacks 1 tensor"):
-        superposition_trials.pretrained(changed(pretrained=str(folder)))
-    write_json(folder / "config.json", {"model_type": "vit"})
-    with pytest.raises(ArtifactError, match="'vit'"):
-        superposition_trials.pretrained(changed(pretrained=str(folder)))
-    with pytest.raises(ValueError, match="two images"):
-        SuperpositionTraining(**{**parameters.model_dump(), "images": [one]})
 
 
 # --- Embeddings of a model ----------------------------------------------------------------------
@@ -639,11 +534,6 @@ def test_the_figure_shows_recall_and_gaps(made, tmp_path):
         assert ("not run" in " ".join(text.get_text() for text in texts(drawn))) == (
             len(shown) in (1, 2) and (shown == [images] or shown == tables[:2])
         )
-    asked = {"status": "measured", "among": [{"top": 2, "both": True}]}
-    drawn = figure_of.draw([{**images, "pretrained": asked}, *tables], section, style)
-    check_texts(drawn)
-    (own,) = (x for x in drawn.axes[0].get_lines() if x.get_label() == "ResNet-50, own pair")
-    assert list(own.get_ydata()) == [1]
     left, middle, right = figure_of.draw([images, *tables], section, style).axes
     shown = [list(line.get_ydata()) for line in left.get_lines()]
     for one in images["classifiers"]:

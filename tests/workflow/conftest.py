@@ -288,6 +288,19 @@ def make_project(folder: Path, core: bool = False) -> Project:
     changes["datasets.sample_japanese.evaluation.documents"] = 8
     for measurement, section in {
         "embedding_sums": {"dimensions": [4], "pairs": 20},
+        "mixed_images": {
+            "images": {
+                "package": "foolbox",
+                "classes": {
+                    "data/imagenet_01_559.jpg": 559,
+                    "data/imagenet_08_915.jpg": 915,
+                    "data/imagenet_13_471.jpg": 471,
+                },
+                "sha256": "40bf864014ce49980c6be6fdfccacd5547525cc79faa3cb6e5eb6c839be4f70f",
+            },
+            "weights": [0.5],
+            "bootstrap_samples": 100,
+        },
         "scaling": {"dimensions": [4], "queries": 100},
         "hard_attention": {"queries": 10, "heads": 2, "repeats": 10},
     }.items():

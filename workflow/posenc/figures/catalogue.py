@@ -318,6 +318,18 @@ FIGURES = {
         alt="Line charts: share of pairs recovered against the mixing weight, for images and for "
         "token embeddings, with the distance from additivity and the recall by dimensions.",
     ),
+    "mixed_images": Entry(
+        "B5 mixed images", ("mixed_images",),
+        caption="Does a pretrained network find both of two averaged photographs? Pairs whose two "
+        "classes are among the highest, of all classes and of those of the pictures alone, by the "
+        "mixing weight (dashed: outputs are mixed in place of pictures; grey: pictures that are "
+        "found where grey is mixed in); and stage by stage, for equal weights, pairs that are the "
+        "two pictures nearest to the state of their average, and the distance of the network from "
+        "additive, with its weights and with initial ones.",
+        alt="Line charts: share of pairs whose classes are both found against the mixing weight; "
+        "share of pairs that are found again, and distance from additivity, at each stage of a "
+        "trained and of an untrained network.",
+    ),
     "tokenizers": Entry(
         "D3 tokenizers", ("tokenizers",),
         caption="Bits per byte by tokenizer, data set and Unicode form, how much those of "

@@ -78,23 +78,12 @@ def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
     guess = measured["chance"]
     axes.axhline(guess["other"], color=common.GREY, ls="--", lw=0.7, label="chance, one known")
     axes.axhline(guess["both"], color=common.GREY, ls=":", lw=0.9, label="chance")
-    _published(axes, measured)
     ticks = weights[:: math.ceil(len(weights) / MOST_TICKS)]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_ylim(-0.04, 1.04)
     axes.set_title("two images in one")
     axes.set_xlabel("weight of the first image")
     axes.set_ylabel("share of pairs, both found")
-
-
-def _published(axes: Axes, measured: dict) -> None:
-    """The one pair of images of the document, and that of one's own, if there is one."""
-    known, own = measured["published"], measured["pretrained"]
-    axes.plot(known["weight"], known["both"], color="black", marker="x", ms=5, ls="none",
-              clip_on=False, label=f"{known['classifier']}, published pair")  # fmt: skip
-    if own["status"] == "measured":
-        axes.plot(0.5, float(own["among"][0]["both"]), color="black", marker="+", ms=7, ls="none",
-                  clip_on=False, label=f"{known['classifier']}, own pair")  # fmt: skip
 
 
 def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:

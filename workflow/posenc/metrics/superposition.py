@@ -38,7 +38,7 @@ class Found:
 
     def proportions(self, confidence: float) -> dict[str, dict[str, float]]:
         """The shares with intervals by Clopper and Pearson (1934), doi 10.1093/biomet/26.4.404."""
-        return {name: _proportion(hits, confidence) for name, hits in self._each()}
+        return {name: proportion(hits, confidence) for name, hits in self._each()}
 
     def _each(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         return ((name, getattr(self, name)) for name in ("both", "first", "second"))
@@ -371,8 +371,11 @@ def needed_dimensions(rows: int, weight: float) -> float | None:
     return float(2 * np.log(rows) * (weight**2 + (1 - weight) ** 2) / less**2)
 
 
-def _proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
-    """Clopper and Pearson's interval in closed form: scipy searches for it, hundreds of times."""
+def proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
+    """Share of hits [n] with Clopper and Pearson's interval, as JSON.
+
+    In closed form: scipy searches for it, hundreds of times.
+    """
     from scipy.special import betaincinv
 
     n, k = len(hits), int(hits.sum())

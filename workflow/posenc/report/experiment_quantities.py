@@ -171,7 +171,6 @@ def superposition(one: Mapping[str, Any]) -> Facts:
         "chance": percent(one["chance"]["both"]),
         "pairs": Number(one["images"]["pairs"]),
         "affine_gap": Number(one["affine_gap"]),
-        "published": percent(one["published"]["both"]),
     }
     for entry in one["classifiers"]:
         place, name = _at(entry["mixtures"], "weight", HALF), entry["name"]
@@ -183,9 +182,33 @@ def superposition(one: Mapping[str, Any]) -> Facts:
     place = _at(one["differences"], "weight", HALF)
     for key in ("logistic_regression", "outputs"):
         found[f"difference.{key}"] = percent(place[key])
-    pretrained = one["pretrained"]
-    among = pretrained["among"][0]["both"] if pretrained["status"] == "measured" else None
-    found["resnet_50.both"] = percent(among, pretrained["reason"] or "")
+    return found
+
+
+def mixed_images(one: Mapping[str, Any]) -> Facts:
+    """What is found of two photographs at equal weights: their classes, and both by stage."""
+    found: Facts = {
+        "pictures": Number(len(one["images"])),
+        "recognised": Number(one["recognised"]),
+        "pairs": Number(one["pairs"]),
+        "classes": Number(one["network"]["classes"]),
+        "chance": percent(one["chance"]["both"]),
+        "published": percent(one["published"]["both"]),
+    }
+    half = _at(one["mixtures"], "weight", HALF)
+    for entry in half["faded"]:
+        found[f"faded.{entry['top']}"] = percent(entry["share"])
+    for entry in half["found"]:
+        place = f"{entry['among']}.{entry['top']}"
+        for key in ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent"):
+            found[f"{place}.{key}"] = percent(entry[key])
+    for entry in one["stages"]:
+        place = entry["stage"].replace(" ", "_")
+        found[f"{place}.difference"] = percent(entry["difference"])
+        for network in ("trained", "untrained"):
+            found[f"{place}.{network}.both"] = percent(entry[network]["inputs"])
+            found[f"{place}.{network}.outputs"] = percent(entry[network]["outputs"])
+            found[f"{place}.{network}.gap"] = estimate(entry[network]["gap"])
     return found
 
 
@@ -326,5 +349,6 @@ OF_STUDIES = {
     "memory_networks": (memory_networks, ()),
     "pretraining": (pretraining, ()),
     "superposition": (superposition, ()),
+    "mixed_images": (mixed_images, ()),
 }
 """As in :mod:`posenc.report.position_quantities`."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from posenc.config.base import Draws, Layers, Line, Section, Width
+from posenc.config.base import Draws, Layers, Section, Width
 from posenc.config.optimization import Optimization
 from posenc.experiments.declaration import STUDY, Experiment, Trials
 
@@ -25,17 +25,7 @@ class SuperpositionTraining(Section):
     """Pairs of test images of different classes."""
     weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
     """Mixing weights w of w a + (1 - w) b."""
-    pretrained: Line | None
-    """Folder of resnet-50 in the hub's format; null where it is not at hand."""
-    images: list[Line]
-    """Two images of one's own for it."""
     optimization: Optimization
-
-    @model_validator(mode="after")
-    def _check_images(self) -> SuperpositionTraining:
-        if self.pretrained is not None and len(self.images) != 2:
-            raise ValueError(f"pretrained needs two images, not {len(self.images)}")
-        return self
 
 
 class Superposition(SuperpositionTraining, Trials):

@@ -7,17 +7,11 @@ from typing import Any
 
 from posenc.artifacts.command import run
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
-from posenc.experiments.superposition.trials import LOGISTIC, NETWORKS, PRETRAINED
+from posenc.experiments.superposition.trials import LOGISTIC, NETWORKS
 from posenc.metrics.seeds import SHARE, difference_over_seeds
 from posenc.metrics.superposition import absent_partner, chance
 
 FOUND = ("both", "first", "second")
-PUBLISHED = {
-    "classifier": "ResNet-50", "images": ["panda", "banana"], "weight": 0.5, "found": 0,
-    "both": 0.0,
-}  # fmt: skip
-"""What the document found that the question comes from (S1): neither of the two, of one pair. The
-images had equal weights; whether their sum was halved is not known."""
 
 
 def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
@@ -37,7 +31,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         weight and paired by seed: the residual network's recall of both less that of the logistic
         regression, and less that of its own mixed outputs; ``without_relu``, the gap of the trained
         network whose ReLUs are taken out; ``affine_gap``, the largest of all maps without ReLUs;
-        ``chance``; and the pretrained network's results.
+        ``chance``.
     """
     trials = {found[0]["variant"]["classifier"]: found for found in by_variant(files)}
     images = trials[LOGISTIC][0]["images"]
@@ -72,9 +66,6 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
             for place, entry in enumerate(relu[0]["without_relu"])
         ],
         "affine_gap": max(_affine_gaps(trials)),
-        # It has no seed: all files have the same.
-        "pretrained": {k: v for k, v in trials[PRETRAINED][0].items() if k != "variant"},
-        "published": PUBLISHED,
     }  # fmt: skip
 
 

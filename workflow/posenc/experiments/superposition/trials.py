@@ -1,39 +1,25 @@
-"""Classifiers of mixtures of two images: a small residual network, affine ones, ResNet-50 (B5)."""
+"""Classifiers of mixtures of two images: a small residual network, and affine ones (B5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
-from posenc.artifacts.files import ArtifactError, read_json, sha256_file
+from posenc.artifacts.files import ArtifactError
 from posenc.experiments.frame import Files, Job, Trials, Work, trials_command
 from posenc.experiments.superposition.section import SuperpositionTraining
-from posenc.metrics.superposition import (
-    additivity_gap,
-    chance,
-    found_among_two,
-    pairs_of_classes,
-)
+from posenc.metrics.superposition import additivity_gap, found_among_two, pairs_of_classes
 
 NETWORKS = {"relu": True, "affine": False}
 """Trained residual networks, and whether they have ReLUs."""
-LOGISTIC, PRETRAINED = "logistic_regression", "resnet_50"
+LOGISTIC = "logistic_regression"
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Inverse penalties of the logistic regression, of which validation images choose."""
-AMONG = (2, 5, 10)
-"""How many of the highest classes of a network with many classes are looked at."""
-FILES = ("config.json", "preprocessor_config.json", "model.safetensors")
-NOT_RUN = (
-    "needs the weights of resnet-50: set experiments.superposition.NAME.pretrained to their "
-    "folder and images to two files"
-)
-
 States = Callable[[NDArray[np.float64]], dict[str, NDArray[np.float64]]]
 """From images [n, 8, 8] to what each stage makes of them, [n, features]; the last is ``logits``."""
 
@@ -65,10 +51,6 @@ class Data:
 class SuperpositionJob(Job[SuperpositionTraining]):
     """What the trials depend on."""
 
-    def inputs(self, files: Files) -> dict[str, str]:
-        """As :func:`inputs_of`."""
-        return inputs_of(self.parameters)
-
 
 def measure(job: SuperpositionJob, files: Files, trials: Trials) -> None:
     """Train and test all classifiers with one seed."""
@@ -78,28 +60,6 @@ def measure(job: SuperpositionJob, files: Files, trials: Trials) -> None:
         steps = parameters.optimization.steps
         trials.measure({"classifier": name}, steps, residual(parameters, data, relu, seed))
     trials.measure({"classifier": LOGISTIC}, 1, lambda *_: logistic(parameters, data))
-    trials.measure({"classifier": PRETRAINED}, 1, lambda *_: pretrained(parameters))
-
-
-def inputs_of(parameters: SuperpositionTraining) -> dict[str, str]:
-    """SHA-256 of the files that the pretrained network is made of, and of its images.
-
-    Raises
-    ------
-    ArtifactError
-        If one is not there.
-    """
-    if parameters.pretrained is None:
-        return {}
-    paths = {name: Path(parameters.pretrained) / name for name in FILES}
-    paths |= {f"image {index}": Path(path) for index, path in enumerate(parameters.images)}
-    for path in paths.values():
-        if not path.is_file():
-            raise ArtifactError(
-                f"{path} is not there: experiments.superposition.*.pretrained must be a folder "
-                f"with {', '.join(FILES)}, and images two files"
-            )
-    return {name: sha256_file(path) for name, path in paths.items()}
 
 
 def digits(parameters: SuperpositionTraining, seed: int) -> Data:
@@ -291,93 +251,7 @@ def _seen(name: str, state: NDArray[np.float64]) -> NDArray[np.float64]:
     return state - state.mean(axis=1, keepdims=True) if name == "logits" else state
 
 
-def pretrained(parameters: SuperpositionTraining) -> dict[str, Any]:
-    """What ResNet-50 finds in two images and in the mean of their pixels.
-
-    The class of an image is the highest of the image alone. The mean is taken after the
-    preprocessing.
-
-    Raises
-    ------
-    ArtifactError
-        If the weights are not those of such a network, or both images have the same class.
-    """
-    if parameters.pretrained is None:
-        return {"status": "not run", "reason": NOT_RUN}
-    logits, labels = _pretrained_logits(Path(parameters.pretrained), parameters.images)
-    own = logits[:2].argmax(axis=1)  # [2]
-    if own[0] == own[1]:
-        raise ArtifactError(
-            f"experiments.superposition.*.images: both are {labels[own[0]]!r} to the network; take "
-            f"two of different classes"
-        )
-    mixed = logits[2]  # [classes]
-    ranks = [1 + int(np.sum(mixed > mixed[one])) for one in own]
-    seen = logits - logits.mean(axis=1, keepdims=True)  # [3, classes]
-    return {
-        "status": "measured",
-        "reason": None,
-        "classes": len(mixed),
-        "images": [{"class": int(c), "top": _top(one, labels)}
-                   for c, one in zip(own, logits[:2], strict=True)],
-        "mean": {"top": _top(mixed, labels), "ranks": ranks},
-        "among": [
-            {
-                "top": k,
-                "found": [rank <= k for rank in ranks],
-                "both": max(ranks) <= k,
-                "chance": chance(len(mixed))["both"] * k * (k - 1) / 2,
-            }
-            for k in AMONG if k <= len(mixed)
-        ],
-        "gap": additivity_gap(seen[2:], seen[:1], seen[1:2], 0.5),
-    }  # fmt: skip
-
-
-def _pretrained_logits(
-    folder: Path, images: list[str]
-) -> tuple[NDArray[np.float64], dict[int, str]]:
-    """Logits of both images and of their mean, [3, classes], and the names of the classes."""
-    import torch
-    from transformers import AutoImageProcessor, ResNetForImageClassification
-    from transformers.image_utils import load_image
-
-    kind = read_json(folder / FILES[0]).get("model_type")
-    if kind != "resnet":
-        raise ArtifactError(f"{folder} holds a model of type {kind!r}: it must be 'resnet'")
-    network, loaded = ResNetForImageClassification.from_pretrained(
-        folder, local_files_only=True, use_safetensors=True, output_loading_info=True
-    )
-    # The library would draw them at random, and only warn.
-    if loaded["missing_keys"]:
-        raise ArtifactError(f"{folder / FILES[2]} lacks {len(loaded['missing_keys'])} tensors")
-    processor = AutoImageProcessor.from_pretrained(folder, local_files_only=True, backend="pil")
-    try:
-        read = [load_image(path) for path in images]
-    except OSError as error:
-        raise ArtifactError(f"experiments.superposition.*.images: {error}") from error
-    pixels = processor(read, return_tensors="pt")["pixel_values"]  # [2, 3, height, width]
-    with torch.inference_mode():
-        both = torch.cat([pixels, pixels.mean(dim=0, keepdim=True)])  # [3, 3, height, width]
-        logits = network.eval()(both).logits  # [3, classes]
-    return logits.double().numpy(), network.config.id2label
-
-
-def _top(logits: NDArray[np.float64], labels: dict[int, str]) -> list[dict[str, Any]]:
-    """The highest classes of an image, by falling probability."""
-    from scipy.special import softmax
-
-    probability = softmax(logits)  # [classes]
-    order = np.argsort(-logits, kind="stable")[: max(AMONG)]
-    return [
-        {"class": int(c), "label": str(labels[int(c)]), "probability": float(probability[c])}
-        for c in order
-    ]
-
-
-main = trials_command(
-    "superposition", SuperpositionJob, measure, uses=("scikit-learn", "transformers")
-)
+main = trials_command("superposition", SuperpositionJob, measure, uses=("scikit-learn",))
 
 if __name__ == "__main__":
     run(main)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -218,6 +218,12 @@ def in_order(rows) -> list[dict]:
 def filled(text: str, record: dict) -> str:
     """A page with the table of a record between its marks."""
     return put_between(text, BEGIN, END, table(record))
+
+
+def keep(record: dict, path: Path, page: Path, filled: Callable[[str, dict], str]) -> None:
+    """Write a record, and the page that has numbers of it."""
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    page.write_text(filled(page.read_text(encoding="utf-8"), record), encoding="utf-8")
 
 
 def put_between(text: str, begin: str, end: str, content: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import resource
 import statistics
 import tempfile
@@ -27,7 +26,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import M_MMAP_THRESHOLD
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import put_between
+from tests.benchmarks.capture import keep, put_between
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
 from tests.copies import ROOT
@@ -173,8 +172,7 @@ def main(
                         row["runs"][-1].append(found)
     print(f"\n{table(record)}")
     if not dry:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+        keep(record, RECORD, PAGE, filled)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import random
 import statistics
 import tempfile
@@ -33,7 +32,7 @@ from posenc.conditions.masks import ClosedFormMask, FittedMask
 from posenc.datasets.generated.reviews import review
 from posenc.report.comparison import described, machine
 from posenc.study import params
-from tests.benchmarks.capture import put_between
+from tests.benchmarks.capture import keep, put_between
 from tests.benchmarks.models import documents_of, fetch_smollm2
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
@@ -179,8 +178,7 @@ def main(
     }  # fmt: skip
     print(f"\n{table(record)}")
     if not dry:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+        keep(record, RECORD, PAGE, filled)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import statistics
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch
 import typer
 
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import put_between
+from tests.benchmarks.capture import keep, put_between
 from tests.benchmarks.models import MODELS, documents_of, make
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
@@ -121,8 +120,7 @@ def main(
               "rows": rows}  # fmt: skip
     print(table(record))
     if not dry:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+        keep(record, RECORD, PAGE, filled)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ page on speed.
 from __future__ import annotations
 
 import itertools
-import json
 import resource
 import shutil
 import subprocess
@@ -31,7 +30,7 @@ from posenc.artifacts.files import sha256_file
 from posenc.datasets.fetch import fetch
 from posenc.datasets.section import SampleSource
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import put_between
+from tests.benchmarks.capture import keep, put_between
 from tests.copies import ROOT, copy_project
 from tests.workflow.conftest import Project
 
@@ -292,8 +291,7 @@ def main() -> None:
         _, record = measured(folder)
     finally:
         shutil.rmtree(folder)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+    keep(record, RECORD, PAGE, filled)
     print(lines(record), end="")
 
 

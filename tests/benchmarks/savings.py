@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import statistics
 import tempfile
 import time
@@ -32,7 +31,7 @@ from posenc.capture.parts import is_rotary
 from posenc.capture.rotation import frequencies
 from posenc.models.schemes import rotated
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import put_between
+from tests.benchmarks.capture import keep, put_between
 from tests.benchmarks.models import MODELS, fetch_smollm2, make
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
@@ -324,8 +323,7 @@ def main(
             )  # fmt: skip
     print(f"\n{table(record)}")
     if not dry:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+        keep(record, RECORD, PAGE, filled)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "figure": 19}
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, FIGURE),
-        ("figures.style.font_size", 9, {"figure": 42, **SHOWN}),
+        ("figures.style.font_size", 9, {"figure": 43, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),

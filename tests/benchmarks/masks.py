@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.masks`` makes masks of SmolLM2 in closed form from 4, 16 and 64
 documents, takes a few steps of a fit, and writes docs/masks-benchmark.json and the table of the
 page on rotation. Documents are generated reviews, joined and cut to lengths like those of IMDB's. A
-fit is as many steps as ``params.yaml`` says, at the seconds a token, padding included, of those
+fit is as many steps as ``params.yaml`` says, at the seconds per token, padding included, of those
 that are timed: the evaluations that choose among its steps are left out, in its favour. Seconds are
 the processor's, on one thread, so that what else runs does not count.
 """

@@ -674,6 +674,25 @@ def test_lines_are_the_measured_losses(measured):
     check_texts(drawn)
 
 
+def test_data_sets_are_rows(measured):
+    """Of a data set that was not measured there is none."""
+    other = made_up.retraining("smollm2", "questions")
+    for row in other["conditions"][1]["curve"]:
+        row["nll"]["value"] += 1
+    lacking = {**made_up.retraining("smollm2", "third"), "status": "not run", "reason": "no"}
+    drawn = figure.draw([measured, other, lacking], SECTIONS.retraining, STYLE)
+    titles = [axes.get_title() for axes in drawn.axes]
+    assert titles == ["reviews"] * 2 + ["questions"] * 2
+    first, second = (
+        {line.get_label(): line.get_ydata()[0] for line in drawn.axes[place].lines}
+        for place in (0, 2)
+    )
+    assert second == {**first, "no positions": first["no positions"] + 1}
+    assert [len(axes.lines) for axes in drawn.axes] == [3, 2, 3, 2]
+    assert "training tokens (SmolLM2)" in [text.get_text() for text in texts(drawn)]
+    check_texts(drawn)
+
+
 def test_a_start_that_is_not_reached_has_its_level_to_the_end(measured):
     measured["conditions"][2]["worth"]["start"]["value"] = None
     drawn = figure.draw([measured], SECTIONS.retraining, STYLE)

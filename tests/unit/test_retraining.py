@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from torch.nn import functional
 
 from posenc.artifacts.checkpoints import Checkpoint
@@ -24,6 +25,7 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
+from posenc.artifacts.tables import write_table
 from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
 from posenc.capture.interventions import applied
@@ -34,6 +36,7 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import write as write_mask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
+from posenc.datasets.documents import read_documents, write_documents
 from posenc.figures import retraining as figure
 from posenc.measurements import retraining as step
 from posenc.metrics.retraining import reached, tokens_to_reach
@@ -44,9 +47,11 @@ from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
 from posenc.report.position_quantities import facts_of
 from posenc.report.records import NotRun
+from posenc.tokens.tokenize import tokenize
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
+from .raw_files import content
 from .split_texts import split_texts
 from .test_figures import SECTIONS, STYLE, check_texts, texts
 from .test_score_parts_measurement import llama
@@ -328,7 +333,7 @@ def job(**changed) -> step.Job:
     reading = {"family": changed.pop("family", "llama"), "max_tokens": 12}
     given = {
         "parameters": PARAMETERS, "datasets": ["text"], "reading": reading,
-        "conditions": CONDITIONS, "documents": None, "device": "cpu",
+        "conditions": CONDITIONS, "documents": None, "calibration": "text", "device": "cpu",
     }  # fmt: skip
     return step.Job.model_validate({**given, **changed})
 
@@ -359,7 +364,36 @@ def made(tmp_path: Path, files: dict[str, Path], wanted: step.Job, name: str = "
     step.main("small", config, **files, output=output)
     torch.set_num_threads(threads)
     assert not list((tmp_path / name / "captures").glob("*")), "nothing partial is left"
-    return read_sealed(output / "text.json")
+    return read_sealed(output / f"{wanted.datasets[0]}.json")
+
+
+def add_questions(files: dict[str, Path], *more: str) -> list[list[int]]:
+    """Add a data set ``questions`` of one split, ``validation``; return its documents' ids."""
+    given = ["w1 w2 w3", "w4 w5", "w6 w7 w8 w9 w1", "w30 w31 w32 w33", "w2 w36 w5", *more]
+    rows = [
+        {"document_id": f"validation/{number}", "split": "validation", "text": one}
+        for number, one in enumerate(given)
+    ]
+    source = files["documents"] / "questions.parquet"
+    write_documents(rows, source, content("imdb"), {})
+    names = [row["document_id"] for row in rows]
+    table = tokenize(Tokenizer.from_file(str(files["tokenizer"])), names, given, 12, True)
+    write_table(
+        table, files["tokens"] / "questions.parquet",
+        {"bos": True, "evaluation": {"split": "validation"},
+         "inputs": {"documents": sha256_file(source)}},
+    )  # fmt: skip
+    return table["input_ids"].to_pylist()
+
+
+def text_of(files: dict[str, Path], *datasets: str, **changed) -> step.Text | None:
+    """What is learned from where these data sets are evaluated."""
+    wanted = job(parameters={**PARAMETERS, "documents": 99, "tokens": 4, **changed})
+    paths = {name: files["tokens"] / f"{name}.parquet" for name in datasets}
+    evaluated = [
+        step.Cell(path, {"dataset": name}, Tokens(path), []) for name, path in paths.items()
+    ]
+    return step.text_of(wanted, evaluated, files["documents"], files["tokenizer"])
 
 
 def test_the_file_holds_the_curves_of_all_trainings(tmp_path, files, closed):
@@ -370,6 +404,7 @@ def test_the_file_holds_the_curves_of_all_trainings(tmp_path, files, closed):
     assert inputs["documents"] == sha256_file(files["documents"] / "text.parquet")
     assert inputs["weights"] == model_digests(files["weights"])["weights"]
     assert once["documents"] == 5 and once["scored"] == [9, 4, 10, 6, 8]
+    assert once["learned_from"]["dataset"] == "text"
     assert once["learned_from"]["documents"] == 30
     assert once["learned_from"]["tokens_per_step"] == 32
     ids = Tokens(files["tokens"] / "text.parquet").ids[:5]
@@ -432,19 +467,138 @@ def test_a_measurement_that_is_killed_goes_on_with_the_training_that_it_was_at(
 
 
 def test_text_is_none_that_is_evaluated(tmp_path, files):
-    text = Tokens(files["tokens"] / "text.parquet")
-    source = files["documents"] / "text.parquet"
-    parameters = step.Retraining.model_validate({**PARAMETERS, "documents": 99, "tokens": 4})
-    found = step.text_of(parameters, text, source, files["tokenizer"])
+    found = text_of(files, "text")
     assert found.documents == 40, "the review that stands in both splits is left out"
-    evaluated = {tuple(ids[:4]) for ids in text.ids}
+    evaluated = {tuple(ids[:4]) for ids in Tokens(files["tokens"] / "text.parquet").ids}
     assert not evaluated & {tuple(row) for row in found.sequences.tolist()}
     assert (found.sequences[:, 0] == 2).all(), "sequences begin with documents"
-    own = parameters.model_copy(update={"split": "test"})
     with pytest.raises(ArtifactError, match=r"retraining\.split is 'test', which text is evaluat"):
-        step.text_of(own, text, source, files["tokenizer"])
-    other = parameters.model_copy(update={"split": "unsup"})
-    assert step.text_of(other, text, source, files["tokenizer"]) is None
+        text_of(files, "text", split="test")
+    assert text_of(files, "text", split="unsup") is None
+
+
+def test_text_is_none_of_another_data_set_that_is_evaluated(tmp_path, files):
+    """Its words are those of a text that is learned from; and of a data set that is not evaluated,
+    nothing is left out."""
+    train = read_documents(files["documents"] / "text.parquet", split="train")["text"]
+    shared = train.to_pylist()[7]
+    ids = tuple(add_questions(files, shared)[-1][:4])
+    both, alone, other = (
+        text_of(files, *some) for some in (("text", "questions"), ("text",), ("questions",))
+    )
+    assert (both.documents, alone.documents, other.documents) == (39, 40, 40)
+    starts = [{tuple(row) for row in one.sequences.tolist()} for one in (both, alone, other)]
+    assert [ids in some for some in starts] == [False, True, False]
+    # The review of both splits is evaluated on ``text`` alone.
+    review = tuple(Tokens(files["tokens"] / "text.parquet").ids[2][:4])
+    assert [review in some for some in starts] == [False, False, True]
+
+
+def test_questions_are_evaluated_in_the_trainings_on_reviews(tmp_path, files, closed):
+    """A plain loop: the same steps without any evaluation, and then the evaluation by itself."""
+    ids = add_questions(files)
+    datasets = ["questions", "text"]
+    found = made(tmp_path, files, job(datasets=datasets))
+    assert found["run"] == {"model": "small", "dataset": "questions"}
+    assert found["documents"] == 5 and found["scored"] == [3, 2, 5, 4, 3]
+    assert found["learned_from"]["dataset"] == "text"
+    inputs = found["provenance"]["inputs"]
+    assert inputs["documents"] == sha256_file(files["documents"] / "text.parquet")
+    assert inputs["tokens"] == Tokens(files["tokens"] / "questions.parquet").digest
+    assert list(inputs["texts"]) == datasets
+    sequences = text_of(files, *datasets, documents=30, tokens=8).sequences
+    for name in CONDITIONS:
+        sums = np.array(found["sums"][name])  # [seeds, evaluations, documents]
+        for seed, (place, steps) in itertools.product((0, 1), enumerate((0, 1, 4))):
+            model = load(files["weights"], "llama")
+            plain = schedule(seed, evaluate=[])
+            with trained_under(model, condition(name), closed, 12):
+                steps_alone(model, sequences, plain, steps)
+                expected = document_sums(model, ids, 64)
+            np.testing.assert_allclose(sums[seed, place], expected, rtol=1e-5)
+        assert np.abs(sums[:, 2] / sums[:, 0] - 1).max() > 0.01
+        (curve,) = (one["curve"] for one in found["conditions"] if one["condition"] == name)
+        for place, row in enumerate(curve):
+            assert row["seeds"] == pytest.approx(sums[:, place].sum(axis=1) / 17)
+
+
+def steps_alone(model, sequences, given: Schedule, steps: int) -> None:
+    """The first steps of a training, by PyTorch's own optimiser."""
+    optimization = given.optimization
+    parts = [[p for p in model.parameters() if (p.dim() < 2) == vectors] for vectors in (0, 1)]
+    decay = optimization.weight_decay
+    optimizer = torch.optim.AdamW(
+        [{"params": parts[0], "weight_decay": decay}, {"params": parts[1], "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
+    )
+    for number in range(steps):
+        rows = sequences[torch.from_numpy(batch_rows(number, 4, len(sequences), given.seed))]
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(number, optimization)
+        optimizer.zero_grad()
+        logits = model(rows, use_cache=False).logits[:, :-1]
+        functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+def test_a_data_set_does_not_change_the_numbers_of_another(tmp_path, files):
+    """But for rounding: documents of all fill the same batches."""
+    add_questions(files)
+    for datasets in (["text", "questions"], ["questions", "text"]):
+        both = made(tmp_path, files, job(datasets=datasets), "".join(datasets))
+        alone = made(tmp_path, files, job(datasets=datasets[:1]), datasets[0])
+        for name in CONDITIONS:
+            np.testing.assert_allclose(both["sums"][name], alone["sums"][name], rtol=1e-6)
+        for one, other in zip(both["conditions"], alone["conditions"], strict=True):
+            for row, expected in zip(one["curve"], other["curve"], strict=True):
+                assert row["nll"] == pytest.approx(expected["nll"], rel=1e-6)
+        assert both["learned_from"] == alone["learned_from"]
+
+
+def test_each_training_runs_once_for_all_data_sets(tmp_path, files, monkeypatch):
+    from posenc.models import training
+
+    original, begun = training.batch_rows, []
+
+    def counted(number, *rest):
+        begun.append(number)
+        return original(number, *rest)
+
+    monkeypatch.setattr("posenc.capture.retraining.batch_rows", counted)
+    add_questions(files)
+    made(tmp_path, files, job(datasets=["text", "questions"]))
+    assert begun == [0, 1, 2, 3] * 3 * 2, "conditions and seeds"
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "of_study", "expected"),
+    [(None, None, (6, 5)), (None, 5, (5, 5)), (4, 5, (4, 4)), (817, None, (6, 5))],
+)
+def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, evaluated, of_study, expected):
+    add_questions(files)
+    wanted = job(datasets=["text", "questions"], documents=of_study,
+                 parameters={**PARAMETERS, "evaluated": evaluated})  # fmt: skip
+    made(tmp_path, files, wanted)
+    folder = tmp_path / "once/measurements/retraining/small"
+    found = [read_sealed(folder / f"{name}.json") for name in wanted.datasets]
+    assert tuple(one["documents"] for one in found) == expected
+
+
+def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, files):
+    add_questions(files)
+    table = Tokens(files["tokens"] / "questions.parquet")
+    write_table(table.table.slice(0, 1), files["tokens"] / "questions.parquet", table.metadata)
+    found = made(tmp_path, files, job(datasets=["text", "questions"]))
+    alone = made(tmp_path, files, job(), "alone")
+    assert found["status"] == "measured"
+    assert found["conditions"][0]["curve"][-1]["nll"] == pytest.approx(
+        alone["conditions"][0]["curve"][-1]["nll"], rel=1e-6
+    )
+    lacking = read_sealed(tmp_path / "once/measurements/retraining/small/questions.json")
+    assert (lacking["status"], lacking["reason"]) == (
+        "not run", "too few documents have two tokens",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -453,9 +607,10 @@ def test_text_is_none_that_is_evaluated(tmp_path, files):
         ({"family": "gpt2"}, "positions come in by a table: there is no rotation to drop"),
         ({"family": "bert"}, "it is no decoder: there is no rotation to drop"),
         ({"conditions": {"intact": {}}}, "the study does not evaluate zero"),
-        ({"parameters": {**PARAMETERS, "split": "unsup"}}, "the data set has no split 'unsup'"),
+        ({"parameters": {**PARAMETERS, "split": "unsup"}},
+         "the data set 'text' has no split 'unsup'"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_measured_says_why(tmp_path, files, changed, reason):
     found = made(tmp_path, files, job(**changed))
     assert found["status"] == "not run" and found["reason"] == reason
@@ -516,6 +671,25 @@ def test_lines_are_the_measured_losses(measured):
     # The level of a start, as far as it is worth.
     ends = [axes.collections[-1].get_segments()[0].tolist() for axes in (left, right)]
     assert ends[0] == [[0, 4.5], [65536, 4.5]] and ends[1] == [[0, 0.5], [90000, 0.5]]
+    check_texts(drawn)
+
+
+def test_data_sets_are_rows(measured):
+    """Of a data set that was not measured there is none."""
+    other = made_up.retraining("smollm2", "questions")
+    for row in other["conditions"][1]["curve"]:
+        row["nll"]["value"] += 1
+    lacking = {**made_up.retraining("smollm2", "third"), "status": "not run", "reason": "no"}
+    drawn = figure.draw([measured, other, lacking], SECTIONS.retraining, STYLE)
+    titles = [axes.get_title() for axes in drawn.axes]
+    assert titles == ["reviews"] * 2 + ["questions"] * 2
+    first, second = (
+        {line.get_label(): line.get_ydata()[0] for line in drawn.axes[place].lines}
+        for place in (0, 2)
+    )
+    assert second == {**first, "no positions": first["no positions"] + 1}
+    assert [len(axes.lines) for axes in drawn.axes] == [3, 2, 3, 2]
+    assert "training tokens (SmolLM2)" in [text.get_text() for text in texts(drawn)]
     check_texts(drawn)
 
 

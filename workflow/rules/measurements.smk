@@ -35,7 +35,12 @@ def read_by(name):
     if MASKS in declared.reads:
         inputs["masks"] = f"{RUNS}/masks/{{model}}/masks.json"
     if DATASETS in declared.reads:
-        inputs["documents"] = expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets)
+        # What trains learns from the data set of the calibration, evaluated or not.
+        learned = [STUDY.calibration] if declared.learns and STUDY.calibration else []
+        inputs["documents"] = expand(
+            "data/documents/{dataset}.parquet",
+            dataset=dict.fromkeys([*STUDY.datasets, *learned]),
+        )
     if TOKENIZER in declared.reads:
         inputs["tokenizer"] = "data/tokenizers/{model}/tokenizer.json"
         inputs["checksums"] = "data/tokenizers/{model}/checksums.json"

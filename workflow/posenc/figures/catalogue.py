@@ -384,8 +384,8 @@ FIGURES = {
         "from nothing in its place and from a mask, and of the intact one. Right: what it has "
         "above the intact one after as many. Dotted: the loss of the mask before training, as far "
         "as the model without it needs to reach it.",
-        alt="Two line charts of loss against training tokens, a line for each start and for the "
-        "intact model: the loss, and what it has above the intact model's.",
+        alt="Two line charts of loss against training tokens for each data set, a line for each "
+        "start and for the intact model: the loss, and what it has above the intact model's.",
     ),
     "token_classes": Entry(
         "A1 and F1: which tokens pay without positions", ("token_classes",), (PAPER,),

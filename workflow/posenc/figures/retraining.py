@@ -15,7 +15,7 @@ LABELS = {"nll": "loss (nats per token)", "above_intact": "loss above the intact
 
 @common.drawing
 def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
-    """Draw loss against training tokens, of the first model on its first text.
+    """Draw loss against training tokens, of the first model, a row per data set.
 
     Parameters
     ----------
@@ -33,13 +33,15 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     )
     if not measured:
         return
-    dataset, (one, *_) = next(iter(by_dataset(measured).items()))
-    panels = made.subplots(1, 2)
-    for axes, part in zip(panels, LABELS, strict=True):
-        _curves(axes, one, part, style)
-    common.legend_above(made, panels, columns=4)
-    names = ", ".join(map(common.display, (one["run"]["model"], dataset)))
-    made.supxlabel(f"training tokens ({names})", fontsize=style.font_size)
+    rows = by_dataset(measured)
+    panels = made.subplots(len(rows), 2, squeeze=False)
+    for row, (dataset, (one, *_)) in zip(panels, rows.items(), strict=True):
+        for axes, part in zip(row, LABELS, strict=True):
+            _curves(axes, one, part, style)
+            axes.set_title(common.title(made, dataset, len(LABELS)))
+    common.legend_above(made, panels.flat, columns=4)
+    model = common.display(measured[0]["run"]["model"])
+    made.supxlabel(f"training tokens ({model})", fontsize=style.font_size)
 
 
 def _curves(axes: Axes, one: dict, part: str, style: Style) -> None:

@@ -5,7 +5,8 @@ train it on for a short while. Here a decoder is trained on without rotation fro
 place, and from a mask that was learned with the weights frozen and stays on the scores while they
 learn: how many tokens does the one need to come as far as the other is without any? What belongs
 to the text is not to be counted: the control is the intact model, trained on in the same steps on
-the same text in the same order. Each way has several seeds, of the order of the text.
+the same text in the same order. Each way has several seeds, of the order of the text. All data sets
+are evaluated in the same trainings, also those that have nothing to be learned from.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ from posenc.measurements.of_models import (
     WeightsFolder,
     cells,
     other_texts,
+    texts_of,
 )
 from posenc.measurements.under_conditions import (
     INTACT,
@@ -77,22 +79,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
+TOO_FEW = "too few documents have two tokens"
 
 
 class Retraining(Section):
     """Loss by training tokens of a decoder that is trained on without rotation (F6)."""
 
     split: Line
-    """Of a data set, what is learned from: none that is evaluated, or that masks are learned
-    from."""
+    """Of the study's calibration data set, what is learned from: none that is evaluated, or that
+    masks are learned from."""
     documents: Documents
     """At most so many of its documents, drawn at random."""
     tokens: Annotated[Length, Field(ge=2)]
     """Of a sequence, which begins where a document begins."""
     conditions: Annotated[list[Name], Field(min_length=2)]
     """Those that the model is trained under, of the ones that a study evaluates it under."""
-    evaluated: Annotated[Documents, Field(ge=2)]
-    """At most so many documents, the first that a study evaluates the model on."""
+    evaluated: Annotated[Documents, Field(ge=2)] | None
+    """At most so many documents of each data set, the first that a study evaluates the model on;
+    null for all of these."""
     steps: Steps
     batch_sequences: Batch
     learning_rate: Rate
@@ -150,7 +154,28 @@ class Job(ConditionsJob[Retraining]):
 
     documents: int | None
     """On how many documents a study evaluates the model, if it says so."""
+    calibration: Name
+    """The data set that is learned from."""
     device: str
+
+
+class Cell(NamedTuple):
+    """What is evaluated on one data set.
+
+    Attributes
+    ----------
+    path, of
+        The file of its measurement, and what is measured.
+    text
+        Its tokens.
+    documents
+        Token ids of those that are evaluated.
+    """
+
+    path: Path
+    of: dict[str, str]
+    text: Tokens
+    documents: list[list[int]]
 
 
 class Text(NamedTuple):
@@ -189,85 +214,103 @@ def main(
 
         use_threads(1)  # sums by several threads would be in another order
         network = for_training(load(weights, job.reading.family, device_for(job.device)))
+    limits = (job.parameters.evaluated, job.documents)
+    count = min((limit for limit in limits if limit is not None), default=None)
+    found = [
+        Cell(*cell, [ids for ids in cell[-1].ids[:count] if len(ids) > 1])
+        for cell in cells(model, job.datasets, tokens, output)
+    ]
     inputs = {
         **model_digests(weights), "masks": digests, "tokenizer": sha256_file(verify(tokenizer)),
+        "documents": sha256_file(documents / f"{job.calibration}.parquet"),
+        # Of all data sets: a text of any is not learned from.
+        "texts": {cell.of["dataset"]: cell.text.digest for cell in found},
     }  # fmt: skip
-    for path, of, text in cells(model, job.datasets, tokens, output):
-        source = documents / path.with_suffix(".parquet").name
-        made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
-        # Apart from the output, which a workflow manager removes before a job.
-        folder = f"{MEASUREMENT.name}.{model}.{of['dataset']}"
-        partial = output.parents[1].with_name("captures") / folder
-        measured = measure(job, network, text, source, tokenizer, learned, partial, made_of)
-        seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
-        shutil.rmtree(partial, ignore_errors=True)
+    # Apart from the output, which a workflow manager removes before a job.
+    partial = output.parents[1].with_name("captures") / f"{MEASUREMENT.name}.{model}"
+    results = measure(job, network, found, documents, tokenizer, learned, partial, inputs)
+    for cell, measured in zip(found, results, strict=True):
+        made_of = {"tokens": cell.text.digest, **inputs}
+        seal(cell.path, MEASUREMENT, cell.of, measured, job.parameters, made_of)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
 def measure(
     job: Job,
     network: Any,
-    text: Tokens,
-    source: Path,
+    evaluated: list[Cell],
+    documents: Path,
     tokenizer: Path,
     learned: Mapping[str, LearnedMask],
     partial: Path,
-    made_of: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Train a model on under each condition with each seed, on the documents of a file.
+    inputs: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Train a model on under each condition with each seed, and evaluate every data set on the way.
 
     Parameters
     ----------
     job, network
         What is measured, and the model; None where no rotation can be dropped.
-    text, source, tokenizer
-        The documents that are evaluated, as tokens; the data set's file of documents; the
-        tokenizer's file.
+    evaluated
+        By data set.
+    documents, tokenizer
+        Folder of the data sets' documents, and the tokenizer's file.
     learned
         The masks that the conditions name.
-    partial, made_of
+    partial, inputs
         Folder of what is not finished, and checksums of all that it is made of.
+
+    Returns
+    -------
+    A measurement of each data set.
     """
     parameters = job.parameters
-    if network is None:
-        reason = "positions come in by a table" if job.reading.is_decoder else "it is no decoder"
-        return not_run(f"{reason}: there is no rotation to drop", parameters)
-    if missing := [name for name in (INTACT, WITHOUT) if name not in job.conditions]:
-        return not_run(f"the study does not evaluate {missing[0]}", parameters)
-    count = min(parameters.evaluated, job.documents or parameters.evaluated)
-    documents = [ids for ids in text.ids[:count] if len(ids) > 1]
-    if len(documents) < 2:
-        return not_run("too few documents have two tokens", parameters)
-    learned_from = text_of(parameters, text, source, tokenizer)
-    if learned_from is None:
-        return not_run(f"the data set has no split {parameters.split!r}", parameters)
+    reason = reason_against(job, network, evaluated)
+    text = None if reason else text_of(job, evaluated, documents, tokenizer)
+    if text is None:
+        reason = reason or f"the data set {job.calibration!r} has no split {parameters.split!r}"
+        return [not_run(reason, parameters) for _ in evaluated]
     identity = {
-        **made_of, "parameters": parameters.model_dump(), "device": job.device,
-        "evaluated": len(documents), "versions": versions("numpy", *MEASUREMENT.uses),
+        **inputs, "parameters": parameters.model_dump(), "device": job.device,
+        "evaluated": [len(cell.documents) for cell in evaluated],
+        "versions": versions("numpy", *MEASUREMENT.uses),
         "code": code_digest(f"posenc.measurements.{MEASUREMENT.name}"),
     }  # fmt: skip
-    sums = trained(job, network, documents, learned_from.sequences, learned, partial, identity)
-    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
-    return {
-        "documents": len(documents),
-        "tokens": int(lengths.sum()),
-        "confidence": parameters.confidence,
+    # Documents of all data sets fill the same batches.
+    together = [ids for cell in evaluated for ids in cell.documents]
+    sums = trained(job, network, together, text.sequences, learned, partial, identity)
+    ends = np.cumsum([len(cell.documents) for cell in evaluated])  # [data sets]
+    shared = {
         "device": next(network.parameters()).device.type,
         "learned_from": {
-            "documents": learned_from.documents,
-            "sequences": len(learned_from.sequences),
+            "dataset": job.calibration,
+            "documents": text.documents,
+            "sequences": len(text.sequences),
             "tokens_per_step": parameters.batch_sequences * parameters.tokens,
         },
-        **results(job, sums, lengths),
-        # From which other intervals follow.
-        "scored": lengths.tolist(),
-        "sums": {name: found.tolist() for name, found in zip(job.conditions, sums, strict=True)},
     }
+    return [
+        {**of_cell(job, own, cell.documents), **shared}
+        if len(cell.documents) > 1
+        else not_run(TOO_FEW, parameters)
+        for cell, own in zip(evaluated, np.split(sums, ends[:-1], axis=-1), strict=True)
+    ]
 
 
-def text_of(parameters: Retraining, text: Tokens, source: Path, tokenizer: Path) -> Text | None:
+def reason_against(job: Job, network: Any, evaluated: list[Cell]) -> str | None:
+    """Why nothing is trained, if so."""
+    if network is None:
+        reason = "positions come in by a table" if job.reading.is_decoder else "it is no decoder"
+        return f"{reason}: there is no rotation to drop"
+    if missing := [name for name in (INTACT, WITHOUT) if name not in job.conditions]:
+        return f"the study does not evaluate {missing[0]}"
+    return None if any(len(cell.documents) > 1 for cell in evaluated) else TOO_FEW
+
+
+def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -> Text | None:
     """What is learned from; None where the data set has no such split.
 
-    A document whose words are those of one that is evaluated is left out.
+    A document whose words are those of one that any data set is evaluated on is left out.
 
     Raises
     ------
@@ -279,10 +322,21 @@ def text_of(parameters: Retraining, text: Tokens, source: Path, tokenizer: Path)
     from posenc.models.training import sequences
     from posenc.tokens.tokenize import tokenize
 
-    names, texts = other_texts(source, parameters.split, text, "measurements.retraining.split")
-    if not texts:
+    parameters = job.parameters
+    names, texts = other_texts(
+        documents / f"{job.calibration}.parquet", parameters.split,
+        next((cell.text for cell in evaluated if cell.of["dataset"] == job.calibration), None),
+        "measurements.retraining.split",
+    )  # fmt: skip
+    known = {
+        one
+        for cell in evaluated
+        for one in texts_of(documents / f"{cell.of['dataset']}.parquet", cell.text)
+    }
+    kept = [index for index, one in enumerate(texts) if one not in known]
+    if not kept:
         return None
-    order = np.random.default_rng(parameters.seed).permutation(len(texts))[: parameters.documents]
+    order = np.random.default_rng(parameters.seed).permutation(kept)[: parameters.documents]
     found = tokenize(
         Tokenizer.from_file(str(tokenizer)),
         [names[index] for index in order],
@@ -331,6 +385,20 @@ def trained(
                     )
     network.load_state_dict(given)
     return np.reshape(found, (len(job.conditions), len(parameters.seeds), *found[0].shape))
+
+
+def of_cell(job: Job, sums: Floats, documents: list[list[int]]) -> dict[str, Any]:
+    """What is found on one data set, whose sums are [conditions, seeds, evaluations, documents]."""
+    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
+    return {
+        "documents": len(documents),
+        "tokens": int(lengths.sum()),
+        "confidence": job.parameters.confidence,
+        **results(job, sums, lengths),
+        # From which other intervals follow.
+        "scored": lengths.tolist(),
+        "sums": {name: found.tolist() for name, found in zip(job.conditions, sums, strict=True)},
+    }
 
 
 def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any]:

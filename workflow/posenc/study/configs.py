@@ -121,9 +121,7 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
     if {DATASETS, TOKENIZER, MASKS} <= {*reads}:
         job["documents"] = study.evaluation_of(name).documents
     if MEASUREMENTS[measurement].learns:
-        job["device"] = params.activations.device
-    if measurement == "refits":
-        job["calibration"] = study.calibration
+        job["device"], job["calibration"] = params.activations.device, study.calibration
     return job
 
 

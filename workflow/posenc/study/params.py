@@ -277,6 +277,12 @@ class Params(Section):
                     f"{where}.refitted names {study.refitted[0]!r}, whose masks are fitted to "
                     f"calibration text: name a data set with some under {where}.calibration"
                 )
+            if study.retrained:
+                raise ValueError(
+                    f"{where}.retrained names {study.retrained[0]!r}, which is trained on another "
+                    f"split of the data set of calibration text: name one under "
+                    f"{where}.calibration"
+                )
             for name in study.all_conditions:
                 if self.conditions[name].masks():
                     raise ValueError(

@@ -18,7 +18,7 @@ from posenc.artifacts.files import (
     check_parquet,
     seal_parquet,
 )
-from posenc.datasets import imdb, lines, truthfulqa
+from posenc.datasets import imdb, lines, tatoeba, truthfulqa
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.section import Content, Evaluation, Text
 
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 METADATA_KEY = b"posenc"
 BATCH_ROWS = 4096
-PARSERS = {"imdb": imdb.parse, "truthfulqa": truthfulqa.parse, "text": lines.parse}
+PARSERS = {
+    "imdb": imdb.parse,
+    "truthfulqa": truthfulqa.parse,
+    "tatoeba": tatoeba.parse,
+    "text": lines.parse,
+}
 """What reads the raw file of each format."""
 
 _BREAK = r"<\s*/?\s*br\s*/?\s*>"

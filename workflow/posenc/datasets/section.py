@@ -82,10 +82,11 @@ class Evaluation(Section):
     seed: Seed
 
 
-Format = Literal["imdb", "truthfulqa", "text"]
+Format = Literal["imdb", "truthfulqa", "tatoeba", "text"]
 SPLITS = {
     "imdb": ("train", "test", "unsup"),
     "truthfulqa": ("validation",),
+    "tatoeba": ("train", "test"),
     "text": ("train", "validation", "test"),
 }
 """The splits that each format has."""
@@ -138,9 +139,10 @@ class Dataset(Section):
                     f"choose another"
                 )
         if isinstance(self.source, SampleSource):
-            if self.format == "text":
+            if self.format in ("tatoeba", "text"):
                 raise ValueError(
-                    "source.kind is 'sample', which makes no format: text: choose path, url or hub"
+                    f"source.kind is 'sample', which makes no format: {self.format}: choose path, "
+                    f"url or hub"
                 )
             named |= set(self.source.documents)
             if self.source.language != "en" and self.format != "imdb":

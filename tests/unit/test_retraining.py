@@ -47,12 +47,15 @@ from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
 from posenc.report.position_quantities import facts_of
 from posenc.report.records import NotRun
+from posenc.study import configs
+from posenc.study.params import load as load_params
 from posenc.tokens.tokenize import tokenize
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
 from .raw_files import content
 from .split_texts import split_texts
+from .synthetic import PROJECT
 from .test_figures import SECTIONS, STYLE, check_texts, texts
 from .test_score_parts_measurement import llama
 
@@ -649,6 +652,23 @@ def test_a_mask_that_is_exact_is_worth_what_rotation_is(tmp_path, documents):
             sums[name] = document_sums(planted, documents, 64)
     np.testing.assert_allclose(sums["zero_closed"], sums["intact"], rtol=1e-5)
     assert np.abs(sums["zero"] - sums["intact"]).max() > 0.1
+
+
+def test_studies_differ_in_the_learning_rate_alone():
+    """What their jobs read; its data set of text to learn from is that of the masks."""
+    params, jobs = load_params(PROJECT / "params.yaml"), {}
+    for name in ("retraining", "retraining_slow", "retraining_fast"):
+        active = params.model_copy(update={"study": params.studies[name]})
+        parts = {path.as_posix(): part for path, part in configs.sections(active)}
+        jobs[name] = step.Job.model_validate(parts["data/config/retraining/smollm2.json"])
+    rates = {name: one.parameters.learning_rate for name, one in jobs.items()}
+    assert rates == {"retraining": 1e-4, "retraining_slow": 3e-5, "retraining_fast": 3e-4}
+    same = {"learning_rate": 1e-4}
+    for one in jobs.values():
+        alike = one.model_copy(update={"parameters": one.parameters.model_copy(update=same)})
+        assert alike == jobs["retraining"]
+        assert one.calibration == "imdb_fresh" and one.parameters.seeds == [0, 1, 2]
+        assert one.datasets == ["imdb_fresh", "truthfulqa_local"]
 
 
 # --- Its figure, and its numbers ------------------------------------------------------------------

@@ -61,7 +61,8 @@ from .test_score_parts_measurement import llama
 
 PARAMETERS = {
     "split": "train", "documents": 30, "tokens": 8, "conditions": ["intact", "zero", "zero_closed"],
-    "evaluated": 5, "steps": 4, "batch_sequences": 4, "learning_rate": 3e-3, "warmup_steps": 2,
+    "evaluated": 5, "evaluated_tokens": 1000,
+    "steps": 4, "batch_sequences": 4, "learning_rate": 3e-3, "warmup_steps": 2,
     "weight_decay": 0.1, "precision": "float32", "evaluate_steps": [0, 1, 4], "batch_tokens": 64,
     "checkpoint_steps": 3, "seeds": [0, 1], "bootstrap_samples": 100, "confidence": 0.9, "seed": 5,
 }  # fmt: skip
@@ -575,13 +576,18 @@ def test_each_training_runs_once_for_all_data_sets(tmp_path, files, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("evaluated", "of_study", "expected"),
-    [(None, None, (6, 5)), (None, 5, (5, 5)), (4, 5, (4, 4)), (817, None, (6, 5))],
-)
-def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, evaluated, of_study, expected):
+    ("limits", "of_study", "expected"),
+    [
+        ((None, 1000), None, (6, 5)), ((None, 1000), 5, (5, 5)), ((4, 1000), 5, (4, 4)),
+        ((817, 1000), None, (6, 5)),
+        # Documents have 10, 5, 11, 7, 9 and 12 tokens; questions have 22 together.
+        ((None, 33), None, (4, 5)), ((None, 32), None, (3, 5)), ((None, 33), 3, (3, 3)),
+    ],
+)  # fmt: skip
+def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, limits, of_study, expected):
     add_questions(files)
-    wanted = job(datasets=["text", "questions"], documents=of_study,
-                 parameters={**PARAMETERS, "evaluated": evaluated})  # fmt: skip
+    parameters = {**PARAMETERS, "evaluated": limits[0], "evaluated_tokens": limits[1]}
+    wanted = job(datasets=["text", "questions"], documents=of_study, parameters=parameters)
     made(tmp_path, files, wanted)
     folder = tmp_path / "once/measurements/retraining/small"
     found = [read_sealed(folder / f"{name}.json") for name in wanted.datasets]
@@ -600,7 +606,7 @@ def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, f
     )
     lacking = read_sealed(tmp_path / "once/measurements/retraining/small/questions.json")
     assert (lacking["status"], lacking["reason"]) == (
-        "not run", "too few documents have two tokens",
+        "not run", "too few documents have two tokens, or fit into evaluated_tokens",
     )  # fmt: skip
 
 

@@ -95,6 +95,8 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
          r"which is of the models in examined: name some there, or leave it out"),
         ("studies.default.finetuned", ["decoder"], r"finetuned names 'decoder', which is not in "
          r"pretrained: add it there too, or take it out of finetuned"),
+        ("studies.schemes.retrained", ["minilm"], r"studies\.schemes\.retrained names 'minilm', "
+         r"which is trained on another split .* name one under studies\.schemes\.calibration"),
         # What is for tables of position embeddings, and what for rotation.
         ("studies.rotary.evaluations.smollm2.evaluated", ["mean"], r"studies\.rotary names the "
          r"condition 'mean', which is for none of its models: position 'mean' is not for a model "

@@ -47,18 +47,22 @@ from posenc.models.training import batch_rows, learning_rate
 from posenc.report import order_quantities as numbers
 from posenc.report.position_quantities import facts_of
 from posenc.report.records import NotRun
+from posenc.study import configs
+from posenc.study.params import load as load_params
 from posenc.tokens.tokenize import tokenize
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
 from .raw_files import content
 from .split_texts import split_texts
+from .synthetic import PROJECT
 from .test_figures import SECTIONS, STYLE, check_texts, texts
 from .test_score_parts_measurement import llama
 
 PARAMETERS = {
     "split": "train", "documents": 30, "tokens": 8, "conditions": ["intact", "zero", "zero_closed"],
-    "evaluated": 5, "steps": 4, "batch_sequences": 4, "learning_rate": 3e-3, "warmup_steps": 2,
+    "evaluated": 5, "evaluated_tokens": 1000,
+    "steps": 4, "batch_sequences": 4, "learning_rate": 3e-3, "warmup_steps": 2,
     "weight_decay": 0.1, "precision": "float32", "evaluate_steps": [0, 1, 4], "batch_tokens": 64,
     "checkpoint_steps": 3, "seeds": [0, 1], "bootstrap_samples": 100, "confidence": 0.9, "seed": 5,
 }  # fmt: skip
@@ -572,13 +576,18 @@ def test_each_training_runs_once_for_all_data_sets(tmp_path, files, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("evaluated", "of_study", "expected"),
-    [(None, None, (6, 5)), (None, 5, (5, 5)), (4, 5, (4, 4)), (817, None, (6, 5))],
-)
-def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, evaluated, of_study, expected):
+    ("limits", "of_study", "expected"),
+    [
+        ((None, 1000), None, (6, 5)), ((None, 1000), 5, (5, 5)), ((4, 1000), 5, (4, 4)),
+        ((817, 1000), None, (6, 5)),
+        # Documents have 10, 5, 11, 7, 9 and 12 tokens; questions have 22 together.
+        ((None, 33), None, (4, 5)), ((None, 32), None, (3, 5)), ((None, 33), 3, (3, 3)),
+    ],
+)  # fmt: skip
+def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, limits, of_study, expected):
     add_questions(files)
-    wanted = job(datasets=["text", "questions"], documents=of_study,
-                 parameters={**PARAMETERS, "evaluated": evaluated})  # fmt: skip
+    parameters = {**PARAMETERS, "evaluated": limits[0], "evaluated_tokens": limits[1]}
+    wanted = job(datasets=["text", "questions"], documents=of_study, parameters=parameters)
     made(tmp_path, files, wanted)
     folder = tmp_path / "once/measurements/retraining/small"
     found = [read_sealed(folder / f"{name}.json") for name in wanted.datasets]
@@ -597,7 +606,7 @@ def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, f
     )
     lacking = read_sealed(tmp_path / "once/measurements/retraining/small/questions.json")
     assert (lacking["status"], lacking["reason"]) == (
-        "not run", "too few documents have two tokens",
+        "not run", "too few documents have two tokens, or fit into evaluated_tokens",
     )  # fmt: skip
 
 
@@ -649,6 +658,23 @@ def test_a_mask_that_is_exact_is_worth_what_rotation_is(tmp_path, documents):
             sums[name] = document_sums(planted, documents, 64)
     np.testing.assert_allclose(sums["zero_closed"], sums["intact"], rtol=1e-5)
     assert np.abs(sums["zero"] - sums["intact"]).max() > 0.1
+
+
+def test_studies_differ_in_the_learning_rate_alone():
+    """What their jobs read; its data set of text to learn from is that of the masks."""
+    params, jobs = load_params(PROJECT / "params.yaml"), {}
+    for name in ("retraining", "retraining_slow", "retraining_fast"):
+        active = params.model_copy(update={"study": params.studies[name]})
+        parts = {path.as_posix(): part for path, part in configs.sections(active)}
+        jobs[name] = step.Job.model_validate(parts["data/config/retraining/smollm2.json"])
+    rates = {name: one.parameters.learning_rate for name, one in jobs.items()}
+    assert rates == {"retraining": 1e-4, "retraining_slow": 3e-5, "retraining_fast": 3e-4}
+    same = {"learning_rate": 1e-4}
+    for one in jobs.values():
+        alike = one.model_copy(update={"parameters": one.parameters.model_copy(update=same)})
+        assert alike == jobs["retraining"]
+        assert one.calibration == "imdb_fresh" and one.parameters.seeds == [0, 1, 2]
+        assert one.datasets == ["imdb_fresh", "truthfulqa_local"]
 
 
 # --- Its figure, and its numbers ------------------------------------------------------------------

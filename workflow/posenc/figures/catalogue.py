@@ -381,9 +381,9 @@ FIGURES = {
     "retraining": Entry(
         "F6 a start for training without rotation", ("retraining",),
         caption="Left: loss by training tokens of a decoder that is trained on without rotation, "
-        "from nothing in its place and from a mask, and of the intact one. Right: what it has "
-        "above the intact one after as many. Dotted: the loss of the mask before training, as far "
-        "as the model without it needs to reach it.",
+        "from nothing in its place and from a mask, and of the intact one; a row per data set. "
+        "Right: what it has above the intact one after as many. Dotted: the loss of the mask "
+        "before training, as far as the model without it needs to reach it.",
         alt="Two line charts of loss against training tokens for each data set, a line for each "
         "start and for the intact model: the loss, and what it has above the intact model's.",
     ),

@@ -32,6 +32,7 @@ from posenc.config.base import (
     Confidence,
     Decay,
     Documents,
+    Draws,
     FirstSteps,
     Length,
     Line,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = NDArray[np.float64]
-TOO_FEW = "too few documents have two tokens"
+TOO_FEW = "too few documents have two tokens, or fit into evaluated_tokens"
 
 
 class Retraining(Section):
@@ -97,6 +98,8 @@ class Retraining(Section):
     evaluated: Annotated[Documents, Field(ge=2)] | None
     """At most so many documents of each data set, the first that a study evaluates the model on;
     null for all of these."""
+    evaluated_tokens: Draws
+    """At most so many tokens of each data set, in whole documents: short texts may be many."""
     steps: Steps
     batch_sequences: Batch
     learning_rate: Rate
@@ -214,11 +217,9 @@ def main(
 
         use_threads(1)  # sums by several threads would be in another order
         network = for_training(load(weights, job.reading.family, device_for(job.device)))
-    limits = (job.parameters.evaluated, job.documents)
-    count = min((limit for limit in limits if limit is not None), default=None)
     found = [
-        Cell(*cell, [ids for ids in cell[-1].ids[:count] if len(ids) > 1])
-        for cell in cells(model, job.datasets, tokens, output)
+        Cell(path, of, text, evaluated_of(job, text))
+        for path, of, text in cells(model, job.datasets, tokens, output)
     ]
     inputs = {
         **model_digests(weights), "masks": digests, "tokenizer": sha256_file(verify(tokenizer)),
@@ -233,6 +234,14 @@ def main(
         made_of = {"tokens": cell.text.digest, **inputs}
         seal(cell.path, MEASUREMENT, cell.of, measured, job.parameters, made_of)
     shutil.rmtree(partial, ignore_errors=True)
+
+
+def evaluated_of(job: Job, text: Tokens) -> list[list[int]]:
+    """Token ids of the documents of a data set that are evaluated: the first, within all limits."""
+    fit = (np.cumsum(text.lengths) <= job.parameters.evaluated_tokens).sum()
+    limits = (fit, job.parameters.evaluated, job.documents)
+    count = min(int(limit) for limit in limits if limit is not None)
+    return [ids for ids in text.ids[:count] if len(ids) > 1]
 
 
 def measure(

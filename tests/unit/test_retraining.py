@@ -660,16 +660,16 @@ def test_a_mask_that_is_exact_is_worth_what_rotation_is(tmp_path, documents):
     assert np.abs(sums["zero"] - sums["intact"]).max() > 0.1
 
 
-def test_studies_differ_in_the_learning_rate_alone():
+def test_studies_differ_in_the_learning_rate_and_seeds_alone():
     """What their jobs read; its data set of text to learn from is that of the masks."""
     params, jobs = load_params(PROJECT / "params.yaml"), {}
-    for name in ("retraining", "retraining_slow", "retraining_fast"):
+    for name in ("retraining", "retraining_fast"):
         active = params.model_copy(update={"study": params.studies[name]})
         parts = {path.as_posix(): part for path, part in configs.sections(active)}
         jobs[name] = step.Job.model_validate(parts["data/config/retraining/smollm2.json"])
     rates = {name: one.parameters.learning_rate for name, one in jobs.items()}
-    assert rates == {"retraining": 1e-4, "retraining_slow": 3e-5, "retraining_fast": 3e-4}
-    same = {"learning_rate": 1e-4}
+    assert rates == {"retraining": 1e-4, "retraining_fast": 3e-4}
+    same = {"learning_rate": 1e-4, "seeds": [0, 1, 2]}
     for one in jobs.values():
         alike = one.model_copy(update={"parameters": one.parameters.model_copy(update=same)})
         assert alike == jobs["retraining"]

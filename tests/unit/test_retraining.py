@@ -673,7 +673,7 @@ def test_studies_differ_in_the_learning_rate_and_seeds_alone():
     for one in jobs.values():
         alike = one.model_copy(update={"parameters": one.parameters.model_copy(update=same)})
         assert alike == jobs["retraining"]
-        assert one.calibration == "imdb_fresh" and one.parameters.seeds == [0, 1, 2]
+        assert one.calibration == "imdb_fresh"
         assert one.datasets == ["imdb_fresh", "truthfulqa_local"]
 
 

@@ -348,10 +348,10 @@ FIGURES = {
     "pretraining": Entry(
         "D5 pre-training", ("pretraining",),
         caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
-        "seed; layers transferred; and how often a language model expects the word of a text's "
-        "label while it is trained (dashed: words that say nothing of it).",
+        "seed; layers transferred; and in how many pairs of texts a language model, while it is "
+        "trained, rather expects a label's word behind the text that has it (dashed: other words).",
         alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
-        "and accuracy by the number of transferred blocks. Lines: right words by steps.",
+        "and accuracy by the number of transferred blocks. Lines: pairs in order by steps.",
     ),
     "hard_attention": Entry(
         "E1 and E2: soft and hard attention", ("hard_attention",),

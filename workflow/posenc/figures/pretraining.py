@@ -32,9 +32,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Above, the accuracy of each cell; strokes are single seeds. Beside it, what each factor
     changes, paired by seed: on average over the settings of the other factors, and in GPT-1's
     own setting. Below, the accuracy by the number of blocks that are transferred to the
-    Transformer; its dashed line and band are a new Transformer. Then the share of texts behind
-    which the language model expects the word of their label, while its pre-training goes on; thin
-    lines are words that say nothing of it.
+    Transformer; its dashed line and band are a new Transformer. Then, while pre-training goes on,
+    the share of pairs of a text of each label in which the language model rather expects a label's
+    word behind the text that has it, whatever the words' prior; dashed lines are other words.
     """
     measured = common.measured(made, measurements, "no measurement", 40)
     if not measured:
@@ -130,18 +130,18 @@ def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
         colour, rows = style.palette[index], models[architecture]
         steps = [row["step"] for row in rows]
         low, value, high = (
-            [100 * row["words"][key] for row in rows] for key in ("low", "value", "high")
+            [100 * row["words_ranked"][key] for row in rows] for key in ("low", "value", "high")
         )
         axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
         axes.plot(steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3,
                   gid=architecture)  # fmt: skip
-        control = [100 * row["control"]["value"] for row in rows]
+        control = [100 * row["control_ranked"]["value"] for row in rows]
         axes.plot(steps, control, color=colour, lw=0.7, ls="--",
-                  label=f"{label}: words of no label")  # fmt: skip
+                  label=f"{label}: other words")  # fmt: skip
     axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
     axes.set_title("without fine-tuning")
     axes.set_xlabel("steps of pre-training")
-    axes.set_ylabel("right word expected (%)")
+    axes.set_ylabel("pairs in order (%)")
 
 
 main = common.command(draw, Figure)

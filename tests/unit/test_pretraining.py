@@ -746,7 +746,7 @@ def test_the_figure_shows_cells_effects_and_transfer():
     for name, label in figure_of.ARCHITECTURES.items():
         (line,) = (line for line in zero_shot.get_lines() if line.get_gid() == name)
         (model,) = (m for m in measured["language_models"] if m["architecture"] == name)
-        expected = [100 * row["words"]["value"] for row in model["zero_shot"]]
+        expected = [100 * row["words_ranked"]["value"] for row in model["zero_shot"]]
         np.testing.assert_allclose(line.get_ydata(), expected, err_msg=label)
     absent = {**measured, "status": "not run", "reason": "no documents"}
     figure = figure_of.draw([absent], PARAMS.figures.pretraining, PARAMS.figures.style)

@@ -18,13 +18,10 @@ import pytest
 
 from posenc.artifacts.files import write_checksums
 from posenc.datasets import imdb, lines, truthfulqa
-from posenc.datasets.documents import (
-    parse,
-    read_documents,
-    write_documents,
-)
+from posenc.datasets.documents import read_documents, write_documents
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.generated.sample import imdb_archive, truthfulqa_csv
+from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content
 
 from .damage import call

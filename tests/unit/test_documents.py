@@ -21,15 +21,9 @@ from posenc.artifacts.files import (
     write_checksums,
 )
 from posenc.artifacts.tables import write_table
-from posenc.datasets.documents import (
-    clean,
-    parse,
-    read_documents,
-    schema,
-    select,
-    write_documents,
-)
+from posenc.datasets.documents import read_documents, schema, select, write_documents
 from posenc.datasets.errors import DatasetError
+from posenc.datasets.parsing import clean, parse
 from posenc.datasets.section import Evaluation, Text
 from posenc.steps import documents as step
 

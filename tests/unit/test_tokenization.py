@@ -8,7 +8,8 @@ from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, DamagedError, sha256_file, verify
 from posenc.artifacts.tables import read_table
-from posenc.datasets.documents import parse, read_documents, select, write_documents
+from posenc.datasets.documents import read_documents, select, write_documents
+from posenc.datasets.parsing import parse
 from posenc.datasets.section import Evaluation
 from posenc.models.load import ModelError, copy_tokenizer, fetch, save_tokenizer
 from posenc.models.section import Corpus, Model, PackageSource, Reading

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +16,8 @@ from posenc.artifacts.files import (
     check_parquet,
     seal_parquet,
 )
-from posenc.datasets import imdb, lines, tatoeba, truthfulqa
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.section import Content, Evaluation, Text
+from posenc.datasets.section import Content, Evaluation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,16 +25,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 METADATA_KEY = b"posenc"
 BATCH_ROWS = 4096
-PARSERS = {
-    "imdb": imdb.parse,
-    "truthfulqa": truthfulqa.parse,
-    "tatoeba": tatoeba.parse,
-    "text": lines.parse,
-}
-"""What reads the raw file of each format."""
-
-_BREAK = r"<\s*/?\s*br\s*/?\s*>"
-_BREAKS = re.compile(rf"\s*{_BREAK}(?:\s*{_BREAK})*\s*", re.IGNORECASE)
 
 
 def schema() -> pa.Schema:
@@ -63,55 +50,6 @@ def schema() -> pa.Schema:
             pa.field("source", pa.string()),
         ]
     )
-
-
-def clean(text: str, options: Text) -> str:
-    """Return the text with its line breaks and its Unicode form as configured.
-
-    Parameters
-    ----------
-    text
-        Raw text, in which ``<br />`` (also ``<br>``, ``<br/>``, ``</br>``) breaks lines.
-    options
-        ``line_breaks``: a run of breaks with the white space around it becomes one newline or
-        one space, or is kept. ``normalization``: the Unicode form, applied first, so that a
-        break in full-width characters is one too.
-
-    Examples
-    --------
-    >>> clean("Ａ<br /><br />b", Text(line_breaks="newline", normalization="NFKC"))
-    'A\\nb'
-    """
-    if options.normalization != "none":
-        text = unicodedata.normalize(options.normalization, text)
-    if options.line_breaks != "keep":
-        text = _BREAKS.sub("\n" if options.line_breaks == "newline" else " ", text)
-    return text
-
-
-def parse(path: Path, content: Content) -> Iterator[dict[str, Any]]:
-    """Yield a data set's documents, their text cleaned.
-
-    Parameters
-    ----------
-    path
-        The raw file.
-    content
-        The data set's format and how its text is cleaned.
-
-    Raises
-    ------
-    DatasetError
-        If the raw file is damaged or not of the data set's format, or a document has no text
-        once it is clean.
-    """
-    for document in PARSERS[content.format](path):
-        text = clean(document["text"], content.text)
-        if not text.strip():
-            raise DatasetError(
-                f"{path}: {document['document_id']} has no text but line breaks; correct the file"
-            )
-        yield {**document, "text": text}
 
 
 def write_documents(

@@ -9,7 +9,8 @@ import typer
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
-from posenc.datasets.documents import parse, write_documents
+from posenc.datasets.documents import write_documents
+from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content
 
 

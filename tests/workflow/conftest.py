@@ -356,6 +356,21 @@ def make_project(folder: Path, core: bool = False) -> Project:
     return project
 
 
+def bare_project(folder: Path) -> Project:
+    """The project as it is, without data, in a repository of DVC alone."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--",
+         "Snakefile", "params.yaml", "dvc.yaml", "profiles", "workflow"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in listing.splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    project = Project(folder)
+    project.run("dvc", "init", "--no-scm", "--quiet")
+    return project
+
+
 def built(tmp_path_factory, core: bool) -> Project:
     """A study, run by Snakemake and recorded in DVC: built once, a copy for each worker."""
     name = "core" if core else "tiny"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import ROOT, Project
+from tests.workflow.conftest import ROOT, Project, bare_project
 
 COMMANDS = {
     "check": ("posenc", "check"),
@@ -20,18 +18,7 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
     """The project without data, in a repository of DVC alone."""
-    folder = tmp_path_factory.mktemp("project")
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--",
-         "Snakefile", "params.yaml", "dvc.yaml", "profiles", "workflow"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    for name in listing.splitlines():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    project = Project(folder)
-    project.run("dvc", "init", "--no-scm", "--quiet")
-    return project
+    return bare_project(tmp_path_factory.mktemp("project"))
 
 
 def write(project: Project, before: str, after: str) -> int:

@@ -202,8 +202,10 @@ def plan(
 ) -> None:
     """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
     from posenc.study.forecast import planned, table
+    from posenc.study.leftovers import announce
 
     params = _load()
+    announce(params, lambda line: print(line, file=sys.stderr))
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:

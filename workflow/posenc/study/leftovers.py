@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from posenc.study import plan
@@ -54,23 +54,54 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     say
         Receives one line for what goes, and one for what comes back.
     """
-    place = plan.folder(params)
-    wanted = _leaves(params, place)
+    own = plan.folder(params)
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
         "measurements/*.json", "trials/*/*/*", "figures/*", "*.pdf",
         # Of a measurement that is no more, as after `git pull`.
-        *(f"measurements/{path.name}" for path in place.glob("measurements/*")
+        *(f"measurements/{path.name}" for path in own.glob("measurements/*")
           if path.is_dir() and path.name not in KINDS),
     ]  # fmt: skip
-    _tidy(place, SET_ASIDE / params.study.name, wanted, levels, say)
-    # No study can have this name.
-    documents = {plan.DOCUMENTS / f"{dataset}.parquet" for dataset in params.study.all_datasets}
-    _tidy(plan.DOCUMENTS, SET_ASIDE / "_documents", documents, ["*.parquet"], say)
-    apart = {plan.APART / f"{dataset}.parquet" for dataset in params.study.corpora}
-    _tidy(plan.APART, SET_ASIDE / "_texts", apart, ["*.parquet"], say)
+    for place, aside, wanted in _places(params):
+        _tidy(place, aside, wanted, levels if place == own else ["*.parquet"], say)
     plan.make_folders(params)
+
+
+def announce(params: Params, say: Callable[[str], None]) -> None:
+    """Say how many results of the study are set aside, which :func:`tidy` brings back.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    say
+        Receives one line, if there are any.
+    """
+    awaited = [
+        path
+        for place, aside, wanted in _places(params)
+        for path in wanted
+        if (aside / path.relative_to(place)).exists() and not path.exists()
+    ]
+    if awaited:
+        say(
+            f"{len(awaited)} results of the study are in {SET_ASIDE}: a run brings them back first "
+            f"and makes fewer than what is planned now"
+        )
+
+
+def _places(params: Params) -> Iterator[tuple[Path, Path, set[Path]]]:
+    """Folders, where their results are set aside, and what the study has in them."""
+    study = params.study
+    own = plan.folder(params)
+    yield own, SET_ASIDE / study.name, _leaves(params, own)
+    # No study can have these names.
+    for place, name, datasets in (
+        (plan.DOCUMENTS, "_documents", study.all_datasets),
+        (plan.APART, "_texts", study.corpora),
+    ):
+        yield place, SET_ASIDE / name, {place / f"{dataset}.parquet" for dataset in datasets}
 
 
 def _tidy(

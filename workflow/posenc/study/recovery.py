@@ -6,10 +6,12 @@ without it, and a Snakemake whose DVC was killed goes on alone.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -18,6 +20,13 @@ from posenc.artifacts.files import UNFINISHED
 
 JOBS = "posenc."
 """What the modules of all jobs begin with: `python -m posenc.steps.capture`."""
+LOOKS = (
+    "dryrun", "summary", "detailed_summary", "dag", "rulegraph", "filegraph", "d3dag", "lint",
+    "list_rules", "list_target_rules", "list_changes", "list_input_changes", "list_params_changes",
+    "list_untracked", "list_conda_envs", "print_compilation", "containerize", "archive",
+    "generate_unit_tests", "unlock",
+)  # fmt: skip
+"""Options of Snakemake, as its parser calls them, with which it runs no job."""
 
 
 class BusyError(RuntimeError):
@@ -43,9 +52,15 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
+def _arguments(process: psutil.Process, program: str) -> list[str] | None:
+    """Of a script such as ``snakemake`` or ``dvc``, run by any interpreter; None of others."""
+    command = _command(process)
+    names = [os.path.basename(part) for part in command[:3]]
+    return command[names.index(program) + 1 :] if program in names else None
+
+
 def _runs(process: psutil.Process, program: str) -> bool:
-    """Whether a process is a script such as ``snakemake`` or ``dvc``, run by any interpreter."""
-    return any(os.path.basename(part) == program for part in _command(process)[:3])
+    return _arguments(process, program) is not None
 
 
 def _has_ancestor(process: psutil.Process, program: str) -> bool:
@@ -134,12 +149,34 @@ def mend_dvc(root: Path, say: Callable[[str], None]) -> None:
         say("removed DVC's list of the paths in use, which a killed run had cut")
 
 
+def only_looks(arguments: Sequence[str]) -> bool:
+    """Whether a call of Snakemake runs no job: a dry run, a summary, a graph, a list, ``--unlock``.
+
+    Snakemake itself knows only when the Snakefile has been read: ``workflow.dryrun`` is false until
+    then. ``--touch`` is a run.
+
+    Parameters
+    ----------
+    arguments
+        What follows ``snakemake`` on the command line.
+    """
+    from snakemake.cli import get_argument_parser
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            options = get_argument_parser().parse_args(list(arguments))
+    except SystemExit as end:  # --help and --version, or what is no command line of Snakemake
+        return not end.code
+    if (options.report or options.reporter) and not options.report_after_run:
+        return True
+    return options.executor == "dryrun" or any(getattr(options, name, None) for name in LOOKS)
+
+
 def is_running(root: Path) -> bool:
-    """Whether another Snakemake is at work in the project; one that only plans does not count."""
-    return any(
-        _runs(process, "snakemake") and not {"-n", "--dry-run", "--dryrun"} & set(_command(process))
-        for process in _here(root.resolve())
-    )
+    """Whether another Snakemake is at work in the project; one that only looks does not count."""
+    calls = (_arguments(process, "snakemake") for process in _here(root.resolve()))
+    return any(call is not None and not only_looks(call) for call in calls)
 
 
 def refuse_dvc(root: Path) -> None:

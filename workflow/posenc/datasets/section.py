@@ -138,16 +138,11 @@ class Dataset(Section):
                     f"calibration.split is {self.evaluation.split!r}, which is evaluated on: "
                     f"choose another"
                 )
-        if isinstance(self.source, HubSource) and self.format == "tatoeba":
-            raise ValueError(
-                "source.kind is 'hub', but format: tatoeba reads an archive: choose path or url"
-            )
         if isinstance(self.source, SampleSource):
             if self.format in ("tatoeba", "text"):
-                others = "path or url" if self.format == "tatoeba" else "path, url or hub"
                 raise ValueError(
-                    f"source.kind is 'sample', but no grammar generates format: {self.format}: "
-                    f"choose {others}"
+                    f"source.kind is 'sample', which makes no format: {self.format}: choose path, "
+                    f"url or hub"
                 )
             named |= set(self.source.documents)
             if self.source.language != "en" and self.format != "imdb":

@@ -126,6 +126,11 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _table(path: Path) -> str:
+    if path.suffix == ".parquet":
+        raise DatasetError(
+            f"{path} is an export of the hub, and format: tatoeba reads an archive: choose a "
+            f"source of kind path or url"
+        )
     try:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:

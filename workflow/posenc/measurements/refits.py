@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
     Measurement,
 )
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
     CellsJob,
     DocumentsFolder,
@@ -53,10 +53,10 @@ from posenc.measurements.of_models import (
     cells,
     other_texts,
 )
+from posenc.measurements.of_trainings import Cell, partial_of, seal_each
 from posenc.metrics.crossed import CrossedMeans, spreads
 from posenc.metrics.recovery import INTERACTIONS, adaptation, interaction, is_lost, recovered
 from posenc.models.files import model_digests
-from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 UNFITTED = {"intact": "intact", "without": "zero"}
@@ -122,25 +122,6 @@ class Job(CellsJob[Refits]):
     device: str
 
 
-class Cell(NamedTuple):
-    """What is evaluated on one data set.
-
-    Attributes
-    ----------
-    path, of
-        The file of its measurement, and what is measured.
-    text
-        Its tokens.
-    documents
-        Token ids of those that are evaluated.
-    """
-
-    path: Path
-    of: dict[str, str]
-    text: Tokens
-    documents: list[list[int]]
-
-
 def main(
     model: Model,
     config: Config,
@@ -161,12 +142,9 @@ def main(
         **model_digests(weights), "documents": sha256_file(source),
         "tokenizer": sha256_file(verify(tokenizer)),
     }  # fmt: skip
-    # Apart from the output, which a workflow manager removes before a job.
-    partial = output.parents[1].with_name("captures") / f"{MEASUREMENT.name}.{model}"
+    partial = partial_of(output, MEASUREMENT, model)
     results = measure(job, weights, found, source, tokenizer, partial, inputs)
-    for cell, result in zip(found, results, strict=True):
-        made_of = {"tokens": cell.text.digest, **inputs}
-        seal(cell.path, MEASUREMENT, cell.of, result, job.parameters, made_of)
+    seal_each(MEASUREMENT, found, results, job.parameters, inputs)
     shutil.rmtree(partial, ignore_errors=True)
 
 

@@ -53,7 +53,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
     Measurement,
 )
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
     DocumentsFolder,
     MasksFolder,
@@ -65,6 +65,7 @@ from posenc.measurements.of_models import (
     other_texts,
     texts_of,
 )
+from posenc.measurements.of_trainings import Cell, partial_of, seal_each
 from posenc.measurements.under_conditions import (
     INTACT,
     WITHOUT,
@@ -162,25 +163,6 @@ class Job(ConditionsJob[Retraining]):
     device: str
 
 
-class Cell(NamedTuple):
-    """What is evaluated on one data set.
-
-    Attributes
-    ----------
-    path, of
-        The file of its measurement, and what is measured.
-    text
-        Its tokens.
-    documents
-        Token ids of those that are evaluated.
-    """
-
-    path: Path
-    of: dict[str, str]
-    text: Tokens
-    documents: list[list[int]]
-
-
 class Text(NamedTuple):
     """What is learned from.
 
@@ -227,12 +209,9 @@ def main(
         # Of all data sets: a text of any is not learned from.
         "texts": {cell.of["dataset"]: cell.text.digest for cell in found},
     }  # fmt: skip
-    # Apart from the output, which a workflow manager removes before a job.
-    partial = output.parents[1].with_name("captures") / f"{MEASUREMENT.name}.{model}"
+    partial = partial_of(output, MEASUREMENT, model)
     results = measure(job, network, found, documents, tokenizer, learned, partial, inputs)
-    for cell, measured in zip(found, results, strict=True):
-        made_of = {"tokens": cell.text.digest, **inputs}
-        seal(cell.path, MEASUREMENT, cell.of, measured, job.parameters, made_of)
+    seal_each(MEASUREMENT, found, results, job.parameters, inputs)
     shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -332,15 +311,16 @@ def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -
     from posenc.tokens.tokenize import tokenize
 
     parameters = job.parameters
+    by_dataset = {cell.of["dataset"]: cell.text for cell in evaluated}
+    own = by_dataset.pop(job.calibration, None)
     names, texts = other_texts(
-        documents / f"{job.calibration}.parquet", parameters.split,
-        next((cell.text for cell in evaluated if cell.of["dataset"] == job.calibration), None),
+        documents / f"{job.calibration}.parquet", parameters.split, own,
         "measurements.retraining.split",
     )  # fmt: skip
     known = {
         one
-        for cell in evaluated
-        for one in texts_of(documents / f"{cell.of['dataset']}.parquet", cell.text)
+        for dataset, text in by_dataset.items()
+        for one in texts_of(documents / f"{dataset}.parquet", text)
     }
     kept = [index for index, one in enumerate(texts) if one not in known]
     if not kept:

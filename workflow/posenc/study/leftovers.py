@@ -69,7 +69,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
 
 
 def announce(params: Params, say: Callable[[str], None]) -> None:
-    """Say how many results of the study are set aside, which :func:`tidy` brings back.
+    """Say how many of the study's results are set aside; :func:`tidy` restores them.
 
     Parameters
     ----------

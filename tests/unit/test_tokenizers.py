@@ -666,6 +666,20 @@ def test_the_summary_is_arithmetic_over_seeds(files, measured):
         assert one["reference"] == "bpe" and one["kind"] != "bpe"
 
 
+def test_a_training_ended_if_it_was_not_cut_off(files):
+    most = SMALL.optimization.steps
+    cut, ended = json.loads(json.dumps(files)), json.loads(json.dumps(files))
+    for cut_file, ended_file in zip(cut, ended, strict=True):
+        for number, trial in enumerate(cut_file["trials"]):
+            trial["choice"]["steps"] = most
+            ended_file["trials"][number]["choice"]["steps"] = most - 1
+    ended[1]["trials"][2]["choice"]["steps"] = most
+    assert [one["ended"] for one in summary.summarise(cut, 0.9)["tokenizers"]] == [0] * 12
+    assert [one["ended"] for one in summary.summarise(ended, 0.9)["tokenizers"]] == [
+        2, 2, 1, *[2] * 9
+    ]  # fmt: skip
+
+
 def test_tokenizers_that_differ_between_seeds_are_refused(files):
     other = json.loads(json.dumps(files[1]))
     other["trials"][2]["facts"]["vocabulary"] += 1

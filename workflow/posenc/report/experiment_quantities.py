@@ -219,6 +219,7 @@ def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
         ("", "seeds"): Number(len(one["seeds"])),
         ("", "trainings"): Number(len(flat)),
         ("", "flat"): Number(sum(flat)),
+        ("", "ended"): Number(sum(entry["ended"] for entry in one["tokenizers"])),
     }
     for entry in one["tokenizers"]:
         dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"

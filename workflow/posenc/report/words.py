@@ -394,6 +394,7 @@ WORDS |= {
         "against_bpe": "bits per byte, difference to BPE",
         "trainings": "trainings",
         "flat": "trainings whose validation bits fell by less than 1 % in their last third",
+        "ended": "trainings that ended because validation bits fell no more",
         "fall": "fall of validation bits in the last third (%)",
         "learning_rate": "chosen learning rate",
         "best_step": "chosen number of steps",

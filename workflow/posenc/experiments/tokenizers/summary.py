@@ -29,8 +29,9 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     -------
     dict
         ``tokenizers``: of each data set, normalisation and kind what does not depend on the seed,
-        bits per byte over seeds, and how each seed's rate and steps were chosen; ``differences``
-        from byte-level BPE, and ``normalizations``, NFKC minus none, both paired by seed.
+        bits per byte over seeds, how each seed's rate and steps were chosen, and how many of the
+        trainings ``ended``: their patience was at its end before the upper bound of steps;
+        ``differences`` from byte-level BPE, and ``normalizations``, NFKC minus none, both paired by seed.
 
     Raises
     ------
@@ -38,6 +39,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         If the tokenizer of a variant is not the same for all seeds.
     """
     trials = by_variant(files)
+    most_steps = files[0]["provenance"]["parameters"]["parameters"]["optimization"]["steps"]
     variants = [of_seeds[0]["variant"] for of_seeds in trials]
     by_values = {tuple(v.values()): found for v, found in zip(variants, trials, strict=True)}
 
@@ -47,7 +49,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         return difference_over_seeds(ours, theirs, confidence)
 
     return {
-        "tokenizers": [_row(of_seeds, confidence) for of_seeds in trials],
+        "tokenizers": [_row(of_seeds, most_steps, confidence) for of_seeds in trials],
         "differences": [
             {**one, "reference": REFERENCE, "bits_per_byte": paired("bits_per_byte", one, other)}
             for one in variants
@@ -69,7 +71,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     }
 
 
-def _row(trials: list[Trial], confidence: float) -> dict[str, Any]:
+def _row(trials: list[Trial], most_steps: int, confidence: float) -> dict[str, Any]:
     """One variant: facts once, results over seeds."""
     first = trials[0]
     variant = first["variant"]
@@ -87,6 +89,7 @@ def _row(trials: list[Trial], confidence: float) -> dict[str, Any]:
         },
         "training_bytes": [one["training_bytes"] for one in trials],
         "choices": [one["choice"] for one in trials],
+        "ended": sum(one["choice"]["steps"] < most_steps for one in trials),
         "fall": over_seeds([one["choice"]["fall"] for one in trials], confidence),
     }
 

@@ -100,3 +100,13 @@ def test_the_paper_has_marks_of_its_own():
 def test_no_line_of_a_page_begins_with_a_mark(page):
     """There a comment begins a block of HTML, which ends the paragraph and shows no links."""
     assert not re.findall("^<!--=.*$", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page):
+    """GitHub shows a table whose second row has fewer cells than its first as plain text."""
+    for block in page.read_text(encoding="utf-8").split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        # A bar in code, or behind a backslash, parts no cells.
+        cells = {re.sub(r"`[^`]*`|\\\|", "", row).count("|") for row in rows}
+        assert len(cells) <= 1, f"{rows[0]}: {cells}"

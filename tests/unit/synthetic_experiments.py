@@ -236,7 +236,8 @@ def tokenizers(datasets: list[str]) -> dict:
                 else {"tokens": 0.0, "bytes": 0.0},
                 "round_trip": 1.0, "rebuilt": 1.0, "uniform_bits_per_byte": 4.0,
                 "bits_per_byte": bits(kind), "bits_per_original_byte": bits(kind, 0.95),
-                "training_bytes": [100000] * 3, "fall": over(0.03), "ended": 1, "choices": [choice()] * 3,
+                "training_bytes": [100000] * 3, "fall": over(0.03), "ended": 1,
+                "choices": [choice()] * 3,
             }
             for dataset, form, kind in variants
         ],

@@ -31,7 +31,8 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         ``tokenizers``: of each data set, normalisation and kind what does not depend on the seed,
         bits per byte over seeds, how each seed's rate and steps were chosen, and how many of the
         trainings ``ended``: their patience was at its end before the upper bound of steps;
-        ``differences`` from byte-level BPE, and ``normalizations``, NFKC minus none, both paired by seed.
+        ``differences`` from byte-level BPE, and ``normalizations``, NFKC minus none, both paired
+        by seed.
 
     Raises
     ------

@@ -53,7 +53,7 @@ def test_commands_of_a_page_name_what_is_there(finished, page):
         # The finished study stands for the one that a page names.
         if Path(target).stem in OF_OTHER_STUDIES:  # no other study has what they take
             continue
-        other = "^data/studies/(rotary(_heads|_classifiers)?|longer|written)/"
+        other = "^data/studies/(rotary(_heads|_classifiers)?|longer|written(_small)?)/"
         target = re.sub(other, "data/studies/default/", target)
         assert (finished.folder / target).exists(), command
         targets.append(target)

@@ -96,11 +96,9 @@ class Retraining(Section):
     """Of a sequence, which begins where a document begins."""
     conditions: Annotated[list[Name], Field(min_length=2)]
     """Those that the model is trained under, of the ones that a study evaluates it under."""
-    evaluated: Annotated[Documents, Field(ge=2)] | None
-    """At most so many documents of each data set, the first that a study evaluates the model on;
-    null for all of these."""
     evaluated_tokens: Draws
-    """At most so many tokens of each data set, in whole documents: short texts may be many."""
+    """At most so many tokens of each data set: whole documents, the first that a study evaluates
+    the model on."""
     steps: Steps
     batch_sequences: Batch
     learning_rate: Rate
@@ -216,11 +214,9 @@ def main(
 
 
 def evaluated_of(job: Job, text: Tokens) -> list[list[int]]:
-    """Token ids of the documents of a data set that are evaluated: the first, within all limits."""
+    """Token ids of the documents of a data set that are evaluated: the first that fit."""
     fit = (np.cumsum(text.lengths) <= job.parameters.evaluated_tokens).sum()
-    limits = (fit, job.parameters.evaluated, job.documents)
-    count = min(int(limit) for limit in limits if limit is not None)
-    return [ids for ids in text.ids[:count] if len(ids) > 1]
+    return [ids for ids in text.ids[: job.documents][:fit] if len(ids) > 1]
 
 
 def measure(

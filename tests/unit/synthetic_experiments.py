@@ -302,7 +302,8 @@ def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
             "nll": estimate(3.0) if is_decoder else None,
             "delta_nll": estimate(cost / (keys or 100)) if is_decoder else None,
         }
-        for choice, cost in (("every", 0.0), ("strongest", 1.0), ("nearest", 2.0), ("random", 3.0))
+        for choice, cost in (("every", 0.0), ("strongest", 1.0), ("nearest", 2.0),
+                             ("first_nearest", 1.5), ("random", 3.0))
         for keys in ([None] if choice == "every" else [1, 4, 16])
     ]  # fmt: skip
     return {
@@ -324,7 +325,8 @@ def effective_keys(model: str, dataset: str, is_decoder: bool) -> dict:
 def unrotated_heads(model: str, dataset: str) -> dict:
     """One head costs much, its neighbours little; sets cost by how they are chosen."""
     n_layers, n_heads = 30, 9
-    share = {"strongest": 0.9, "weakest": 0.02, "random": 0.2}
+    share = {"strongest": 0.9, "weakest": 0.02, "random": 0.2, "only_strongest": 0.4,
+             "only_random": 0.8}  # fmt: skip
     return {
         **shared("unrotated_heads", model=model, dataset=dataset), "documents": 24,
         "tokens": 3000, "n_layers": n_layers, "n_heads": n_heads, "confidence": 0.95,
@@ -337,7 +339,7 @@ def unrotated_heads(model: str, dataset: str) -> dict:
         ],
         "agreement_of_halves": 0.7, "tried": 12,
         "sets": [
-            {"choice": how, "count": count, "draws": 3 if how == "random" else 1,
+            {"choice": how, "count": count, "draws": 3 if how.endswith("random") else 1,
              "delta_nll": estimate(2 * part * count / 90), "share": estimate(part * count / 90)}
             for count in (9, 27, 81) for how, part in share.items()
         ],

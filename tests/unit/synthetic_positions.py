@@ -503,6 +503,7 @@ def induction(model: str, dataset: str, specs: dict) -> dict:
             "first": estimate(11.0, 0.2),
             "again": estimate(11.0 - gains[name], 0.2),
             "gain": estimate(gains[name], 0.2),
+            "reordered": estimate(gains[name] / 20, 0.2),
             "recovered": estimate(gains[name] / 10) if is_rotary else None,
             "previous": estimate(0.02 + gains[name] / 20),
             "induction": estimate(0.01 + gains[name] / 20),

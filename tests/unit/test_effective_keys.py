@@ -176,6 +176,15 @@ def test_the_nearest_keys_by_hand():
     ]  # fmt: skip
 
 
+def test_the_first_key_and_the_nearest_by_hand():
+    chosen = read(scores(5, causal=True), Reading("first_nearest", 2))[0, 0]
+    assert [row.nonzero()[:, 0].tolist() for row in chosen] == [
+        [0], [0, 1], [0, 2], [0, 3], [0, 4],
+    ]  # fmt: skip
+    alone = read(scores(5, causal=False), Reading("first_nearest", 1))[0, 0]
+    assert [row.nonzero()[:, 0].tolist() for row in alone] == [[0]] * 5
+
+
 def test_random_keys_differ_by_layer_and_seed():
     draw = [read(scores(9, causal=True), Reading("random", 2, seed), layer)
             for seed, layer in ((0, 0), (0, 0), (0, 1), (5, 0))]  # fmt: skip

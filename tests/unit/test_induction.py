@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,13 @@ from posenc.figures import induction as figure
 from posenc.measurements import induction as step
 from posenc.measurements.under_conditions import recovered_gain
 from posenc.metrics.bootstrap import ratio_bootstrap
-from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
+from posenc.metrics.induction import (
+    induction_scores,
+    previous_scores,
+    reordered,
+    repeated,
+    uniform_scores,
+)
 from posenc.metrics.patterns import softmax
 from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
@@ -76,6 +83,17 @@ def test_a_sequence_has_no_token_twice_and_is_repeated_once(tokens, sequences, s
     assert found.shape == (sequences, 2 * tokens)
     np.testing.assert_array_equal(found[:, :tokens], found[:, tokens:])
     assert all(len(set(row)) == tokens and set(row) <= set(vocabulary) for row in found.tolist())
+
+
+@given(st.integers(4, 9), st.integers(1, 4), st.integers(0, 99))
+def test_in_another_order_no_token_follows_the_one_that_it_followed(tokens, sequences, seed):
+    once = repeated([3, 5, 8, 13, 21, 34, 55, 89, 144], sequences, tokens, seed)
+    found = reordered(once, seed)
+    np.testing.assert_array_equal(found[:, :tokens], once[:, :tokens])
+    for row in found.tolist():
+        assert sorted(row[:tokens]) == sorted(row[tokens:])
+        pairs = [{*itertools.pairwise(part)} for part in (row[:tokens], row[tokens:])]
+        assert not pairs[0] & pairs[1]
 
 
 def test_all_tokens_are_drawn_alike():
@@ -176,16 +194,24 @@ def test_losses_and_attention_of_the_intact_model_are_the_library_s(tmp_path, te
     model = network("gpt2", tmp_path / "model")
     made = step.measure(job(), model, text, {"bumps": bumps(2, 2)})
     types = np.unique([token for ids in text.ids for token in ids[1:]])
-    ids = torch.tensor([[2, *row] for row in repeated(types, 6, 7, 3).tolist()])
+    sequences = repeated(types, 6, 7, 3)
+    ids, other = (
+        torch.tensor([[2, *row] for row in some.tolist()])
+        for some in (sequences, reordered(sequences, 3))
+    )
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        out = model(ids, output_attentions=True)
-    nll = -out.logits.log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].numpy()
+        out, out_other = (model(some, output_attentions=True) for some in (ids, other))
+    nll, nll_other = (
+        -one.logits.log_softmax(-1)[:, :-1].gather(-1, some[:, 1:, None])[..., 0].numpy()
+        for one, some in ((out, ids), (out_other, other))
+    )
     entry = made["conditions"][0]
     # Position 1 is the first random token and 8 the first repeated one; neither is announced.
     first, again = nll[:, 1:7].sum(axis=1), nll[:, 8:].sum(axis=1)
     options = {"samples": 100, "confidence": 0.9, "seed": 3}
-    for part, sums in (("first", first), ("again", again), ("gain", first - again)):
+    for part, sums in (("first", first), ("again", again), ("gain", first - again),
+                       ("reordered", first - nll_other[:, 8:].sum(axis=1))):  # fmt: skip
         expected = ratio_bootstrap(sums, np.full(6, 6), **options).as_json()
         assert entry[part] == pytest.approx(expected, abs=1e-5)
     patterns = torch.stack(out.attentions, dim=1).numpy()  # [sequences, n_layers, n_heads, 15, 15]
@@ -233,6 +259,7 @@ def test_conditions_whose_patterns_are_not_at_hand_have_their_losses(tmp_path, t
     assert entry["previous"] is None and "segments of 1" in entry["reason"]
     # Each token is read alone: one that occurs again is read as it was before.
     assert entry["gain"]["value"] == pytest.approx(0, abs=1e-5)
+    assert entry["reordered"]["value"] != 0  # each token is then announced by another one
 
 
 def test_the_file_says_what_it_is_made_of(tmp_path, text):

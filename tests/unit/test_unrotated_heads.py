@@ -127,8 +127,8 @@ def test_costs_are_differences_of_losses_over_documents(model, documents):
         expected = ratio_bootstrap(nll(heads, key) - nll(NONE), tokens, 100, 0.9, 0).as_json()
         assert entry == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert [made[key] for key in ("n_layers", "n_heads", "documents", "tried")] == [2, 4, 6, 3]
-    assert [(entry["choice"], entry["draws"]) for entry in made["sets"][:3]] == [
-        ("strongest", 1), ("weakest", 1), ("random", 2),
+    assert [(entry["choice"], entry["draws"]) for entry in made["sets"][:5]] == [
+        ("strongest", 1), ("weakest", 1), ("random", 2), ("only_strongest", 1), ("only_random", 2),
     ]  # fmt: skip
 
 
@@ -153,7 +153,10 @@ def test_heads_are_ranked_on_other_documents_than_they_are_tried_on(model, docum
     assert np.flatnonzero(sets[0].heads).tolist() == [int(np.argmax(costs))]
     assert np.flatnonzero(sets[1].heads).tolist() == [int(np.argmin(costs))]
     three = {int(place) for place in np.argsort(-costs)[:3]}
-    assert set(np.flatnonzero(sets[4].heads).tolist()) == three
+    assert set(np.flatnonzero(sets[7].heads).tolist()) == three
+    # Rotation is left to those heads alone.
+    for lost, kept in ((0, 4), (2, 5), (3, 6), (7, 11)):
+        assert np.array_equal(sets[kept].heads, ~sets[lost].heads)
     rest = [list(ids) for ids in tried]
     other = original(model, rest, alone)
     trial = (other[:, -8:] - other[:, :1]).sum(axis=0)

@@ -16,9 +16,10 @@ from posenc.capture.capture import packed_last
 from posenc.capture.masked_attention import scored
 from posenc.capture.parts import is_decoder
 
-Choice = Literal["strongest", "nearest", "random"]
+Choice = Literal["strongest", "nearest", "first_nearest", "random"]
 """Which keys of those that a query sees are left to it: of the highest scores, of the least
-distance (of two at one distance, the earlier), or any."""
+distance (of two at one distance, the earlier), the document's first and then the nearest, or
+any."""
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 
@@ -97,9 +98,12 @@ def read(scores: Tensor, reading: Reading, layer: int = 0) -> Tensor:
     tokens = scores.shape[-1]
     if reading.choice == "strongest":
         order = scores
-    elif reading.choice == "nearest":
+    elif reading.choice in ("nearest", "first_nearest"):
         place = torch.arange(tokens, device=scores.device)  # [tokens]
-        order = -(place[:, None] - place - 0.25).abs().expand_as(scores)
+        order = -(place[:, None] - place - 0.25).abs()  # [tokens, tokens]
+        if reading.choice == "first_nearest":
+            order[:, 0] = torch.inf
+        order = order.expand_as(scores)
     else:
         generator = torch.Generator().manual_seed(reading.seed + layer)
         order = torch.rand(scores.shape, generator=generator).to(scores.device)

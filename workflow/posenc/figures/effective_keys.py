@@ -11,7 +11,8 @@ from posenc.figures.evaluated import by_dataset, curve, of_kind
 from posenc.figures.section import Figure, Style
 
 SERIES = {"keys": "all keys", "others": "without the first key"}
-CHOICES = {"strongest": "strongest keys", "nearest": "nearest", "random": "random"}
+CHOICES = {"strongest": "strongest keys", "nearest": "nearest",
+           "first_nearest": "first and nearest", "random": "random"}  # fmt: skip
 MARKERS = dict(zip(CHOICES, common.MARKERS, strict=False))
 
 

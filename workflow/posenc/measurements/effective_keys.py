@@ -2,9 +2,10 @@
 
 The intact model runs on the beginnings of documents. Its patterns say how many keys a head reads
 (:mod:`posenc.metrics.effective_keys`), and a second run, in which each query keeps its strongest
-keys alone, whether the others matter. The controls read as many keys, the nearest or any: were they
-as good, it would not be the choice that counts. By length: patterns that are equally sharp whatever
-they see read the same number of keys (growth 0), and uniform ones read all (growth 1).
+keys alone, whether the others matter. The controls read as many keys: the nearest, the document's
+first with the nearest, or any. Were they as good, it would not be the choice that counts. By
+length: patterns that are equally sharp whatever they see read the same number of keys (growth 0),
+and uniform ones read all (growth 1).
 """
 
 from __future__ import annotations

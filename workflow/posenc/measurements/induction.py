@@ -1,8 +1,9 @@
 """Does a mask restore order? Copying of repeated random tokens, and the heads that do it (F1, F4).
 
-A lower loss on text can have many causes. On random tokens that are repeated, order is all that
-there is to use: a token is predicted by looking at the token after its earlier occurrence, which
-takes a head that looks at the previous token first (:mod:`posenc.metrics.induction`). Heads are
+A lower loss on text can have many causes. On random tokens that are repeated, only order tells
+which comes next: a token is predicted by looking at the token after its earlier occurrence, which
+takes a head that looks at the previous token first (:mod:`posenc.metrics.induction`). Knowing which
+tokens a sequence has helps without any order; the control repeats them in another one. Heads are
 chosen in the intact model on half of the sequences, and their attention is measured on the others.
 """
 
@@ -35,7 +36,13 @@ from posenc.measurements.under_conditions import (
     of_masks,
     recovered_gain,
 )
-from posenc.metrics.induction import induction_scores, previous_scores, repeated, uniform_scores
+from posenc.metrics.induction import (
+    induction_scores,
+    previous_scores,
+    reordered,
+    repeated,
+    uniform_scores,
+)
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens
 
@@ -77,6 +84,8 @@ class Found(NamedTuple):
     first, again
         float64 [sequences]: sum of the losses in nats of a sequence's tokens where they occur first
         and again, but for the first token of either, which nothing announces.
+    reordered
+        float64 [sequences]: the same where the tokens occur again in another order.
     previous, induction
         float64 [sequences, n_layers, n_heads]: attention to the previous token, and to the token
         after the earlier occurrence. None where patterns are not at hand.
@@ -86,6 +95,7 @@ class Found(NamedTuple):
 
     first: Floats
     again: Floats
+    reordered: Floats
     previous: Floats | None
     induction: Floats | None
     reason: str | None
@@ -107,9 +117,12 @@ def measure(
         sequences = repeated(types(text), parameters.sequences, tokens, parameters.seed)
     except ValueError as error:
         return not_run(f"of the text, {error}", parameters)
-    documents = [[*begin, *ids] for ids in sequences.tolist()]
+    documents, others = (
+        [[*begin, *ids] for ids in some.tolist()]
+        for some in (sequences, reordered(sequences, parameters.seed))
+    )
     found = {
-        name: under(network, documents, tokens, condition, learned)
+        name: under(network, documents, others, tokens, condition, learned)
         for name, condition in tqdm(job.conditions.items(), unit="condition", desc="induction")
     }
     heads = {
@@ -143,11 +156,12 @@ def types(text: Tokens) -> NDArray[np.int64]:  # [types]
 def under(
     network: Any,
     documents: list[list[int]],
+    others: list[list[int]],
     period: int,
     condition: Condition,
     learned: dict[str, LearnedMask],
 ) -> Found:
-    """Losses and attention of the sequences under a condition."""
+    """Losses and attention of the sequences under a condition; of the others, losses alone."""
     import torch
 
     from posenc.capture.capture import document_losses
@@ -162,8 +176,8 @@ def under(
         return np.stack(both, axis=-1)  # [batch, n_heads, 2]
 
     losses, looked = [], []
-    for place in range(0, len(documents), BATCH):
-        batch = documents[place : place + BATCH]
+    for place in range(0, len(documents) + len(others), BATCH):
+        batch = [*documents, *others][place : place + BATCH]
         if reason is None:
             last, layers = patterns_under(network, batch, condition, learned, scores)
             looked.append(np.stack(layers, axis=1))  # [batch, n_layers, n_heads, 2]
@@ -172,13 +186,13 @@ def under(
             last = states[-1]  # [batch * tokens, d_model]
         with torch.inference_mode():
             losses += document_losses(network, last.reshape(-1, last.shape[-1]), batch)
-    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [sequences, 2 * period - 1]
+    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [2 * sequences, 2 * period - 1]
+    again, other = nll[:, period:].sum(axis=1).reshape(2, -1)  # [sequences] each
     previous = induction = None
     if looked:
-        previous, induction = np.moveaxis(np.concatenate(looked), -1, 0)
-    return Found(
-        nll[:, : period - 1].sum(axis=1), nll[:, period:].sum(axis=1), previous, induction, reason
-    )
+        previous, induction = np.moveaxis(np.concatenate(looked)[: len(documents)], -1, 0)
+    first = nll[: len(documents), : period - 1].sum(axis=1)  # [sequences]
+    return Found(first, again, other, previous, induction, reason)
 
 
 def strongest(scores: Floats, count: int) -> list[dict[str, Any]]:
@@ -196,20 +210,21 @@ def results(
 ) -> list[dict[str, Any]]:
     """One entry per condition, all on the same resampled sequences."""
     options, names = bootstrap(job.parameters), list(found)
-    first, again = (
+    first, again, other = (
         np.stack([getattr(one, part) for one in found.values()], axis=1)
-        for part in ("first", "again")
+        for part in ("first", "again", "reordered")
     )  # [sequences, conditions] each
     tokens = np.full(len(first), job.parameters.tokens - 1)  # [sequences]
     # The gain is a loss with its sign turned.
-    sums = {"first": first, "again": again, "gain": again - first}
+    sums = {"first": first, "again": again, "gain": again - first, "reordered": other - first}
     means = {part: PairedMeans(values, tokens, **options) for part, values in sums.items()}
     entries = []
     for column, (name, one) in enumerate(found.items()):
         entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
         for part in ("first", "again"):
             entry[part] = means[part].of(lambda own: own, column).as_json()
-        entry["gain"] = means["gain"].of(np.negative, column).as_json()
+        for part in ("gain", "reordered"):
+            entry[part] = means[part].of(np.negative, column).as_json()
         entry["recovered"] = recovered_gain(means["gain"], names, column)
         for kind, which in heads.items():
             entry[kind] = attention_of(getattr(one, kind), which, options)

@@ -5,7 +5,8 @@ what that costs is a difference of losses on the same tokens. Heads are ranked b
 the documents, and what the ranking is worth is measured on the other: sets of the heads that need
 rotation most lose theirs together, and as controls as many that need it least, and as many drawn at
 random. Were a few heads all that rotation is for, the first would cost as much as taking it from
-every head, and the second nothing. The key at place 0 has controls, too: the keys after it.
+every head, and the second nothing; and rotation in these alone would do, which is tried as well.
+The key at place 0 has controls, too: the keys after it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class UnrotatedHeads(Section):
     keys: list[Index]
     """Places of the keys whose pairs lose rotation, in all heads: 0 for a document's first."""
     counts: list[Count]
-    """How many heads lose rotation together."""
+    """How many heads lose rotation together, and how many keep it alone."""
     draws: Count
     """Sets of random heads for each number."""
     bootstrap_samples: Samples
@@ -75,7 +76,7 @@ class Choice(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Heads that lose their rotation together: how they were chosen, and several such choices."""
+    """Heads that lose rotation together, or keep it alone: how they were chosen, several times."""
 
     how: str
     size: int
@@ -138,7 +139,10 @@ def among(shape: tuple[int, int], places: Any) -> NDArray[np.bool_]:
 def together(
     parameters: UnrotatedHeads, ranking: Floats, shape: tuple[int, int]
 ) -> Iterator[Together]:
-    """Heads that cost most, that cost least, and any: by a ranking [heads], in nats."""
+    """Heads that cost most, that cost least, and any, by a ranking [heads] in nats.
+
+    The first and the last are also those that keep rotation, where all others lose it.
+    """
     order = np.argsort(-ranking, kind="stable")  # [heads]
     generator = np.random.default_rng(parameters.seed)
     for count in parameters.counts:
@@ -146,6 +150,9 @@ def together(
         places = {"strongest": [order[:count]], "weakest": [order[::-1][:count]], "random": drawn}
         for how, own in places.items():
             yield Together(how, count, [Choice(among(shape, one)) for one in own])
+        for how in ("strongest", "random"):
+            kept = [Choice(~among(shape, one)) for one in places[how]]
+            yield Together(f"only_{how}", count, kept)
 
 
 def losses(network: Any, documents: list[list[int]], choices: Sequence[Choice]) -> Floats:

@@ -45,6 +45,36 @@ def repeated(
     return np.concatenate([once, once], axis=1)
 
 
+def reordered(sequences: ArrayLike, seed: int) -> NDArray[np.int64]:  # [sequences, 2 * tokens]
+    """The same first parts, each followed by its tokens in another order.
+
+    A model that only knows which tokens a sequence has predicts these as well as a repetition; one
+    that copies does not. No token but the first of a part follows the one that it followed before.
+
+    Parameters
+    ----------
+    sequences
+        int [sequences, 2 * tokens], from :func:`repeated`, of at least 4 tokens each part.
+    seed
+        Of the orders.
+
+    Returns
+    -------
+    int64 [sequences, 2 * tokens].
+    """
+    sequences = np.asarray(sequences, np.int64)  # [sequences, 2 * tokens]
+    generator = np.random.default_rng(seed)
+    tokens = sequences.shape[1] // 2
+    places = np.empty((len(sequences), tokens), np.int64)
+    for row in range(len(sequences)):
+        order = generator.permutation(tokens)
+        while (np.diff(order) == 1).any():
+            order = generator.permutation(tokens)
+        places[row] = order
+    again = np.take_along_axis(sequences[:, :tokens], places, axis=1)  # [sequences, tokens]
+    return np.concatenate([sequences[:, :tokens], again], axis=1)
+
+
 def previous_scores(patterns: ArrayLike) -> NDArray[np.float64]:
     """Mean attention to the previous token.
 

@@ -24,7 +24,7 @@ HARD_ATTENTION = (
     *(f"values.{name}" for name in ("soft", "hard", "noise", "noise_anywhere", "mean", "optimal",
                                     "samples", "samples_optimal")),
 )  # fmt: skip
-READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "random")
+READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "first_nearest", "random")
              for keys in (1, 4, 16))  # fmt: skip
 """Which keys are read, and how many: those that are spoken of."""
 COST = ("delta_nll", "cosine")

@@ -33,7 +33,7 @@ UNDER = (
     "placebo_mean", "zero_scores", "zero_scores_fitted",
 )  # fmt: skip
 """Conditions whose copying is spoken of."""
-COPYING = ("first", "again", "gain", "recovered", "previous", "induction")
+COPYING = ("first", "again", "gain", "reordered", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
 ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
 SWAPS = tuple(
@@ -71,7 +71,8 @@ CHOICES = (
     *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
 )  # fmt: skip
 
-KEYS, COUNTS, HOW = (0, 1, 4, 16), (9, 27, 81), ("strongest", "weakest", "random")
+KEYS, COUNTS = (0, 1, 4, 16), (9, 27, 81)
+HOW = ("strongest", "weakest", "random", "only_strongest", "only_random")
 UNROTATED_HEADS = (
     "documents", "tokens", "all", "agreement", "above_zero", "head", "head.layer", "head.index",
     *(f"key_{key}" for key in KEYS),

@@ -367,6 +367,7 @@ WORDS |= {
         "seen_128": "queries that see 128 to 255 keys",
         "strongest": "strongest keys alone",
         "nearest": "nearest keys alone",
+        "first_nearest": "the first key and the nearest alone",
         "random": "random keys alone",
         "delta_nll": "loss, minus the intact model's (nats per token)",
         "cosine": "cosine of the last hidden state with the intact model's",

@@ -231,6 +231,34 @@ def test_texts_that_are_none_are_refused(tiny, here):
         posenc.run(plain, [""])
 
 
+def test_too_short_a_limit_and_what_is_no_model_are_refused(tiny, here):
+    saved("bert", here / "encoder")
+    special = posenc.load("encoder").tokenizer.num_special_tokens_to_add(False)
+    for model, fewest in ((tiny, 2), (posenc.load("encoder"), special + 1)):
+        for limit in (-1, 0, fewest - 1):
+            with pytest.raises(ValueError, match=rf"max_tokens is {limit}: .* at least {fewest}$"):
+                posenc.run(model, ["the film was"], max_tokens=limit)
+        with pytest.warns(UserWarning, match="were cut"):
+            (ids,) = posenc.run(model, ["the film was good"], max_tokens=fewest).ids
+        assert len(ids) == fewest
+    with pytest.raises(TypeError, match=r"give posenc\.load\('gpt2'\)"):
+        posenc.run("gpt2", ["the film"])
+    with pytest.raises(TypeError, match="the model is 'gpt2'"), posenc.under("gpt2", "intact"):
+        raise AssertionError
+
+
+def test_a_condition_may_be_a_dict(tiny):
+    losses = []
+    for condition in ({"position": "zero"}, posenc.Condition(position="zero")):
+        with posenc.under(tiny, condition):
+            run = posenc.run(tiny, ["the film was good"])
+        assert run.condition == '{"position": "zero"}'
+        losses.append(run.nll[0])
+    assert np.array_equal(*losses)
+    with pytest.raises(TypeError, match="the condition is None"), posenc.under(tiny, None):
+        raise AssertionError
+
+
 def test_long_runs_show_their_progress_and_short_ones_nothing(tiny, capfd, monkeypatch):
     posenc.run(tiny, TEXTS)
     assert capfd.readouterr().err == ""

@@ -67,7 +67,10 @@ def chosen() -> Params:
          r"tokenizers to studies\.default\.experiments"),
         ({"figures": ["spectrum"]}, r"figures names 'spectrum', which is not .*mean 'spectra'\?"),
         ({"measurements": ["head"]}, r"measurements names 'head', .*did you mean 'heads'\?"),
-        ({"measurements": ["similarity"]}, r"measurements names 'similarity', which is not"),
+        ({"measurements": ["similarity"]}, r"measurements names 'similarity', which is always "
+         r"made: omit it"),
+        ({"figures": ["extrapolation"], "extrapolation": None}, r"default\.figures names "
+         r"'extrapolation', .*: add studies\.default\.extrapolation"),
         ({"measurements": ["heads", "lags"]}, r"names 'lags', which reads 'relative_attention'"),
         ({"corpora": ["sample_japanese"]}, r"'sample_japanese', which experiments\.tokenizers"),
         ({"matrices": ["sinusoid"]}, r"which position_embeddings and position_heads alone read"),

@@ -202,7 +202,9 @@ def test_all_documents_are_selected():
 
 
 def test_more_documents_than_there_are():
-    with pytest.raises(DatasetError, match=r"asks for 11 .*'test', which has 10;"):
-        select(rows(10), Evaluation(split="test", documents=11, seed=1))
-    with pytest.raises(DatasetError, match=r"at least 2, .*'unsup', which has 0;"):
+    with pytest.raises(
+        DatasetError, match=r"^datasets.mine.evaluation asks for 11 .*, which has 10"
+    ):
+        select(rows(10), Evaluation(split="test", documents=11, seed=1), "datasets.mine.evaluation")
+    with pytest.raises(DatasetError, match=r"'unsup', which has 0 documents.* another split"):
         select(rows(10), Evaluation(split="unsup", documents=None, seed=1))

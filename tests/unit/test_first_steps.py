@@ -148,6 +148,8 @@ def test_a_new_study_without_a_text_reads_the_first_data_set(project):
         (("mine", "minilmm", None), "no model 'minilmm' .*did you mean 'minilm'"),
         (("mine", "decoder", None), "'decoder' is trained here"),
         (("mine", "minilm", "absent.txt"), "no file .*absent.txt"),
+        (("my study", "minilm", None), "a study cannot be called 'my study': take lower-case"),
+        (("1", "minilm", "notes.txt"), "a study cannot be called '1'"),
     ],
 )
 def test_a_study_that_cannot_be_written_changes_nothing(project, given, message):
@@ -160,8 +162,8 @@ def test_a_study_that_cannot_be_written_changes_nothing(project, given, message)
 
 def test_a_name_that_no_study_can_have_changes_nothing(project):
     before = (project / "params.yaml").read_bytes()
-    with pytest.raises(ParamsError):
-        write_study(project / "params.yaml", "My study", "minilm", None)
+    with pytest.raises(ParamsError, match=rf"^{project}/params\.yaml.*'long' names a file"):
+        write_study(project / "params.yaml", "long", "minilm", project.parent / "notes.txt")
     assert (project / "params.yaml").read_bytes() == before
 
 

@@ -95,7 +95,7 @@ def test_the_last_line_names_the_study_and_what_there_is_of_it(monkeypatch):
     monkeypatch.setattr(latex, "missing", lambda: [])
     documents = ["paper", "slides"]
     assert links.closing_line("local", documents).endswith(
-        "'local': nothing is made yet in data/studies/local"
+        "'local': no page yet in data/studies/local"
     )
     make("local", "index.html", "paper.pdf")
     line = links.closing_line("local", documents)

@@ -169,6 +169,7 @@ def test_the_study_must_be_an_alias(tmp_path):
     line = SHIPPED[: SHIPPED.index("study: *default")].count("\n") + 1
     for written, said in (
         ("default", rf":{line}: study: is 'default', which DVC cannot follow: .*study: \*default"),
+        ("local", rf":{line}: study: is 'local', which DVC cannot follow: .*study: \*local"),
         ("null", rf":{line}: study: is None, which DVC cannot follow"),
         ("{<<: *default, title: Another}", rf":{line}: study differs from studies\.default: write"),
     ):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -80,8 +80,9 @@ def _parts(params) -> list[str]:
             if name not in study.conditions
             and params.conditions[name].is_for(section.is_decoder, section.positions)
         ]
-        if further or own.sweeps:
-            what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in own.sweeps)]
+        sweeps = own.sweeps if section.is_decoder else []  # an encoder has no loss to sweep
+        if further or sweeps:
+            what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in sweeps)]
             lines.append(f"  evaluated of {model}: {', '.join(what)}")
     for kind, names in {
         "measurements": study.measured,
@@ -276,12 +277,15 @@ def compare() -> None:
 
 @app.command()
 def bench(
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="what computes")] = "auto",
 ) -> None:
     """Measure products of matrices in each form, and say what `precision: fast` computes in."""
     from posenc.models.rates import table
 
-    print(table(device))
+    try:
+        print(table(device))
+    except RuntimeError as error:
+        _stop(str(error).replace("activations.device", "--device"))
 
 
 @app.command()

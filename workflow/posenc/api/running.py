@@ -21,7 +21,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from posenc.api.loading import Model
-from posenc.api.under import Active, active
+from posenc.api.under import Active, active, check_model
 from posenc.capture.branches import branch_of
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import states_under
@@ -190,6 +190,10 @@ def run(
 
     Raises
     ------
+    TypeError
+        If the model is none from :func:`posenc.load`.
+    ValueError
+        If a text has no tokens, or ``max_tokens`` leaves none beside the special ones.
     ConditionError
         If a text is longer than the model's positions where no condition says what then, the
         network was changed, or patterns are not at hand under the condition.
@@ -204,6 +208,7 @@ def run(
     >>> list(run.frame().columns)
     ['condition', 'document', 'position', 'token', 'nll']
     """
+    check_model(model)
     on = active(model) or Active(model, "intact", Condition(), {})
     _check(model, on, patterns)
     ids = _ids(model, texts, max_tokens)
@@ -279,6 +284,9 @@ def _ids(model: Model, texts: Sequence[str], max_tokens: int | None) -> list[lis
     if isinstance(texts, str):
         raise ValueError("texts is one text: give a list of texts")
     names = [str(number) for number in range(len(texts))]
+    fewest = 2 if model.is_decoder else model.tokenizer.num_special_tokens_to_add(False) + 1
+    if max_tokens is not None and max_tokens < fewest:
+        raise ValueError(f"max_tokens is {max_tokens}: {model.name} needs at least {fewest}")
     limit = max_tokens or model.reading.max_tokens
     with contextlib.redirect_stderr(io.StringIO()):  # its bar, beside which there is ours
         table = tokenize(model.tokenizer, names, list(texts), limit, model.is_decoder)

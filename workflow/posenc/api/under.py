@@ -116,6 +116,12 @@ def _is_all_ones(mask: Any) -> bool:
     return isinstance(mask, torch.Tensor) and mask.dim() == 2 and bool((mask == 1).all())
 
 
+def check_model(model: object) -> None:
+    """Refuse what is no model, such as its name."""
+    if not isinstance(model, Model):
+        raise TypeError(f"the model is {model!r}: give posenc.load({model!r})")
+
+
 _active: Active | None = None
 
 
@@ -127,7 +133,7 @@ def active(model: Model) -> Active | None:
 @contextlib.contextmanager
 def under(
     model: Model,
-    condition: str | Condition,
+    condition: str | Mapping[str, Any] | Condition,
     masks: Mapping[str, LearnedMask] | None = None,
 ) -> Iterator[Model]:
     """Put a model under a condition for a block, then restore it exactly.
@@ -142,13 +148,16 @@ def under(
     model
         From :func:`posenc.load`.
     condition
-        A condition's name in ``params.yaml`` of the current folder, ``intact``, or the condition.
+        A condition's name in ``params.yaml`` of the current folder, ``intact``, or the condition,
+        also as a dict with the keys that it has there.
     masks
         Learned masks by name, for a condition that needs them. By default they are those that the
         active study has learned for the model.
 
     Raises
     ------
+    TypeError
+        If the model is none from :func:`posenc.load`, or the condition is none of these.
     ConditionError
         If there is no such condition, it does not fit the model, a learned mask is not there, or
         a condition is on already.
@@ -161,6 +170,7 @@ def under(
     '{"position": "zero"}'
     """
     global _active
+    check_model(model)
     if _active is not None:
         raise ConditionError(
             f"{_active.model.name} is under {_active.name} already: leave that block first"
@@ -179,9 +189,17 @@ def under(
 
 
 def _named(
-    model: Model, condition: str | Condition, masks: Mapping[str, LearnedMask] | None
+    model: Model,
+    condition: str | Mapping[str, Any] | Condition,
+    masks: Mapping[str, LearnedMask] | None,
 ) -> tuple[str, Condition, Mapping[str, LearnedMask]]:
     """A condition's name, the condition, and the masks that it needs."""
+    if isinstance(condition, Mapping):
+        condition = Condition.model_validate(condition)
+    if not isinstance(condition, str | Condition):
+        raise TypeError(
+            f"the condition is {condition!r}: give a name, a dict, or posenc.Condition(...)"
+        )
     if isinstance(condition, Condition):
         name, found = json.dumps(dumped(condition)), condition
     else:

@@ -139,10 +139,16 @@ def training_documents(
     -------
     training, validation
         Of so many documents (None: all), in random order; at least one document each.
+
+    Raises
+    ------
+    DatasetError
+        If there are fewer documents than asked for, or fewer than two.
     """
     import numpy as np
 
     table = read_documents(path, split=split, columns=["document_id", "text"])
+    _check_enough(len(table), documents, split, f"the source of a model, trained on {path.stem},")
     order = np.random.default_rng(seed).permutation(len(table))[:documents]  # [documents]
     held_out = max(1, round(validation_share * len(order)))
     return table.take(order[held_out:]), table.take(order[:held_out])
@@ -163,7 +169,20 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> None:
         )
 
 
-def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:
+def _check_enough(available: int, asked: int | None, split: str, where: str) -> None:
+    if asked is not None and available < asked:
+        raise DatasetError(
+            f"{where} asks for {asked} documents of the split {split!r}, which has {available}: "
+            f"lower its `documents` in params.yaml"
+        )
+    if available < 2:
+        raise DatasetError(
+            f"{where} reads the split {split!r}, which has {available} documents, and needs two: "
+            f"name another split in params.yaml, or give the data set more text"
+        )
+
+
+def select(table: pa.Table, evaluation: Evaluation, where: str = "evaluation") -> pa.Table:
     """Draw the documents that the study measures on, at random without replacement.
 
     Parameters
@@ -172,6 +191,8 @@ def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:
         Documents with a column ``split``, or documents of the evaluation split alone.
     evaluation
         Its split, how many documents (null for all), and the seed.
+    where
+        The section of ``params.yaml`` that asks for them, for errors.
 
     Returns
     -------
@@ -189,12 +210,7 @@ def select(table: pa.Table, evaluation: Evaluation) -> pa.Table:
     if "split" in table.column_names:
         table = table.filter(pc.equal(table["split"], evaluation.split))
     available, asked = table.num_rows, evaluation.documents
-    if available < (asked or 2):
-        raise DatasetError(
-            f"evaluation.documents asks for {asked or 'all, at least 2,'} documents of the split "
-            f"{evaluation.split!r}, which has {available}; lower evaluation.documents in "
-            f"params.yaml"
-        )
+    _check_enough(available, asked, evaluation.split, where)
     if asked is None:
         return table
     drawn = np.random.default_rng(evaluation.seed).choice(available, size=asked, replace=False)

@@ -95,5 +95,5 @@ def closing_line(study: str, documents: Sequence[str]) -> str:
     folder, advice = STUDIES / study, latex.advice() if documents else ""
     files = [] if advice else [f"{document}.pdf" for document in documents]
     made = [one for one in ("index.html", *files, "metrics.json") if (folder / one).exists()]
-    line = f"Study {study!r}: {', '.join(made) or 'nothing is made yet'} in {folder}"
+    line = f"Study {study!r}: {', '.join(made) or 'no page yet'} in {folder}"
     return f"{line}; {advice}" if advice else line

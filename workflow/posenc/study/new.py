@@ -6,10 +6,13 @@ import re
 import tempfile
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from posenc.artifacts.files import sha256_file, write_text
+from posenc.config.base import Name
 from posenc.models.section import TrainSource
 from posenc.study.explain import suggestion
-from posenc.study.params import load
+from posenc.study.params import ParamsError, load
 from posenc.study.switch import StudyError
 
 DATASET = """
@@ -53,12 +56,19 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
     Raises
     ------
     StudyError
-        If there is such a study or data set already, no such model or file, or no place for it in
-        ``params.yaml``.
+        If the name is none, there is such a study or data set already, no such model or file, or no
+        place for it in ``params.yaml``.
     ParamsError
-        If the name is none that a study can have.
+        If the name is taken by the workflow.
     """
     params = load(path)
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise StudyError(
+            f"a study cannot be called {name!r}: take lower-case letters, digits and underscores, "
+            f"a letter first"
+        ) from None
     if name in params.studies or (text is not None and name in params.datasets):
         kind = "study" if name in params.studies else "data set"
         raise StudyError(f"{path} has a {kind} {name!r} already: choose another name")
@@ -81,7 +91,10 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder) / path.name
         candidate.write_text(content, encoding="utf-8")
-        load(candidate)
+        try:
+            load(candidate)
+        except ParamsError as error:
+            raise ParamsError(str(error).replace(str(candidate), str(path))) from None
     write_text(path, content)
 
 

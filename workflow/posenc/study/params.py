@@ -20,7 +20,7 @@ from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
 from posenc.models.matrices import Matrix
 from posenc.models.section import Model, TrainSource
-from posenc.study.declared import OPTIONAL, Experiments, Figures, Measurements
+from posenc.study.declared import ALWAYS, OPTIONAL, Experiments, Figures, Measurements
 from posenc.study.explain import Place, explain, shown, suggestion
 from posenc.study.names import RESERVED, check_names
 from posenc.study.section import Study
@@ -342,9 +342,17 @@ def _check_scheme(where: str, name: str, model: Model) -> None:
 def _check_choices(where: str, study: Study) -> None:
     """The measurements and figures that a study names are there, and the figures can be drawn."""
     known = dict.fromkeys(OPTIONAL)
+    for name in study.measurements or []:
+        if name in ALWAYS:
+            raise ValueError(f"{where}.measurements names {name!r}, which is always made: omit it")
     _check_known(f"{where}.measurements", study.measurements or [], "measurements", known)
     _check_known(f"{where}.figures", study.figures or [], "figures", FIGURES)
     for name in study.figures or []:
+        if name == "extrapolation" and study.extrapolation is None:
+            raise ValueError(
+                f"{where}.figures names {name!r}, which shows texts longer than a model was "
+                f"trained on: add {where}.extrapolation"
+            )
         for kind in FIGURES[name].measurements:
             if kind not in study.measured:
                 part = "measurements" if kind in OPTIONAL else "experiments"
@@ -433,8 +441,10 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
         raw = {**raw, "study": str(config["study"])}
     elif "study" in raw and not isinstance(raw["study"], dict):
         line, _ = file.place(("study",))
+        known = list(raw.get("studies") or ["NAME"])
+        meant = raw["study"] if raw["study"] in known else known[0]
         raise ParamsError(
             f"{path}:{line}: study: is {shown(raw['study'])}, which DVC cannot follow: write an "
-            f"alias, as in `study: *{next(iter(raw.get('studies') or ['NAME']))}`"
+            f"alias, as in `study: *{meant}`"
         )
     return validate(raw, str(path), file.place)

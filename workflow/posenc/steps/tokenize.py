@@ -17,7 +17,6 @@ from posenc.config.base import Name, Section
 from posenc.datasets.documents import read_documents, select
 from posenc.datasets.section import Evaluation
 from posenc.models.section import Reading
-from posenc.study.names import CALIBRATION, LONG
 from posenc.tokens.tokenize import SCHEMA, tokenize
 
 
@@ -61,9 +60,8 @@ def main(
         if kept and kept[1] == metadata:
             print(f"{path} is current and is kept", file=sys.stderr)
             continue
-        where = {
-            CALIBRATION: f"datasets.{text.dataset}.calibration", LONG: "a study's extrapolation",
-        }.get(name, f"datasets.{text.dataset}.evaluation")  # fmt: skip
+        data = f"datasets.{text.dataset}"
+        where = f"{data}.evaluation" if name == text.dataset else f"the text {name!r} of {data}"
         read_split = read_documents(paths[name], split=text.evaluation.split)
         chosen = select(read_split, text.evaluation, where)
         table = tokenize(

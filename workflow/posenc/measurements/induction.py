@@ -49,6 +49,8 @@ from posenc.tokens.tokenized import Tokens
 Floats = NDArray[np.float64]
 CHOOSING, MEASURED = slice(0, None, 2), slice(1, None, 2)
 """Sequences that choose heads, and those on which their attention is measured."""
+REORDERED = slice(0, None, 3)
+"""Sequences whose tokens occur again in another order as well: a third is enough for a control."""
 BATCH = 8
 """Sequences of one forward pass."""
 
@@ -85,7 +87,7 @@ class Found(NamedTuple):
         float64 [sequences]: sum of the losses in nats of a sequence's tokens where they occur first
         and again, but for the first token of either, which nothing announces.
     reordered
-        float64 [sequences]: the same where the tokens occur again in another order.
+        float64 [sequences / 3]: the same where the tokens occur again in another order.
     previous, induction
         float64 [sequences, n_layers, n_heads]: attention to the previous token, and to the token
         after the earlier occurrence. None where patterns are not at hand.
@@ -119,7 +121,7 @@ def measure(
         return not_run(f"of the text, {error}", parameters)
     documents, others = (
         [[*begin, *ids] for ids in some.tolist()]
-        for some in (sequences, reordered(sequences, parameters.seed))
+        for some in (sequences, reordered(sequences[REORDERED], parameters.seed))
     )
     found = {
         name: under(network, documents, others, tokens, condition, learned)
@@ -186,8 +188,8 @@ def under(
             last = states[-1]  # [batch * tokens, d_model]
         with torch.inference_mode():
             losses += document_losses(network, last.reshape(-1, last.shape[-1]), batch)
-    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [2 * sequences, 2 * period - 1]
-    again, other = nll[:, period:].sum(axis=1).reshape(2, -1)  # [sequences] each
+    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [rows, 2 * period - 1]
+    again, other = np.split(nll[:, period:].sum(axis=1), [len(documents)])  # [sequences], [others]
     previous = induction = None
     if looked:
         previous, induction = np.moveaxis(np.concatenate(looked)[: len(documents)], -1, 0)
@@ -213,11 +215,12 @@ def results(
     first, again, other = (
         np.stack([getattr(one, part) for one in found.values()], axis=1)
         for part in ("first", "again", "reordered")
-    )  # [sequences, conditions] each
+    )  # [sequences, conditions] each; a third of them of the last
     tokens = np.full(len(first), job.parameters.tokens - 1)  # [sequences]
     # The gain is a loss with its sign turned.
-    sums = {"first": first, "again": again, "gain": again - first, "reordered": other - first}
-    means = {part: PairedMeans(values, tokens, **options) for part, values in sums.items()}
+    sums = {"first": first, "again": again, "gain": again - first}
+    sums["reordered"] = other - first[REORDERED]
+    means = {part: PairedMeans(one, tokens[: len(one)], **options) for part, one in sums.items()}
     entries = []
     for column, (name, one) in enumerate(found.items()):
         entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}

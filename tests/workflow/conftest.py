@@ -237,7 +237,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "retraining": {
             "documents": 8,
             "tokens": 16,
-            "evaluated": 2,
+            "evaluated_tokens": 100,
             "steps": 2,
             "warmup_steps": 1,
             "batch_sequences": 2,

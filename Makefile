@@ -25,7 +25,7 @@ test: lint
 	$(PYTEST) -m "not slow"
 
 # What `make test` has no time for as well, and many more random histories (hours).
-test-all: export POSENC_HISTORIES ?= 200
+test-all: export POSENC_HISTORIES ?= 300
 test-all: lint
 	$(PYTEST)
 

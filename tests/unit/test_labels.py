@@ -108,8 +108,9 @@ def test_a_label_changes_what_figures_and_documents_read_alone(raw):  # noqa: F8
     renamed = changed(raw, "figures.style.labels.zero", "other words")
     after = {str(p): v for p, v in configs.sections(validate(renamed))}
     differing = {path for path in before if before[path] != after[path]}
-    assert differing == {"data/config/figures/style.json", "data/config/study.json"}
-    study = [one["data/config/study.json"] for one in (before, after)]
+    documents = {"data/config/numbers/study.json", "data/config/page/study.json"}
+    assert differing == {"data/config/figures/style.json", *documents}
+    study = [one["data/config/page/study.json"] for one in (before, after)]
     assert study[0]["parameters"] == study[1]["parameters"], "the digest is of measurements"
 
 

@@ -11,7 +11,7 @@ import pytest
 from posenc.artifacts.places import STUDIES
 from posenc.report import latex, links
 
-NAMES = ("index.html", "metrics.json", "paper.pdf", "slides.pdf", "supplement.pdf")
+NAMES = ("index.html", "metrics.json", "pdf/paper.pdf", "pdf/slides.pdf", "pdf/supplement.pdf")
 
 
 def make(study: str, *names: str) -> None:
@@ -37,6 +37,10 @@ def test_links_lead_to_the_active_study_wherever_the_project_is(folder):
     assert not [path for path in folder.rglob(".*")], "nothing unfinished is left"
     moved = folder.rename(folder.with_name("moved"))
     assert (moved / "paper/paper.pdf").read_text() == "local"
+    # In the study's folder too: a document's numbers lead to the page beside it.
+    for name in ("paper", "slides", "supplement"):
+        beside = moved / STUDIES / f"local/{name}.pdf"
+        assert beside.is_symlink() and beside.read_text() == "local"
 
 
 def test_what_a_study_does_not_have_is_not_shown_of_another():
@@ -49,11 +53,20 @@ def test_what_a_study_does_not_have_is_not_shown_of_another():
     assert Path("report/index.html").read_text() == "local"
 
 
+def test_a_document_that_the_study_no_longer_has_leaves_no_link_in_its_folder():
+    make("default", *NAMES)
+    links.link("default")
+    (STUDIES / "default/pdf/slides.pdf").unlink()
+    links.link("default")
+    assert not os.path.lexists(STUDIES / "default/slides.pdf")
+    assert (STUDIES / "default/paper.pdf").read_text() == "default"
+
+
 def test_a_file_of_an_earlier_version_stays_until_there_is_a_new_one():
     Path("paper/paper.pdf").write_text("earlier")
     links.link("default")
     assert Path("paper/paper.pdf").read_text() == "earlier"
-    make("default", "paper.pdf")
+    make("default", "pdf/paper.pdf")
     links.link("default")
     assert Path("paper/paper.pdf").read_text() == "default"
 
@@ -82,12 +95,13 @@ def test_the_list_of_pages_has_the_studies_that_have_one_on_disk():
 
 
 def test_a_target_that_no_rule_of_the_study_makes_is_refused():
-    for target in ("all", "--cores", "data/studies/default/paper.pdf", "data/models/minilm"):
+    for target in ("all", "--cores", "data/studies/default/pdf/paper.pdf", "data/models/minilm"):
         assert links.elsewhere(target, "default") is None
-    assert links.elsewhere("paper/paper.pdf", "default") == (
-        "paper/paper.pdf is a link, which no rule makes: ask for data/studies/default/paper.pdf"
-    )
-    other = links.elsewhere("data/studies/local/paper.pdf", "default")
+    for target in ("paper/paper.pdf", "data/studies/default/paper.pdf"):
+        assert links.elsewhere(target, "default") == (
+            f"{target} is a link, which no rule makes: ask for data/studies/default/pdf/paper.pdf"
+        )
+    other = links.elsewhere("data/studies/local/pdf/paper.pdf", "default")
     assert other is not None and other.endswith("than 'default': add --config study=local")
 
 

@@ -9,13 +9,12 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from posenc.config.base import Section
-from posenc.study import configs, leftovers, plan
+from posenc.frontends import leftovers
+from posenc.study import configs
 from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, load, validate
 from posenc.study.schema import json_schema
 from posenc.study.switch import StudyError, activate
-
-from .synthetic import BUNDLED, EVALUATING, OF_EXAMINED, OF_MODELS, OF_WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -238,9 +237,15 @@ def test_every_name_in_a_folder_of_names_is_reserved(raw):
         "models": {*study.models, *study.schemes},
         "conditions": set(study.conditions),
     }
-    paths = [path.with_suffix("") for path, _ in configs.sections(params)]
-    paths += [path.with_suffix("") for path in leftovers._leaves(params, plan.folder(params))]
-    places = {(path.parent, path.name) for one in paths for path in (one, *one.parents)}
+    paths = {path for path, _ in configs.sections(params)}
+    for _, _, leaves, _ in leftovers._places(params):
+        paths |= leaves
+    # What a name ends with where it lies: nothing for a folder, .json for a file, or .STEP.json.
+    places = {
+        ((path.parent, "".join(path.suffixes)), path.name.partition(".")[0])
+        for one in paths
+        for path in (one, *one.parents)
+    }
     others = {
         (kind, name)
         for kind, names in chosen.items()
@@ -317,91 +322,3 @@ def test_switching_survives_a_lost_anchor(tmp_path):
     path.write_text((ROOT / "params.yaml").read_text().replace("  real: &real", "  real:"))
     activate(path, "real")
     assert load(path).study.name == "real"
-
-
-def test_each_section_reaches_only_the_steps_that_read_it(raw):
-    """An edit changes exactly these files of data/config, and so exactly their readers."""
-    before = {str(path): value for path, value in configs.sections(validate(raw))}
-
-    def of_each_model(job: str) -> set[str]:
-        return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
-
-    def of_all(job: str) -> set[str]:
-        """Those of the model that is evaluated alone as well."""
-        return {*of_each_model(job), f"{job}/smollm2.json"}
-
-    schemes = raw["studies"]["default"]["schemes"]
-    assert len(schemes) == 5
-    chosen = (
-        "choices",
-        "joint_order",
-        "token_classes",
-    )  # under the conditions that they list themselves
-    for key, value, expected in (
-        ("models.decoder.source.steps", 7, {"models/decoder/train.json"}),
-        ("models.decoder.source.seed", 7,
-         {"models/decoder/train.json", "models/decoder/corpus.json"}),
-        ("models.decoder.max_tokens", 64,
-         {f"{job}/decoder.json"
-          for job in ("tokenize", "texts", "capture", "masks", "evaluate", "norms", "layer_norm",
-                      "hard_attention",
-                      *OF_EXAMINED, *OF_MODELS, *OF_WEIGHTS, "position_embeddings",
-                      "position_heads")
-          if job != "conditions"}),
-        ("models.minilm.source.sha256", "0" * 64, {"models/minilm/fetch.json"}),
-        ("datasets.sample_reviews.evaluation.documents", 7,
-         {*of_all("tokenize"), *(f"tokenize/{scheme}.json" for scheme in schemes),
-          "downstream_trials/minilm.json", "pretraining_trials/study.json",
-          "tokenizers_trials/study.json"}),
-        ("datasets.imdb.evaluation.documents", 7, set()),  # of another study
-        ("datasets.sample_reviews.text.normalization", "none",
-         {"datasets/sample_reviews/documents.json", "tokenizers_trials/study.json"}),
-        ("figures.perplexity.height", 3.0, {"figures/perplexity.json"}),
-        ("measurements.similarity.seed", 9, of_each_model("similarity")),
-        ("measurements.perplexity.seed", 9, of_each_model("perplexity")),
-        ("activations.dtype", "float32", of_each_model("capture")),
-        ("measurements.norms.seed", 9, of_each_model("norms")),
-        ("measurements.conditions.seed", 9, of_all("conditions")),
-        ("measurements.conditions.documents", 9,  # the model that is evaluated alone has its own
-         {*of_all("conditions"), *of_each_model("evaluate")}),
-        ("studies.default.evaluations.smollm2.documents", 9,
-         {"evaluate/smollm2.json", "choices/smollm2.json"}),
-        ("masks.fitted.steps", 9, {"masks/decoder.json"}),  # it is for decoders
-        ("sweeps.slope.values", [0.1, 0.2], {"evaluate/decoder.json", "conditions/decoder.json"}),
-        ("datasets.sample_reviews.calibration.documents", 7, of_all("texts")),
-        ("conditions.zero.position", "intact",
-         {path for job in ("evaluate", *chosen, *EVALUATING) for path in of_all(job)}
-         | of_each_model("capture")),
-        ("conditions.mean.position", "zero",
-         {path for job in ("evaluate", *EVALUATING) for path in of_each_model(job)}),
-        ("studies.default.conditions", ["intact"],
-         {"runs.json", *of_each_model("capture"), *of_each_model("similarity"),
-          *of_each_model("perplexity"),
-          *(path for job in ("evaluate", *chosen, *EVALUATING) for path in of_all(job)),
-          *(path for job in BUNDLED for path in of_each_model(job))}),
-        ("measurements.probes.seed", 9,
-         {*of_each_model("probes"), *(f"scheme_probes/{scheme}.json" for scheme in schemes)}),
-        ("measurements.position_embeddings.rows", 99,
-         {*of_each_model("position_embeddings"), "position_embeddings/sinusoid.json",
-          "position_embeddings/gaussian.json"}),
-        ("matrices.gaussian.seed", 9,
-         {"position_embeddings/gaussian.json", "position_heads/gaussian.json"}),
-        ("measurements.lags.seed", 9, {"lags.json"}),
-        ("models.scheme_none.source.steps", 9, {"models/scheme_none/train.json"}),
-        ("measurements.scaling.seed", 9, {"scaling.json"}),
-        ("measurements.sample_scores.tokens", 9, of_all("sample_scores")),
-        # A further seed leaves the trials of the others as they are.
-        ("experiments.superposition.digits.seeds", [0, 1, 2, 3], {"superposition.json"}),
-        ("experiments.superposition.digits.confidence", 0.9, {"superposition.json"}),
-        ("experiments.superposition.digits.pairs", 99, {"superposition_trials/study.json"}),
-        ("experiments.downstream.sample.max_tokens", 9, {"downstream_trials/minilm.json"}),
-        ("experiments.downstream.imdb.max_tokens", 9, set()),  # of another study
-        ("models.bert.title", "Another", set()),  # of another study, and no step's
-        ("models.minilm.title", "Another", set()),
-        ("studies.default.title", "Another", set()),
-        ("studies.real.title", "Another", set()),
-    ):  # fmt: skip
-        after = {str(p): v for p, v in configs.sections(validate(changed(raw, key, value)))}
-        assert after.keys() == before.keys()
-        differing = {path for path in before if before[path] != after[path]}
-        assert differing - {"data/config/study.json"} == {f"data/config/{e}" for e in expected}

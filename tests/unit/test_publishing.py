@@ -14,14 +14,14 @@ from .synthetic import PROJECT
 
 @pytest.fixture
 def project(tmp_path):
-    (tmp_path / "data/studies/mine").mkdir(parents=True)
+    (tmp_path / "data/studies/mine/pdf").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     return tmp_path
 
 
 def test_the_bytes_of_the_last_paper_are_kept(project):
     for content in (b"%PDF-1.7 first", b"%PDF-1.7 second"):
-        (project / "data/studies/mine/paper.pdf").write_bytes(content)
+        (project / "data/studies/mine/pdf/paper.pdf").write_bytes(content)
         target = publishing.publish("mine", project)
         assert target == project / "docs/paper-mine.pdf"
         assert target.read_bytes() == content
@@ -33,7 +33,7 @@ def test_a_paper_that_is_missing_names_the_way_out(project):
 
 
 def test_a_paper_that_is_too_large_leaves_the_one_before(project):
-    made = project / "data/studies/mine/paper.pdf"
+    made = project / "data/studies/mine/pdf/paper.pdf"
     made.write_bytes(b"small")
     target = publishing.publish("mine", project)
     made.write_bytes(b"x" * (publishing.MOST + 1))

@@ -297,7 +297,9 @@ def test_tokens_by_hand():
 
 
 @given(
-    st.lists(st.floats(1, 6), min_size=3, max_size=5), st.floats(0.5, 6.5),
+    # A line between losses that differ by a rounding error alone has steps.
+    st.lists(st.floats(1, 6).map(lambda loss: round(loss, 6)), min_size=3, max_size=5),
+    st.floats(0.5, 6.5),
 )  # fmt: skip
 def test_tokens_are_those_of_a_search(losses, target):
     tokens = np.array([0, 10, 200, 3000, 50_000])[: len(losses)]
@@ -665,7 +667,9 @@ def test_studies_differ_in_the_learning_rate_and_seeds_alone():
     for name in ("retraining", "retraining_fast"):
         active = params.model_copy(update={"study": params.studies[name]})
         parts = {path.as_posix(): part for path, part in configs.sections(active)}
-        jobs[name] = step.Job.model_validate(parts["data/config/retraining/smollm2.json"])
+        jobs[name] = step.Job.model_validate(
+            parts["data/config/measurements/retraining/smollm2.json"]
+        )
     rates = {name: one.parameters.learning_rate for name, one in jobs.items()}
     assert rates == {"retraining": 1e-4, "retraining_fast": 3e-4}
     same = {"learning_rate": 1e-4, "seeds": [0, 1, 2]}

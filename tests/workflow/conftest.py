@@ -83,10 +83,8 @@ class Project:
         return jobs
 
     def reproduced(self) -> list[str]:
-        """Run ``dvc repro`` and return the stages that it ran, the check of params.yaml aside."""
-        output = self.run("dvc", "repro").stdout
-        stages = re.findall(r"Running stage '([^']+)'", output)
-        return [stage for stage in stages if stage != "check"]
+        """Run ``dvc repro`` and return the phases that it ran, the check of params.yaml aside."""
+        return reproduced(self.run("dvc", "repro").stdout)
 
     def edit(self, key: str, value) -> None:
         """Change one dotted key of params.yaml, or add it; the study stays an alias."""
@@ -119,6 +117,12 @@ class Project:
         """Add text at the end of a file."""
         with (self.folder / path).open("a") as file:
             file.write(text)
+
+
+def reproduced(output: str) -> list[str]:
+    """The phases that DVC says it runs, the check of params.yaml aside."""
+    phases = re.findall(r"Running stage '(\w+)@\w+'", output)
+    return [phase for phase in phases if phase != "check"]
 
 
 def short_document(figures: list[str], tables: list[str]) -> str:
@@ -349,8 +353,6 @@ def make_project(folder: Path, core: bool = False) -> Project:
         figures = [name for name in parts["figures"] if name in drawn]
         (folder / f"paper/{document}.tex").write_text(short_document(figures, parts["tables"]))
     project.run("git", "init", "--quiet")
-    if core:
-        project.run("posenc", "stages")
     project.run("git", "add", "--all")
     project.run("git", "commit", "--quiet", "--message", "tiny study")
     return project

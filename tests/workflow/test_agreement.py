@@ -1,8 +1,7 @@
-"""The rules and the stages of dvc.yaml are one graph, compared file by file.
+"""The rules and the stages of dvc.yaml are one graph: each stage is a phase, and its rules are the phase's.
 
-Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. What
-fails names the stage and the line to add or to remove. So it is for the default study, which has
-everything, and for the core study, which leaves out most of it.
+Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. So it is
+for the default study, which has everything, and for the core study, which leaves out most of it.
 """
 
 from __future__ import annotations
@@ -15,33 +14,33 @@ import pytest
 
 from posenc.artifacts import imports
 from posenc.figures.catalogue import DOCUMENTS
+from posenc.study import configs, phases
 from posenc.study import params as schema
 from posenc.study.declared import MEASUREMENTS
 from tests.unit.synthetic import OF_OTHER_STUDIES
 from tests.workflow.conftest import ROOT, Project, make_project
 
-TARGETS = {"all", "measurements", "figures"}
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether two paths are the same, or one lies in the other."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+TARGETS = {"all", *map(phases.target, phases.PHASES)}
+WRITTEN = ("params.yaml", "workflow/", "paper/", "docs/")
+"""Where people write; DVC's first stage follows it, and writes its checksums for the others."""
 
 
 class Stage:
     """A stage as DVC resolves it."""
 
     def __init__(self, stage, root: Path) -> None:
-        self.name = stage.name
+        self.name, _, self.study = stage.addressing.partition("@")
+        self.cmd = stage.cmd
         self.deps = {str(Path(dep.fs_path).relative_to(root)) for dep in stage.deps}
         self.outs = {str(Path(out.fs_path).relative_to(root)) for out in stage.outs}
-        found = re.search(r"--allowed-rules (.+?) (?:--|$)", stage.cmd)
-        self.rules = set(found[1].split()) if found else set()
-        self.target = stage.cmd.split(" -- ")[-1]
 
     def holds(self, path: str) -> bool:
         """Whether a path is, or lies in, an output of the stage."""
         return any(f"{path}/".startswith(f"{out}/") for out in self.outs)
+
+    def follows(self, path: str) -> bool:
+        """Whether a path is, or lies in, a dependency of the stage."""
+        return any(f"{path}/".startswith(f"{dep}/") for dep in self.deps)
 
 
 @pytest.fixture(scope="module", params=["default", "core"])
@@ -53,12 +52,13 @@ def root(request, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stages(root) -> list[Stage]:
-    """Every stage of the active study."""
+def stages(root) -> dict[str, Stage]:
+    """Every stage of the active study, by name."""
     from dvc.repo import Repo
 
     with Repo(str(root)) as repo:
-        return [Stage(stage, root) for stage in repo.index.stages if stage.cmd]
+        found = [Stage(stage, root) for stage in repo.index.stages if stage.cmd]
+    return {stage.name: stage for stage in found}
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +66,12 @@ def jobs(root) -> dict[str, tuple[str, set[str]]]:
     """Rule and inputs of every file that Snakemake makes for the active study."""
     printed = Project(root).run("snakemake", "--cores", "1", "--dry-run", "--forceall").stdout
     found = {}
-    for block in re.split(r"(?m)^rule ", printed)[1:]:
+    for block in re.split(r"(?m)^(?:local)?rule ", printed)[1:]:
         rule = block.split(":")[0]
         inputs, outputs = (
             {
-                path.split(" (")[0]  # a flag such as (update)
+                # A dry run reads what it would write in a folder of its own.
+                re.sub(r"^\.snakemake/posenc/planned\.\d+", "data/config", path.split(" (")[0])
                 for path in re.search(rf"(?m)^    {kind}: (.+)$", block)[1].split(", ")
             }
             if f"\n    {kind}: " in block
@@ -81,84 +82,85 @@ def jobs(root) -> dict[str, tuple[str, set[str]]]:
     return found
 
 
-def jobs_of(stage: Stage, jobs) -> dict[str, tuple[str, set[str]]]:
-    """What a stage's rules make of its own outputs, temporary files on the way included."""
-    own = {path: job for path, job in jobs.items() if stage.holds(path)}
-    needed = set().union(*(inputs for _, inputs in own.values())) if own else set()
-    between = {p: job for p, job in jobs.items() if p in needed and is_temporary(p)}
-    return {**own, **between}
-
-
 def is_temporary(path: str) -> bool:
     """Whether a file only lives until the next job has read it."""
     return "/captures/" in path
 
 
+def test_the_stages_are_the_phases_of_every_study(root, stages):
+    assert list(stages)[0] == "check" and set(stages) == {"check", *phases.PHASES}
+    assert {stage.study for stage in stages.values()} == {"default"}
+    assert 12 <= len(stages) <= 30
+    assert (root / "dvc.yaml").read_text() == phases.dvc_yaml(), "run `posenc dvc`"
+
+
 def test_every_file_that_a_rule_makes_is_an_out_of_exactly_one_stage(root, stages, jobs):
     assert len(jobs) > (60 if root == ROOT else 30)
     for path in jobs:
-        owners = [stage.name for stage in stages if stage.holds(path)]
-        expected = 0 if is_temporary(path) else 1
-        assert len(owners) == expected, (
-            f"{path} is an out of {owners or 'no stage'} in dvc.yaml: list it under the outs of "
-            f"the stage that runs `{jobs[path][0]}`, and of no other"
+        owners = [stage.name for stage in stages.values() if stage.holds(path)]
+        assert len(owners) == (0 if is_temporary(path) else 1), (
+            f"{path} is an out of {owners or 'no stage'}: posenc.study.phases has to name it"
         )
 
 
-def test_a_stage_allows_exactly_the_rules_that_make_its_outs(stages, jobs):
-    for stage in stages:
-        if stage.name == "check":
+def test_every_job_leaves_a_receipt_that_its_phase_keeps(jobs):
+    for path, (rule, _) in jobs.items():
+        if is_temporary(path):
             continue
-        own = jobs_of(stage, jobs)
-        rules = {rule for rule, _ in own.values()}
-        assert stage.rules == rules, (
-            f"dvc.yaml, stage {stage.name}: write --allowed-rules {' '.join(sorted(rules))}"
+        made = {other for other, (name, _) in jobs.items() if name == rule}
+        assert any("/receipts/" in other for other in made), f"rule {rule} leaves no receipt"
+
+
+def test_the_rules_of_a_phase_are_those_that_make_its_files(stages, jobs):
+    used = {rule for rule, _ in jobs.values()}
+    for name, stage in stages.items():
+        if name == "check":
+            assert stage.cmd == "posenc check --write"
+            continue
+        assert stage.cmd == f"posenc stage {name}"
+        own = {rule for path, (rule, _) in jobs.items() if stage.holds(path)}
+        own |= {rule for path, (rule, _) in jobs.items() if is_temporary(path)} & set(
+            phases.PHASES[name].rules
         )
-        assert stage.target in own, f"dvc.yaml, stage {stage.name}: {stage.target} is not its own"
+        assert own == used & set(phases.PHASES[name].rules), f"posenc.study.phases: {name}"
 
 
-def test_the_deps_of_a_stage_are_exactly_the_inputs_of_its_rules(stages, jobs):
-    for stage in stages:
-        if stage.name == "check":
+def test_the_deps_of_a_stage_are_the_inputs_of_its_rules(stages, jobs):
+    for name, stage in stages.items():
+        if name == "check":
             continue
-        own = jobs_of(stage, jobs)
-        read = set().union(*(inputs for _, inputs in own.values())) - own.keys()
-        # What lies in a folder that DVC follows as a whole is covered by it.
-        uncovered = {
-            path for path in read if not any(f"{path}/".startswith(f"{d}/") for d in stage.deps)
-        }
-        assert not uncovered, f"dvc.yaml, stage {stage.name}: add to deps {sorted(uncovered)}"
-        unread = {dep for dep in stage.deps if not any(overlap(dep, path) for path in read)}
-        assert not unread, f"dvc.yaml, stage {stage.name}: remove from deps {sorted(unread)}"
-        for dep in stage.deps:
-            more = {path for path in jobs if path.startswith(f"{dep}/")} - read
-            more -= {path for path in more if is_temporary(path)}
-            # A figure's .json, which is read, holds the checksums of its pictures in all formats.
-            more -= {path for path in more if f"{Path(path).with_suffix('.json')}" in read}
-            assert not more, (
-                f"dvc.yaml, stage {stage.name}: the dep {dep} also holds {sorted(more)[:3]}, which "
-                f"its rules do not read: name the files that they do"
-            )
+        rules = set(phases.PHASES[name].rules)
+        read = set().union(*(inputs for rule, inputs in jobs.values() if rule in rules))
+        read -= {path for path in read if stage.holds(path) or is_temporary(path)}
+        by_people = {path for path in read if path.startswith(WRITTEN)}
+        assert by_people <= set(phases.PHASES[name].text), f"posenc.study.phases: text of {name}"
+        missed = {path for path in read - by_people if not stage.follows(path)}
+        assert not missed, f"posenc.study.phases: {name} reads {sorted(missed)}"
+        for dep in stage.deps - {"workflow/rules"}:
+            if read or name not in ("trials", "trainings"):  # a study may have none
+                is_read = any(f"{path}/".startswith(f"{dep}/") for path in read)
+                assert is_read or not any(f"{p}/".startswith(f"{dep}/") for p in jobs), (
+                    f"posenc.study.phases: {name} does not read {dep}"
+                )
 
 
 def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(root, stages):
     """A `params:` of a stage would be a second definition of what it depends on."""
     text = (root / "dvc.yaml").read_text()
-    inside = text[: text.index("\nparams:")]
-    assert "params:" not in inside
-    check = next(stage for stage in stages if stage.name == "check")
-    assert check.outs == {"data/config"}
-    written = {dep for stage in stages for dep in stage.deps if dep.startswith("data/config")}
-    from posenc.study import configs
-
+    assert "params:" not in text[: text.index("\nparams:")]
+    assert stages["check"].outs == {"data/config"}
     made = {str(path) for path, _ in configs.sections(schema.load(root / "params.yaml"))}
-    assert written <= made, f"posenc.study.configs does not write {sorted(written - made)}"
+    for stage in stages.values():
+        for dep in stage.deps:
+            if dep.startswith("data/config/"):
+                assert any(path.startswith(f"{dep}/") for path in made), dep
 
 
-def test_check_sees_every_edit_of_the_package(stages):
-    """It writes which modules each step imports, so it has to run after any edit of one."""
-    check = next(stage for stage in stages if stage.name == "check")
-    assert check.deps == {"params.yaml", "workflow/posenc"}
+def test_the_first_stage_sees_every_edit_of_what_people_write(stages):
+    text = {path for phase in phases.PHASES.values() for path in phase.text}
+    assert stages["check"].deps == {"params.yaml", "workflow/posenc", "data/packages", *text}
+    for name, stage in stages.items():
+        assert name == "check" or "workflow/rules" in stage.deps
 
 
 def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
@@ -171,22 +173,22 @@ def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
     ):
         program = (
             f"import sys, {module}; print(*(m.__file__ for n, m in sys.modules.items() "
-            "if n.startswith('posenc.') and m.__file__ and not m.__file__.endswith('__init__.py')))"
+            "if n.split('.')[0] == 'posenc' and m.__file__))"
         )
         loaded = Project(ROOT).run(sys.executable, "-c", program).stdout.split()
-        listed = {str(ROOT / path) for path in imports.digests(module)}
+        listed = {str(ROOT / path) for path in imports.files(module)}
         assert set(loaded) <= listed, f"{module}: {sorted(set(loaded) - listed)}"
         assert len(loaded) > 3
 
 
 @pytest.mark.parametrize("root", ["default"], indirect=True)
-def test_every_rule_is_in_a_stage(root, stages):
+def test_every_rule_is_in_a_phase(root, jobs):
     """A study that chooses has no use for some rules, and the default one none for some."""
     rules = {*MEASUREMENTS, *DOCUMENTS}  # loops make those that are alike
-    rules -= OF_OTHER_STUDIES
     for path in (ROOT / "workflow/rules").glob("*.smk"):
         rules |= set(re.findall(r"(?m)^ *(?:use rule \w+ as|rule) (\w+)", path.read_text()))
-    assert rules - TARGETS == set().union(*(stage.rules for stage in stages))
+    assert rules - TARGETS == {rule for phase in phases.PHASES.values() for rule in phase.rules}
+    assert rules - TARGETS - OF_OTHER_STUDIES == {rule for rule, _ in jobs.values()}
 
 
 def test_every_figure_of_params_is_shown_in_a_document():
@@ -195,17 +197,6 @@ def test_every_figure_of_params_is_shown_in_a_document():
     commands = (command.rpartition(".") for command in imports.commands())
     modules = {name for package, _, name in commands if package == "posenc.figures"}
     assert shown == named == modules
-
-
-def test_stages_stay_few_however_many_runs_there_are(root, stages):
-    if root != ROOT:
-        assert len(stages) <= 25, "the core study is to be quick"
-        return
-    study = schema.load(ROOT / "params.yaml").study
-    allowed = 54 + 29 * len(study.models) + 2 * len(study.datasets)
-    allowed += 2 * len(study.schemes) + len(study.matrices) + len(study.finetuned)
-    allowed += len(study.corpora)
-    assert len(stages) <= allowed + len(study.models) * len(study.datasets)
 
 
 def test_steps_that_need_no_torch_import_none():

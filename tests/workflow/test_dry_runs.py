@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from posenc.study.recovery import only_looks
+from posenc.frontends.recovery import only_looks
 from tests.workflow.conftest import bare_project
 
 
 def files(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Dates and contents of all files; what jobs read of params.yaml is written to plan them."""
+    """Dates and contents of all files, those that jobs read of params.yaml included."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_relative_to(folder / "config")
+        if path.is_file()
     }
 
 
@@ -28,7 +28,7 @@ def test_nothing_is_set_aside_brought_back_or_removed(tmp_path):
         "studies/real/figures/no_longer.pdf",
         "studies/real/measurements/.zero.json.abc.unfinished",
         "set_aside/real/tokens/bert/imdb.parquet",
-        "set_aside/_documents/imdb.parquet",
+        "set_aside/_shared/documents/imdb.parquet",
     ):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_text(name)

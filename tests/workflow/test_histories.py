@@ -1,8 +1,9 @@
 """Whatever happened before, one plain run ends with what a fresh clone would make.
 
-Random histories of edits, runs, kills, full disks, damage and undoing, on the core study. The seed
-of a history is in the name of its test; ``POSENC_HISTORIES=200`` runs more of them than the few
-that `make test` does, and ``python -m pytest "tests/workflow/test_histories.py" -k "[17]"`` runs
+Random histories of edits, runs, kills, full disks, damage and undoing, on the core study, with code
+that is edited during a run, other versions of packages, other front ends and namespaces, dates in the
+future, other studies and copies. The seed of a history is in the name of its test;
+``POSENC_HISTORIES=300`` runs more of them than `make test` does, and ``python -m pytest "tests/workflow/test_histories.py" -k "[17]"`` runs
 one again.
 """
 
@@ -19,13 +20,17 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from posenc.study.ledger import PLACE, Ledger, parts_of
+from posenc.artifacts import receipts
+from posenc.artifacts.receipts import FOLDER, STANDS_FOR_FOLDER
 from tests.faults.kills import VICTIMS, kill, start
 from tests.workflow.conftest import Project
+from tests.workflow.test_attacks import MODULE, NAMESPACE, PLAIN, SCALED
 from tests.workflow.test_front_ends import artifacts
+from tests.workflow.test_matrix import OTHER_STUDY
 
-HISTORIES = int(os.environ.get("POSENC_HISTORIES", "12"))
+HISTORIES = int(os.environ.get("POSENC_HISTORIES", "25"))
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
+STUDY = "data/studies/default"
 VARIANTS: dict[str, dict[str, object]] = {
     "base": {},
     # A measurement with a file per run, one with a file for all runs, a figure.
@@ -57,6 +62,9 @@ def fresh(core, tmp_path_factory) -> dict[str, tuple[bytes, dict[str, str]]]:
                     clone.snakemake()
                 else:
                     clone = core.copy(clone.folder.with_name("base"))
+                params = clone.folder / "params.yaml"
+                text = params.read_text().replace("studies:\n", "studies:\n" + OTHER_STUDY, 1)
+                params.write_text(text)
                 clone.folder.rename(whole)
         made[variant] = ((whole / "params.yaml").read_bytes(), artifacts(Project(whole)))
     return made
@@ -86,10 +94,22 @@ class History:
         (self.project.folder / "params.yaml").write_bytes(self.params[self.variant])
         self.tell(f"edit: {self.variant}")
 
+    def outputs(self) -> list[str]:
+        """What jobs made, and is of the study."""
+        folders = (self.project.folder / "data" / FOLDER, self.project.folder / STUDY / FOLDER)
+        found = [receipts.read(path) for folder in folders for path in folder.rglob("*.json")]
+        names = {name for receipt in found if receipt for name in receipt.outputs}
+        # What lies beside one that stands for its folder is made with it.
+        whole = {Path(name).parent for name in names if Path(name).name in STANDS_FOR_FOLDER}
+        return sorted(
+            name
+            for name in names
+            if Path(name).parent not in whole or Path(name).name in STANDS_FOR_FOLDER
+        )
+
     def targets(self) -> list[str]:
         """Some outputs."""
-        with Ledger(self.project.folder / PLACE) as ledger:
-            outputs = [str(path) for path in ledger.outputs()]
+        outputs = [name for name in self.outputs() if "/plots/" not in name]
         return self.chance.sample(outputs, self.chance.randint(1, 2)) if outputs else []
 
     def run_targets(self) -> None:
@@ -131,17 +151,14 @@ class History:
 
     def victim(self) -> Path | None:
         """A file that a job made, or one that such a file stands for."""
-        with Ledger(self.project.folder / PLACE) as ledger:
-            outputs = [p for p in ledger.outputs() if (self.project.folder / p).exists()]
+        outputs = [path for name in self.outputs() if (path := self.project.folder / name).exists()]
         if not outputs:
             return None
-        path = self.project.folder / self.chance.choice(outputs)
-        try:
-            beside = sorted(parts_of(path)) if path.name in ("index.parquet", "masks.json") else []
-        except Exception:  # it is damaged already
-            beside = []
-        path = path.with_name(self.chance.choice([path.name, *beside]))
-        return path if path.exists() else None
+        path = self.chance.choice(outputs)
+        beside = [path]
+        if path.name in STANDS_FOR_FOLDER:
+            beside = [other for other in sorted(path.parent.iterdir()) if other.is_file()]
+        return self.chance.choice(beside)
 
     def damage(self) -> None:
         """Flip a byte, cut, empty or delete a file, by an ordinary write."""
@@ -177,6 +194,82 @@ class History:
         """Take back what DVC last recorded."""
         self.run("dvc", "checkout", "--force")
 
+    def edit_code_meanwhile(self) -> None:
+        """Edit a module while a run is under way, and undo it."""
+        path = self.project.folder / MODULE
+        whole = path.read_text()
+        edited, undone = sorted(self.chance.uniform(0, 8) for _ in range(2))
+        self.tell(f"code edited {edited:.1f} to {undone:.1f} s after the start of a run")
+        run = start(self.project, *SNAKEMAKE)
+        begin = time.monotonic()
+        try:
+            while time.monotonic() < begin + edited and run.poll() is None:
+                time.sleep(0.02)
+            path.write_text(whole.replace(f"norms = {PLAIN}", f"norms = {SCALED}"))
+            while time.monotonic() < begin + undone and run.poll() is None:
+                time.sleep(0.02)
+        finally:
+            path.write_text(whole)
+        self.tell(f"-> {run.wait()}")
+
+    def edit_a_package(self) -> None:
+        """Run with a constant in a package, and without it."""
+        path = self.project.folder / "workflow/posenc/metrics/__init__.py"
+        whole = path.read_bytes()
+        path.write_bytes(whole + b"\nSCALE = 1\n")
+        self.run_targets()
+        path.write_bytes(whole)
+
+    def change_a_version(self) -> None:
+        """Run with another version of a package, and go back."""
+        described = self.project.folder.with_name("other") / "numpy-99.0.dist-info"
+        described.mkdir(parents=True, exist_ok=True)
+        (described / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 99.0\n")
+        before = self.project.environment["PYTHONPATH"]
+        self.project.environment["PYTHONPATH"] = f"{described.parent}:{before}"
+        self.chance.choice([self.run_targets, self.run_snakemake])()
+        self.project.environment["PYTHONPATH"] = before
+
+    def come_second(self) -> None:
+        """Call a front end, here or from another namespace, while a run is under way."""
+        run = start(self.project, *SNAKEMAKE)
+        time.sleep(self.chance.uniform(1, 4))
+        where = self.chance.choice([(), NAMESPACE])
+        command = self.chance.choice([
+            SNAKEMAKE, (*SNAKEMAKE, "--dry-run"), ("posenc", "plan"), ("posenc", "check", "--write"),
+            ("dvc", "repro"), ("dvc", "checkout", "--force"), ("posenc", "record"),
+        ])  # fmt: skip
+        self.tell("during a run:")
+        self.run(*where, *command)
+        self.tell(f"the run -> {run.wait()}")
+
+    def date_ahead(self) -> None:
+        """Date a file in the future."""
+        path = self.victim() or self.project.folder / "params.yaml"
+        os.utime(path, (time.time() + 1e6,) * 2)
+        self.tell(f"dated ahead: {path.relative_to(self.project.folder)}")
+
+    def look(self) -> None:
+        """Call a command of posenc's."""
+        self.run("posenc", *self.chance.choice([
+            ("plan",), ("check",), ("check", "--write"), ("verify",), ("compare",), ("summary",),
+        ]))  # fmt: skip
+
+    def visit_another_study(self) -> None:
+        """Go to another study, run some of it, record it, and come back."""
+        self.run("posenc", "study", "other")
+        self.run(*SNAKEMAKE)
+        self.run("posenc", "record")
+        self.run("posenc", "study", "default")
+
+    def forget(self) -> None:
+        """Lose Snakemake's notes and all dates, as a copy or a restored backup does."""
+        shutil.rmtree(self.project.folder / ".snakemake", ignore_errors=True)
+        for path in (self.project.folder / "data").rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                os.utime(path, (self.chance.uniform(1e9, 1.7e9),) * 2)
+        self.tell("copied without dates and notes")
+
     def record(self) -> None:
         """Record, which refuses what is incomplete."""
         self.run("posenc", "record")
@@ -186,7 +279,9 @@ class History:
         return [
             self.edit, self.edit, self.edit, self.run_targets, self.run_snakemake, self.run_dvc,
             self.kill, self.kill, self.kill, self.fill_disk, self.damage, self.rot,
-            self.check_out, self.record,
+            self.check_out, self.record, self.edit_code_meanwhile, self.edit_a_package,
+            self.change_a_version, self.come_second, self.date_ahead, self.look,
+            self.visit_another_study, self.forget,
         ]  # fmt: skip
 
 
@@ -231,6 +326,7 @@ def test_one_plain_run_ends_with_what_a_fresh_clone_makes(history, fresh, seed):
     story = "\n".join([f"seed {seed}:", *history.told, " ".join(front_end)])
     assert result.returncode == 0, f"{story}\n{result.stdout[-4000:]}"
     found, (_, expected) = artifacts(project), fresh[history.variant]
+    found = {name: sha for name, sha in found.items() if "data/studies/other/" not in name}
     stale = {name for name in expected if found.get(name) != expected[name]}
     assert stale == set() and found.keys() == expected.keys(), (
         f"{story}\n{sorted(stale)}\nmore: {sorted(found.keys() - expected.keys())}\n"

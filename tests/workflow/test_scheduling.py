@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from base64 import urlsafe_b64encode
 
-from posenc.study.records import record_path
 from tests.workflow.conftest import Project
 
 FIGURES = [
@@ -16,8 +15,10 @@ FIGURES = [
 
 
 def intervals(project: Project, targets: list[str]) -> list[tuple[float, float]]:
-    """When the jobs of some files ran."""
-    records = [json.loads((project.folder / record_path(Path(t))).read_text()) for t in targets]
+    """When the jobs of some files ran, as Snakemake notes for its report."""
+    notes = project.folder / ".snakemake/metadata"
+    names = [urlsafe_b64encode(target.encode()).decode() for target in targets]
+    records = [json.loads((notes / name).read_text()) for name in names]
     return sorted((record["starttime"], record["endtime"]) for record in records)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+OWN = Path(__file__).resolve().parents[1]
 PARAMS = Path("params.yaml")
 SCHEMA = Path("workflow/schemas/params.schema.json")
 
@@ -31,13 +32,38 @@ def _load(path: Path = PARAMS):
         _stop(str(error))
 
 
-def _check_stages(params, say: Callable[[str], None]) -> None:
-    from posenc.study import stages
+@contextlib.contextmanager
+def _holding(command: str):
+    """Be the one front end for a block; what it may not write is said in one line."""
+    from posenc.artifacts import holder
+    from posenc.frontends import place, recovery
+
+    def end_orphans() -> None:
+        recovery.end_orphans(Path.cwd(), _warn)
 
     try:
-        stages.check(params)
-    except stages.StagesError as error:
-        say(str(error))
+        place.refuse_read_only(Path())
+        with place.writing(Path()), holder.holding(Path(), f"posenc {command}", end_orphans):
+            yield
+    except (holder.BusyError, place.ReadOnlyError) as error:
+        _stop(str(error))
+
+
+def _warn(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+@app.callback()
+def use_this_checkout() -> None:
+    """What the two front ends leave to a person."""
+    here = Path("workflow").resolve()
+    if here == OWN or not (here / "posenc" / "cli.py").is_file():
+        return
+    # An environment may be another clone's, or a worktree may use its clone's.
+    _warn(f"posenc: the environment is of {OWN.parent}; the code of this checkout runs")
+    path = os.pathsep.join(filter(None, [str(here), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "posenc.cli", *sys.argv[1:]]
+    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})
 
 
 @app.command()
@@ -45,21 +71,33 @@ def check(
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml, look for the files that it names, and show what the study has."""
-    from posenc.report.links import link
-    from posenc.study.configs import materialize
-    from posenc.study.leftovers import tidy
-
     params = _load()
-    _check_stages(params, _stop if write else lambda error: print(f"for DVC: {error}"))
     if write:
-        materialize(params)
-        tidy(params, lambda line: print(line, file=sys.stderr))
-        link(params.study.name)
+        _write(params)
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
         _say_disk(params)
         _look_for_sources(params)
+
+
+def _write(params) -> None:
+    """Write what jobs read, and put results where the study has them."""
+    from posenc.artifacts import kept
+    from posenc.artifacts.contents import Contents
+    from posenc.frontends.leftovers import tidy
+    from posenc.report.links import link
+    from posenc.study.configs import is_edited, materialize
+
+    with _holding("check --write"):
+        tidy(params, _warn)
+        materialize(params)
+        kept.keep_all(contents := Contents(), params.study.name)
+        kept.restore_all(contents, params.study.name, _warn)
+        link(params.study.name)
+        # DVC notes what this stage read only when it has ended.
+        if is_edited(_load()):
+            _stop("params.yaml, the code or a text was saved meanwhile: start again")
 
 
 def _parts(params) -> list[str]:
@@ -118,16 +156,16 @@ def _look_for_sources(params) -> None:
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from posenc.artifacts.files import ArtifactError
     from posenc.report.links import link
-    from posenc.study import place
     from posenc.study.switch import StudyError, activate
 
     _load()
     try:
-        with place.writing(Path()):
+        with _holding(f"study {name}"):
             activate(PARAMS, name)
             link(name)
-    except (StudyError, place.ReadOnlyError) as error:
+    except (StudyError, ArtifactError) as error:
         _stop(str(error))
     check()
 
@@ -139,30 +177,18 @@ def new(
     model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
 ) -> None:
     """Write a small study into params.yaml, to begin with, and make it the active one."""
-    from posenc.study import place
+    from posenc.artifacts.files import ArtifactError
     from posenc.study.new import write_study
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError
 
     _load()
     try:
-        with place.writing(Path()):
+        with _holding(f"new {name}"):
             write_study(PARAMS, name, model, text)
-    except (StudyError, ParamsError, place.ReadOnlyError) as error:
+    except (StudyError, ParamsError, ArtifactError) as error:
         _stop(str(error))
     study(name)
-
-
-@app.command()
-def stages() -> None:
-    """Take the stages out of dvc.yaml that the active study does not have; git has them."""
-    from posenc.artifacts.files import write_text
-    from posenc.study.stages import FILE, needed
-
-    params = _load()
-    text = FILE.read_text(encoding="utf-8")
-    write_text(FILE, needed(text, params))
-    print(f"{FILE} has the stages of study {params.study.name!r}")
 
 
 @app.command()
@@ -202,11 +228,11 @@ def plan(
     targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
 ) -> None:
     """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
-    from posenc.study.forecast import planned, table
-    from posenc.study.leftovers import announce
+    from posenc.frontends.forecast import planned, table
+    from posenc.frontends.leftovers import announce
 
     params = _load()
-    announce(params, lambda line: print(line, file=sys.stderr))
+    announce(params, _warn)
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:
@@ -217,47 +243,93 @@ def plan(
 def record() -> None:
     """After `snakemake`: record the results in DVC, only if they are complete and current."""
     from posenc.artifacts.files import ArtifactError
+    from posenc.frontends import place, recording
     from posenc.report import comparison, findings, latex
-    from posenc.study import place
-    from posenc.study.agreement import drop_retired
 
-    try:
-        place.refuse_read_only(Path())
-    except place.ReadOnlyError as error:
-        _stop(str(error))
     reason = place.without_dvc(Path())
     if reason is not None:
         _stop(f"nothing is recorded: {reason}")
     params = _load()
     study = params.study.name
-    _check_stages(params, _stop)
-    if not _nothing_to_do():
-        _stop("the study is not complete or not current: run `snakemake` first")
-    targets = []
-    if latex.missing():
-        from ruamel.yaml import YAML
-
-        from posenc.figures.catalogue import DOCUMENTS
-
-        stages = YAML(typ="safe").load(Path("dvc.yaml").read_text())["stages"]
-        targets = [name for name in stages if name not in DOCUMENTS]
-    if retired := drop_retired():
-        print(f"dropped from dvc.lock: {len(retired)} stages that dvc.yaml does not have")
-    # With --quiet DVC would not say what is wrong either.
-    result = _run("dvc", "commit", "--force", *targets, quiet=True)
-    if result.returncode:
-        _stop(f"nothing is recorded: {result.stderr.strip() or result.stdout.strip()}")
-    # DVC has linked the files anew: Snakemake's records follow.
-    if not _nothing_to_do():
-        _stop("Snakemake does not agree with what was recorded: see `snakemake --dry-run`")
-    comparison.keep(study)
-    print(f"recorded in dvc.lock and {comparison.record_of(study)}")
+    with _holding("record"):
+        if not _nothing_to_do():
+            _stop("the study is not complete or not current: run `snakemake` first")
+        try:
+            dropped = recording.record(
+                params,
+                lambda *command: _run(*command, quiet=True),
+                has_documents=not latex.missing(),
+            )
+        except recording.RecordError as error:
+            _stop(f"nothing is recorded: {error}")
+        comparison.keep(study)
+    if dropped:
+        print(f"dropped from {recording.LOCK}: {len(dropped)} stages of no study")
+    print(f"recorded in {recording.LOCK} and {comparison.record_of(study)}")
     try:
         for page in findings.fill_pages(comparison.all_recorded(), Path()):
             print(f"{page} shows the new numbers")
     except ArtifactError as error:
         # A study that was made smaller: the pages speak of the whole one.
         print(f"the pages are left as they are: {error}")
+
+
+@app.command()
+def push() -> None:
+    """Send what was recorded to DVC's remote, and say what was not recorded."""
+    from posenc.frontends import recording
+
+    for line in recording.unrecorded(_load().study.name):
+        _warn(line)
+    raise typer.Exit(_run("dvc", "push").returncode)
+
+
+@app.command()
+def pull(
+    name: Annotated[str | None, typer.Argument(metavar="STUDY", help="another study")] = None,
+) -> None:
+    """Fetch what was recorded from DVC's remote; results that were not recorded are kept."""
+    from posenc.frontends import recording
+
+    if name is not None:
+        study(name)
+    check(write=True)  # it keeps what is there
+    for line in recording.unrecorded(_load().study.name):
+        _warn(line)
+    code = _run("dvc", "pull", "--force").returncode
+    if code == 0:
+        check(write=True)
+    raise typer.Exit(code)
+
+
+@app.command()
+def stage(name: Annotated[str, typer.Argument(help="a stage of dvc.yaml")]) -> None:
+    """Within `dvc repro`: have Snakemake make a phase of the active study, and no other."""
+    from posenc.study.phases import PHASES, target
+    from posenc.study.plan import make_folders
+
+    if name not in PHASES:
+        _stop(f"there is no phase {name!r}: {', '.join(PHASES)}")
+    make_folders(_load())
+    rules = [*PHASES[name].rules, target(name)]
+    result = _run("snakemake", "--cores", "all", "--allowed-rules", *rules, "--", target(name))
+    raise typer.Exit(result.returncode)
+
+
+@app.command()
+def dvc(
+    verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
+) -> None:
+    """Write dvc.yaml: a stage for each phase of the workflow."""
+    from posenc.artifacts.files import write_text
+    from posenc.study.phases import dvc_yaml
+
+    path = Path("dvc.yaml")
+    if verify:
+        if not path.exists() or path.read_text(encoding="utf-8") != dvc_yaml():
+            _stop(f"{path} is out of date: run `posenc dvc`")
+        return
+    write_text(path, dvc_yaml())
 
 
 @app.command()
@@ -290,47 +362,20 @@ def bench(
 
 @app.command()
 def verify() -> None:
-    """Read every file of the study again, and mark what is damaged, so that it is made again."""
-    from posenc.study.ledger import LedgerError
-    from posenc.study.verification import verify_files
+    """Read every file of the study again, and name each that is not what was made or is not current."""
+    from posenc.frontends.verification import verify_files
 
-    try:
-        damaged, count, size = verify_files()
-    except LedgerError as error:
-        _stop(str(error))
-    for path in damaged:
-        print(f"damaged: {path}", file=sys.stderr)
-    if damaged:
+    params = _load()
+    with _holding("verify"):
+        wrong, count, size = verify_files(params)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if wrong:
         _stop(
-            f"{len(damaged)} of {count} files are damaged; `snakemake` or `dvc repro` makes them"
-            f" again"
+            f"{len(wrong)} of {count} files are not what was made, or not current; `snakemake` or"
+            f" `dvc repro` makes them again"
         )
-    print(f"{count} files, {size / 1e9:.2f} GB: each is what was recorded")
-
-
-@app.command()
-def reuse(paths: Annotated[list[Path], typer.Argument(help="outputs of a stage")]) -> None:
-    """Within a stage of DVC: bring back what it has just removed, as it was last recorded.
-
-    The steps that follow keep what is current of it.
-    """
-    import shutil
-
-    from dvc.api import DVCFileSystem
-    from dvc_data.index import DataIndexDirError
-
-    from posenc.study.recovery import end_orphans
-
-    # DVC has removed the outputs: what is there was written since, by a job of a killed run.
-    end_orphans(Path(), lambda line: print(line, file=sys.stderr))
-    recorded = DVCFileSystem()
-    for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path)
-        try:
-            recorded.get(str(path), str(path), recursive=True)
-        except (FileNotFoundError, DataIndexDirError):
-            print(f"{path} is not in DVC's cache yet", file=sys.stderr)
+    print(f"{count} files, {size / 1e9:.2f} GB: each is what was made, of what is there now")
 
 
 @app.command()

@@ -12,19 +12,23 @@ rule tokenize:
         documents=expand("data/documents/{dataset}.parquet", dataset=STUDY.datasets),
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
-        config=section("tokenize/{model}"),
-        code=section("code/posenc.steps.tokenize"),
+        config=section("tokens/tokenize/{model}"),
+        code=code("posenc.steps.tokenize"),
     output:
-        update(expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets)),
+        receipt=update(f"{RUNS}/receipts/tokens/tokenize/{{model}}.json"),
+        tokens=update(
+            expand(f"{RUNS}/tokens/{{{{model}}}}/{{dataset}}.parquet", dataset=STUDY.datasets)
+        ),
     log:
         "logs/tokenize/{model}.log",
     benchmark:
         "logs/benchmarks/tokenize/{model}.tsv"
     priority: LONGEST_CHAIN
     shell:
-        "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-        " --documents data/documents --output {RUNS}/tokens/{wildcards.model}"
-        " 2>&1 | tee {log}"
+        job(
+            "posenc.steps.tokenize --config {input.config:q} --tokenizer {input.tokenizer:q}"
+            " --documents data/documents --output {RUNS}/tokens/{wildcards.model}"
+        )
 
 
 def captured(wildcards):
@@ -33,16 +37,16 @@ def captured(wildcards):
     return {
         "tokens": expand(f"{RUNS}/tokens/{model}/{{dataset}}.parquet", dataset=STUDY.datasets),
         "model": [f"data/models/{model}/{file}" for file in MODEL_FILES],
-        "config": section(f"capture/{model}"),
+        "config": section("activations/{model}")(wildcards),
+        "code": code("posenc.steps.capture")(wildcards),
     }
 
 
 rule capture:
     input:
         unpack(captured),
-        code=section("code/posenc.steps.capture"),
     output:
-        temp(f"{RUNS}/captures/{{model}}.{{scatteritem}}.json"),
+        part=temp(f"{RUNS}/captures/{{model}}.{{scatteritem}}.json"),
     log:
         "logs/capture/{model}.{scatteritem}.log",
     benchmark:
@@ -51,10 +55,13 @@ rule capture:
     resources:
         gpu=GPU,
     shell:
-        "python -m posenc.steps.capture --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
-        " --output {RUNS}/activations/{wildcards.model} --part {wildcards.scatteritem}"
-        " --receipt {output} --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.capture --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+            " --output {RUNS}/activations/{wildcards.model} --part {wildcards.scatteritem}"
+            " --done {output.part:q} --threads {threads}",
+            receipt=False,
+        )
 
 
 # An index holds the checksum of every shard beside it, so it stands for the whole store.
@@ -62,11 +69,10 @@ rule store:
     input:
         unpack(captured),
         parts=gather.capture(f"{RUNS}/captures/{{{{model}}}}.{{scatteritem}}.json"),
-        # Snakemake notes what a receipt was made of even where its job failed; these notes tell.
-        capture_code=section("code/posenc.steps.capture"),
-        code=section("code/posenc.steps.store"),
+        store_code=code("posenc.steps.store"),
     output:
-        update(
+        receipt=update(f"{RUNS}/receipts/activations/store/{{model}}.json"),
+        indices=update(
             of_model(f"{RUNS}/activations/{{{{model}}}}/{{dataset}}/{{condition}}/index.parquet")
         ),
     log:
@@ -74,6 +80,11 @@ rule store:
     benchmark:
         "logs/benchmarks/store/{model}.tsv"
     shell:
-        "python -m posenc.steps.store --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
-        " --output {RUNS}/activations/{wildcards.model} 2>&1 | tee {log}"
+        # What says that a part is captured is gone when the store is finished: it is no input.
+        job(
+            "posenc.steps.store --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+            " --output {RUNS}/activations/{wildcards.model}",
+            inputs="{input.tokens:q} {input.model:q} {input.config:q} {input.code:q}"
+            " {input.store_code:q}",
+        )

@@ -1,5 +1,8 @@
 # What all phases use: the validated parameters, the runs of the active study, and paths.
+import atexit
 import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,9 +12,12 @@ from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constrai
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
+from posenc.artifacts import holder, kept
 from posenc.artifacts.command import collect_rarely
+from posenc.artifacts.contents import Contents
 from posenc.report import latex, links
-from posenc.study import agreement, configs, leftovers, ledger, place, plan, recovery
+from posenc.frontends import judging, leftovers, place, recovery
+from posenc.study import configs, phases, plan
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
@@ -24,8 +30,7 @@ from posenc.measurements.declaration import (
     TOKENS,
     WEIGHTS,
 )
-from posenc.study.declared import EXPERIMENTS, MEASUREMENTS, OPTIONAL
-from posenc.study.stages import GIVEN
+from posenc.study.declared import EXPERIMENTS, GIVEN, MEASUREMENTS, OPTIONAL
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 
 collect_rarely()  # as jobs do: a fifth of a run with nothing to do
@@ -55,24 +60,29 @@ def link():
         links.link(PARAMS.study.name)
 
 
-# A stage of DVC, or the Snakemake that settles the records, is a part of another run.
-STANDS_ALONE = (
-    workflow.is_main_process and "DVC_STAGE" not in os.environ and agreement.MARK not in os.environ
-)
-try:
-    place.refuse_read_only(Path.cwd())
-except place.ReadOnlyError as error:
-    raise WorkflowError(str(error))
-# A dry run and the like, which leave results where they are.
+# A dry run and the like, which write nothing that a job reads and wait for nobody.
 ONLY_LOOKS = workflow.is_main_process and recovery.only_looks(sys.argv[1:])
-if workflow.is_main_process and agreement.MARK not in os.environ:
+RUNS_JOBS = workflow.is_main_process and not ONLY_LOOKS
+# A stage of DVC is a part of another run.
+STANDS_ALONE = RUNS_JOBS and "DVC_STAGE" not in os.environ
+if workflow.is_main_process:
     try:
-        if not ONLY_LOOKS:
-            recovery.recover(Path.cwd(), say)
-        # To plan is to settle dates and records, which DVC's stages do too.
+        place.refuse_read_only(Path.cwd())  # Snakemake keeps a log of a dry run, too
+    except place.ReadOnlyError as error:
+        raise WorkflowError(str(error))
+    if "DVC_STAGE" not in os.environ and (reason := place.without_dvc(Path.cwd())):
+        say(f"DVC has no part in this run: {reason}")
+if RUNS_JOBS:
+    try:
+        HOLD = holder.hold(
+            Path.cwd(), holder.own_command(), lambda: recovery.end_orphans(Path.cwd(), say)
+        )
+        recovery.clean_up(Path.cwd(), say)
         if STANDS_ALONE:
             recovery.refuse_dvc(Path.cwd())
-    except recovery.BusyError as error:
+            DVC_LOCK = place.hold_dvc_lock()
+        atexit.register(holder.release, HOLD)
+    except (holder.BusyError, place.ReadOnlyError) as error:
         raise WorkflowError(str(error))
 
 # Jobs at work take up the processors of this machine and no more: `--cores 8` on two are two.
@@ -95,24 +105,33 @@ THREADS = max(1, min(8, PROCESSORS) // min(2, len([*STUDY.models, *STUDY.schemes
 RUNS = f"{plan.folder(PARAMS)}"
 # What is evaluated: the study's data sets, and documents longer than the model was trained for.
 EVALUATED_TEXTS = plan.evaluated(PARAMS)
-if workflow.is_main_process:
-    if not recovery.is_running(Path.cwd()):
-        try:
-            with place.writing(Path.cwd()):
+# Who orders a job again does not mean the result that was kept.
+if RUNS_JOBS and recovery.is_forced(sys.argv[1:]):
+    os.environ["POSENC_AGAIN"] = "1"
+CONTENTS = Contents()
+PLANNED = {}
+if RUNS_JOBS:
+    try:
+        with place.writing(Path.cwd()):
+            if STANDS_ALONE:
+                leftovers.tidy(PARAMS, say)
                 configs.materialize(PARAMS)
-        except place.ReadOnlyError as error:
-            raise WorkflowError(str(error))
-        if ONLY_LOOKS:
-            leftovers.announce(PARAMS, say)
-        else:
-            leftovers.tidy(PARAMS, say)
+            elif configs.is_edited(PARAMS):
+                raise WorkflowError(
+                    "params.yaml, the code or a text was edited after `posenc check --write`: "
+                    "start `dvc repro` again"
+                )
+            CONTENTS.compact()
+            kept.restore_all(CONTENTS, STUDY.name, say)
             link()
-    elif configs.is_edited(PARAMS):
-        # The jobs that are at work, and those that follow, read what was written for them.
-        raise WorkflowError(
-            "params.yaml or the code was edited while a run is at work in this folder: the edit"
-            " is planned when that run has ended"
-        )
+    except place.ReadOnlyError as error:
+        raise WorkflowError(str(error))
+elif ONLY_LOOKS:
+    foreseen = Path(f".snakemake/posenc/planned.{os.getpid()}")
+    atexit.register(shutil.rmtree, foreseen, ignore_errors=True)
+    PLANNED = configs.foresee(PARAMS, foreseen)
+    leftovers.announce(PARAMS, say)
+judging.ask_receipts(CONTENTS, PLANNED)
 
 
 def is_set_aside(path):
@@ -124,13 +143,8 @@ def is_set_aside(path):
 # Jobs run in the environment that runs Snakemake, activated or not. The prefix is not part of a
 # rule's code, so the place of the environment never causes a rerun.
 shell.executable("bash")
-# MKL may otherwise take fewer threads than it is given, or another code path for another memory
-# alignment, and then the last bits of a result differ from run to run.
-shell.prefix(
-    "set -euo pipefail; export MKL_DYNAMIC=FALSE MKL_CBWR=AUTO"
-    f' PATH="{Path(sys.executable).parent}:$PATH"'
-    ' PYTHONPATH="$PWD/workflow${{PYTHONPATH:+:$PYTHONPATH}}"; '
-)
+PROGRAMS = shlex.quote(str(Path(sys.executable).parent)).replace("{", "{{").replace("}", "}}")
+shell.prefix(f"set -euo pipefail; export PATH={PROGRAMS}:$PATH; ")
 
 LATEX_MISSING = latex.missing()
 
@@ -141,9 +155,46 @@ wildcard_constraints:
     condition=plan.alternatives(PARAMS.conditions),
 
 
-def section(path):
-    """What a job reads of params.yaml, or its code, as the file that `configs.materialize` keeps."""
-    return f"data/config/{path}.json"
+def section(pattern):
+    """What a job reads of params.yaml, as the file that `configs.materialize` keeps.
+
+    A dry run reads another one, where it would be edited.
+    """
+
+    def path_of(wildcards):
+        path = f"{configs.CONFIG}/{pattern.format(**dict(wildcards.items()))}.json"
+        return FORESEEN.get(path, path)
+
+    return path_of
+
+
+FORESEEN = {real: foreseen for foreseen, real in PLANNED.items()}
+
+
+def code(module):
+    """A step's code and the versions of its packages, in the same way."""
+    return section(f"{phases.phase_of_command(module)}/code/{module}")
+
+
+def of_step(kind, wildcard, step):
+    """What a step of a data set or model reads of params.yaml."""
+
+    def path_of(wildcards):
+        path = str(configs.of_step(PARAMS, kind, getattr(wildcards, wildcard), step))
+        return FORESEEN.get(path, path)
+
+    return path_of
+
+
+def job(command, inputs="{input:q}", receipt=True, folders="", tokenizes=False):
+    """The shell's line of a job: workflow/job.py runs a module of the package and writes its receipt.
+
+    Every placeholder is quoted (`:q`): what a user calls a file is no command.
+    """
+    options = "--rule {rule} --inputs " + inputs + " --outputs {output:q}"
+    options += " --receipt {output.receipt:q}" * receipt + f" --folders {folders}" * bool(folders)
+    options += " --tokenizers {threads}" * tokenizes
+    return f"python workflow/job.py {options} -- {command} 2>&1 | tee {{log:q}}"
 
 
 def of_model(pattern):
@@ -155,7 +206,17 @@ def models_of(rule):
     """The models that a rule makes files of, all of the study where it is no measurement."""
     if rule in MEASUREMENTS:
         return list(getattr(STUDY, MEASUREMENTS[rule].subjects))
-    return STUDY.captured if rule == "store" else [*STUDY.models, *STUDY.schemes]
+    trained = [*STUDY.trained, *STUDY.schemes]
+    others = {
+        "model": STUDY.pretrained,
+        "tokenizer": trained,
+        "training_tokens": trained,
+        "train": trained,
+        "training": STUDY.trained,
+        "tokenize": [*STUDY.models, *STUDY.schemes],
+        "store": STUDY.captured,
+    }
+    return list(others.get(rule, STUDY.models))
 
 
 def outputs():
@@ -166,26 +227,37 @@ def outputs():
         "text": STUDY.texts,
         "subject": [*STUDY.captured, *STUDY.matrices],
     }
-    raw = list(map(raw_path, [*STUDY.all_datasets, *STUDY.corpora]))
-    paths = {*raw, *(f"{path}.json" for path in raw)}
+    paths = set()
+    for dataset in [*STUDY.all_datasets, *STUDY.corpora]:
+        paths.update(expand(list(map(str, rules.fetch.output)), dataset=dataset))
     for rule in workflow.rules:
         # A measurement's rule has its name, a document's too.
         if rule.name in {*OPTIONAL, *DOCUMENTS} - {*STUDY.measured, *STUDY.documents}:
             continue
+        if rule.name in DOCUMENTS and LATEX_MISSING:
+            continue
         for pattern in rule.output:
             plain = strip_wildcard_constraints(str(pattern))
             names = get_wildcard_names(plain)
-            if is_flagged(pattern, "temp") or "file" in names:  # raw files are listed above
+            if is_flagged(pattern, "temp") or rule.name == "fetch":  # these are listed above
                 continue
             if rule.name == "corpus":
-                paths.update(f"data/texts/{dataset}.parquet" for dataset in STUDY.corpora)
+                paths.update(expand(plain, dataset=STUDY.corpora))
                 continue
             if rule.name.endswith("trials"):
                 for kind in STUDY.experiments.kinds:
-                    paths.update(f"{RUNS}/{path}.json" for path in plan.trials(PARAMS, kind))
+                    for path in plan.trials(PARAMS, kind):
+                        _, experiment, subject, seed = path.split("/")
+                        paths.update(
+                            expand(plain, experiment=experiment, subject=subject, seed=seed)
+                        )
                 continue
-            if rule.name.startswith("experiment"):
-                paths.update(EXPERIMENT_MEASUREMENTS)
+            if rule.name == "experiment":
+                paths.update(expand(plain, experiment=STUDY_EXPERIMENTS))
+                continue
+            if rule.name == "experiment_of_model":
+                kinds = [kind for kind in STUDY.experiments.kinds if kind in plan.OF_MODELS]
+                paths.update(expand(plain, experiment=kinds, model=STUDY.finetuned))
                 continue
             values["model"] = models_of(rule.name)
             if names - values.keys():

@@ -13,19 +13,21 @@ if STUDY.texts:
             documents=f"data/documents/{STUDY.calibration}.parquet",
             tokenizer="data/tokenizers/{model}/tokenizer.json",
             checksums="data/tokenizers/{model}/checksums.json",
-            config=section("texts/{model}"),
-            code=section("code/posenc.steps.tokenize"),
+            config=section("tokens/texts/{model}"),
+            code=code("posenc.steps.tokenize"),
         output:
-            update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=STUDY.texts)),
+            receipt=update(f"{RUNS}/receipts/tokens/texts/{{model}}.json"),
+            texts=update(expand(f"{RUNS}/texts/{{{{model}}}}/{{text}}.parquet", text=STUDY.texts)),
         log:
             "logs/texts/{model}.log",
         benchmark:
             "logs/benchmarks/texts/{model}.tsv"
         priority: LONGEST_CHAIN
         shell:
-            "python -m posenc.steps.tokenize --config {input.config} --tokenizer {input.tokenizer}"
-            " --documents data/documents --output {RUNS}/texts/{wildcards.model}"
-            " 2>&1 | tee {log}"
+            job(
+                "posenc.steps.tokenize --config {input.config:q} --tokenizer {input.tokenizer:q}"
+                " --documents data/documents --output {RUNS}/texts/{wildcards.model}"
+            )
 
 
 # The list holds the checksum of every mask, so it stands for the folder.
@@ -34,9 +36,10 @@ rule masks:
         tokens=text_of("calibration"),
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         config=section("masks/{model}"),
-        code=section("code/posenc.steps.masks"),
+        code=code("posenc.steps.masks"),
     output:
-        update(f"{RUNS}/masks/{{model}}/masks.json"),
+        receipt=update(f"{RUNS}/receipts/masks/masks/{{model}}.json"),
+        masks=update(f"{RUNS}/masks/{{model}}/masks.json"),
     log:
         "logs/masks/{model}.log",
     benchmark:
@@ -46,11 +49,13 @@ rule masks:
     resources:
         gpu=GPU,
     params:
-        tokens=lambda wildcards, input: f"--tokens {input.tokens}" if input.tokens else "",
+        tokens=lambda wildcards, input: f"--tokens {shlex.quote(str(input.tokens))}" if input.tokens else "",
     shell:
-        "python -m posenc.steps.masks --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} {params.tokens}"
-        " --output {RUNS}/masks/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.masks --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} {params.tokens}"
+            " --output {RUNS}/masks/{wildcards.model} --threads {threads}"
+        )
 
 
 rule evaluate:
@@ -59,10 +64,11 @@ rule evaluate:
         long=text_of("long"),
         masks=f"{RUNS}/masks/{{model}}/masks.json",
         model=[f"data/models/{{model}}/{file}" for file in MODEL_FILES],
-        config=section("evaluate/{model}"),
-        code=section("code/posenc.steps.evaluate"),
+        config=section("evaluations/{model}"),
+        code=code("posenc.steps.evaluate"),
     output:
-        update(
+        receipt=update(f"{RUNS}/receipts/evaluations/evaluate/{{model}}.json"),
+        evaluations=update(
             expand(
                 f"{RUNS}/evaluations/{{{{model}}}}/{{dataset}}.parquet",
                 dataset=EVALUATED_TEXTS,
@@ -77,9 +83,11 @@ rule evaluate:
     resources:
         gpu=GPU,
     params:
-        long=lambda wildcards, input: f"--long {input.long}" if input.long else "",
+        long=lambda wildcards, input: f"--long {shlex.quote(str(input.long))}" if input.long else "",
     shell:
-        "python -m posenc.steps.evaluate --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
-        " {params.long} --masks {RUNS}/masks/{wildcards.model}"
-        " --output {RUNS}/evaluations/{wildcards.model} --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.evaluate --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+            " {params.long} --masks {RUNS}/masks/{wildcards.model}"
+            " --output {RUNS}/evaluations/{wildcards.model} --threads {threads}"
+        )

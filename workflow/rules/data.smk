@@ -1,54 +1,51 @@
 # raw -> documents
-from posenc.datasets.names import raw_file_name
-
-
-def raw_path(dataset):
-    """A data set's raw file, under the name that its source gives it."""
-    origin = PARAMS.datasets[dataset]
-    return f"data/raw/{dataset}/{raw_file_name(origin.source, origin.format)}"
-
-
 rule fetch:
     input:
-        config=section("datasets/{dataset}/fetch"),
-        code=section("code/posenc.steps.fetch"),
+        config=of_step("datasets", "dataset", "fetch"),
+        code=code("posenc.steps.fetch"),
     output:
-        raw="data/raw/{dataset}/{file}",
-        checksums="data/raw/{dataset}/{file}.json",
+        # One name whatever the source calls it: a file's name is nothing that a rule depends on.
+        raw="data/raw/{dataset}/raw",
+        checksums="data/raw/{dataset}/raw.json",
+        receipt=update("data/receipts/raw_text/fetch/{dataset}.json"),
     log:
-        "logs/fetch/{dataset}.{file}.log",
+        "logs/fetch/{dataset}.log",
     benchmark:
-        "logs/benchmarks/fetch/{dataset}.{file}.tsv"
-    wildcard_constraints:
-        file=r"[^/]+(?<!\.json)",
+        "logs/benchmarks/fetch/{dataset}.tsv"
     priority: LONGEST_CHAIN
     shell:
-        "python -m posenc.steps.fetch --config {input.config} --output {output.raw} 2>&1"
-        " | tee {log}"
+        job(
+            "posenc.steps.fetch --name {wildcards.dataset} --config {input.config:q}"
+            " --output {output.raw:q}"
+        )
 
 
 rule documents:
     input:
-        raw=lambda wildcards: raw_path(wildcards.dataset),
-        checksums=lambda wildcards: f"{raw_path(wildcards.dataset)}.json",
-        config=section("datasets/{dataset}/documents"),
-        code=section("code/posenc.steps.documents"),
+        raw="data/raw/{dataset}/raw",
+        checksums="data/raw/{dataset}/raw.json",
+        config=of_step("datasets", "dataset", "documents"),
+        code=code("posenc.steps.documents"),
     output:
-        "data/documents/{dataset}.parquet",
+        documents="data/documents/{dataset}.parquet",
+        receipt=update("data/receipts/documents/documents/{dataset}.json"),
     log:
         "logs/documents/{dataset}.log",
     benchmark:
         "logs/benchmarks/documents/{dataset}.tsv"
     priority: LONGEST_CHAIN
     shell:
-        "python -m posenc.steps.documents --config {input.config} --raw {input.raw}"
-        " --output {output} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.documents --config {input.config:q} --raw {input.raw:q}"
+            " --output {output.documents:q}"
+        )
 
 
-# What experiments alone read lies apart: DVC's stages depend on the folder of documents as a whole.
+# What experiments alone read lies apart: other rules read the folder of documents as a whole.
 use rule documents as corpus with:
     output:
-        "data/texts/{dataset}.parquet",
+        documents="data/texts/{dataset}.parquet",
+        receipt=update("data/receipts/documents/corpus/{dataset}.json"),
     log:
         "logs/corpus/{dataset}.log",
     benchmark:

@@ -36,7 +36,7 @@ def trials_model(wildcards):
 
 def trials_options(wildcards, input):
     """What the command line names beside configuration and output."""
-    options = [f"--documents {path}" for path in input.documents]
+    options = [f"--documents {shlex.quote(path)}" for path in input.documents]
     if input.model:
         name = wildcards.subject
         options += [
@@ -57,10 +57,11 @@ rule trials:
     input:
         model=trials_model,
         documents=trials_documents,
-        config=section("{experiment}_trials/{subject}"),
-        code=section("code/posenc.experiments.{experiment}.trials"),
+        config=section("trials/{experiment}/{subject}"),
+        code=code("posenc.experiments.{experiment}.trials"),
     output:
-        update(f"{RUNS}/trials/{{experiment}}/{{subject}}/{{seed}}.json"),
+        trial=update(f"{RUNS}/trials/{{experiment}}/{{subject}}/{{seed}}.json"),
+        receipt=update(f"{RUNS}/receipts/trials/{{experiment}}/{{subject}}/{{seed}}.json"),
     log:
         "logs/trials/{experiment}/{subject}/{seed}.log",
     benchmark:
@@ -72,11 +73,13 @@ rule trials:
     params:
         options=trials_options,
     shell:
-        "python -m posenc.experiments.{wildcards.experiment}.trials --seed {wildcards.seed}"
-        " --config {input.config} {params.options} --output {output}"
-        " --partial"
-        " {RUNS}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
-        " --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.experiments.{wildcards.experiment}.trials --seed {wildcards.seed}"
+            " --config {input.config:q} {params.options} --output {output.trial:q}"
+            " --partial"
+            " {RUNS}/partial/{wildcards.experiment}/{wildcards.subject}/{wildcards.seed}"
+            " --threads {threads}"
+        )
 
 
 use rule trials as gpu_trials with:
@@ -91,10 +94,11 @@ use rule trials as gpu_trials with:
 rule experiment:
     input:
         trials=lambda wildcards: trials_of(wildcards.experiment, "study"),
-        config=section("{experiment}"),
-        code=section("code/posenc.experiments.{experiment}.summary"),
+        config=section("measurements/{experiment}"),
+        code=code("posenc.experiments.{experiment}.summary"),
     output:
-        f"{RUNS}/measurements/{{experiment}}.json",
+        measurement=f"{RUNS}/measurements/{{experiment}}.json",
+        receipt=update(f"{RUNS}/receipts/measurements/{{experiment}}.json"),
     log:
         "logs/experiment/{experiment}.log",
     benchmark:
@@ -102,17 +106,20 @@ rule experiment:
     wildcard_constraints:
         experiment=plan.alternatives(STUDY_EXPERIMENTS),
     shell:
-        "python -m posenc.experiments.{wildcards.experiment}.summary --config {input.config}"
-        " --output {output} {input.trials} 2>&1 | tee {log}"
+        job(
+            "posenc.experiments.{wildcards.experiment}.summary --config {input.config:q}"
+            " --output {output.measurement:q} {input.trials:q}"
+        )
 
 
 rule experiment_of_model:
     input:
         trials=lambda wildcards: trials_of(wildcards.experiment, wildcards.model),
-        config=section("{experiment}"),
-        code=section("code/posenc.experiments.{experiment}.summary"),
+        config=section("measurements/{experiment}"),
+        code=code("posenc.experiments.{experiment}.summary"),
     output:
-        f"{RUNS}/measurements/{{experiment}}/{{model}}.json",
+        measurement=f"{RUNS}/measurements/{{experiment}}/{{model}}.json",
+        receipt=update(f"{RUNS}/receipts/measurements/{{experiment}}/{{model}}.json"),
     log:
         "logs/experiment/{experiment}/{model}.log",
     benchmark:
@@ -121,5 +128,7 @@ rule experiment_of_model:
         experiment=plan.alternatives(plan.OF_MODELS),
         model=plan.alternatives(STUDY.finetuned),
     shell:
-        "python -m posenc.experiments.{wildcards.experiment}.summary --config {input.config}"
-        " --output {output} {input.trials} 2>&1 | tee {log}"
+        job(
+            "posenc.experiments.{wildcards.experiment}.summary --config {input.config:q}"
+            " --output {output.measurement:q} {input.trials:q}"
+        )

@@ -18,19 +18,15 @@ DRAWN = {
 config["captions"] = {name: entry.caption for name, entry in FIGURES.items()}
 
 
-rule figures:
-    input:
-        expand(f"{RUNS}/figures/{{figure}}.{{form}}", figure=DRAWN, form=plan.FORMS),
-
-
 rule figure:
     input:
         measurements=lambda wildcards: DRAWN[wildcards.figure],
-        runs=section("runs"),
+        runs=section("figures/runs"),
         config=section("figures/{figure}"),
         style=section("figures/style"),
-        code=section("code/posenc.figures.{figure}"),
+        code=code("posenc.figures.{figure}"),
     output:
+        receipt=update(f"{RUNS}/receipts/figures/{{figure}}.json"),
         pdf=f"{RUNS}/figures/{{figure}}.pdf",
         checksums=f"{RUNS}/figures/{{figure}}.json",
         svg=report(
@@ -46,6 +42,7 @@ rule figure:
     wildcard_constraints:
         figure=plan.alternatives(DRAWN),
     shell:
-        "python -m posenc.figures.{wildcards.figure} --config {input.config}"
-        " --style {input.style} --output {output.pdf} --output {output.svg} {input.measurements}"
-        " 2>&1 | tee {log}"
+        job(
+            "posenc.figures.{wildcards.figure} --config {input.config:q} --style {input.style:q}"
+            " --output {output.pdf:q} --output {output.svg:q} {input.measurements:q}"
+        )

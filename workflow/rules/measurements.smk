@@ -5,11 +5,6 @@ def measured(*names):
     return [f"{RUNS}/{path}" for name in names for path in plan.files(PARAMS, name)]
 
 
-rule measurements:
-    input:
-        measured(*STUDY.measured),
-
-
 def joined_by(name):
     """The files of the measurements that a measurement is made of."""
     return measured(*(one for one in MEASUREMENTS[name].reads if one in MEASUREMENTS))
@@ -19,8 +14,10 @@ def read_by(name):
     """What a measurement's job reads, by the names that its declaration gives."""
     declared = MEASUREMENTS[name]
     inputs = {
-        "config": section(f"{name}/{{model}}" if declared.of else name),
-        "code": section(f"code/posenc.measurements.{name}"),
+        "config": section(
+            f"measurements/{name}/{{model}}" if declared.of else f"measurements/{name}"
+        ),
+        "code": code(f"posenc.measurements.{name}"),
     }
     if ACTIVATIONS in declared.reads:
         inputs["activations"] = of_model(
@@ -52,27 +49,32 @@ def read_by(name):
 def written_by(name):
     """The files that a measurement's job writes: of the study, or of one model."""
     paths = [f"{RUNS}/{path}" for path in plan.files_of(PARAMS, name, models=["{model}"])]
-    return update(paths) if MEASUREMENTS[name].keeps_runs else paths
+    of_what = f"{name}/{{model}}" if MEASUREMENTS[name].of else name
+    return {
+        "measurements": update(paths) if MEASUREMENTS[name].keeps_runs else paths,
+        "receipt": update(f"{RUNS}/receipts/measurements/{of_what}.json"),
+    }
 
 
 def options_of(wildcards, input, output):
     """What the command line of a measurement names, after what its rule reads and writes."""
     model = wildcards.get("model")
     # The file of the study or of a model, or a model's folder.
-    written = Path(output[0]).relative_to(f"{RUNS}/measurements").parts[:2]
+    first = output.measurements if isinstance(output.measurements, str) else output.measurements[0]
+    written = Path(first).relative_to(f"{RUNS}/measurements").parts[:2]
     options = {
         f"--model {model}": {"tokens", "model"} & set(input.keys()),
-        f"--config {input.config}": True,
+        f"--config {shlex.quote(input.config)}": True,
         f"--weights data/models/{model}": "model" in input.keys(),
         f"--tokens {RUNS}/tokens/{model}": "tokens" in input.keys(),
         f"--activations {RUNS}/activations/{model}": "activations" in input.keys(),
         f"--masks {RUNS}/masks/{model}": "masks" in input.keys(),
         "--documents data/documents": "documents" in input.keys(),
-        f"--tokenizer {input.get('tokenizer')}": "tokenizer" in input.keys(),
+        f"--tokenizer {shlex.quote(str(input.get('tokenizer')))}": "tokenizer" in input.keys(),
         f"--output {RUNS}/measurements/{'/'.join(written)}": True,
     }
     given = [option for option, is_given in options.items() if is_given]
-    return " ".join([*given, *input.get("measurements", [])])
+    return " ".join([*given, *map(shlex.quote, input.get("measurements", []))])
 
 
 # What reads something else has a rule of its own, below.
@@ -87,7 +89,7 @@ for measurement, declared in MEASUREMENTS.items():
         input:
             **read_by(measurement),
         output:
-            written_by(measurement),
+            **written_by(measurement),
         log:
             f"logs/{of_what}.log",
         benchmark:
@@ -103,7 +105,7 @@ for measurement, declared in MEASUREMENTS.items():
         params:
             options=options_of,
         shell:
-            "python -m posenc.measurements.{rule} {params.options} 2>&1 | tee {log}"
+            job("posenc.measurements.{rule} {params.options}")
 
 
 rule conditions:
@@ -114,16 +116,18 @@ rule conditions:
             dataset=EVALUATED_TEXTS,
         ),
     output:
-        written_by("conditions"),
+        **written_by("conditions"),
     log:
         "logs/conditions/{model}.log",
     benchmark:
         "logs/benchmarks/conditions/{model}.tsv"
     shell:
-        "python -m posenc.measurements.conditions --model {wildcards.model} --config {input.config}"
-        " --evaluations {RUNS}/evaluations/{wildcards.model}"
-        " --masks {RUNS}/masks/{wildcards.model} --documents data/documents"
-        " --output {RUNS}/measurements/conditions/{wildcards.model} 2>&1 | tee {log}"
+        job(
+            "posenc.measurements.conditions --model {wildcards.model} --config {input.config:q}"
+            " --evaluations {RUNS}/evaluations/{wildcards.model}"
+            " --masks {RUNS}/masks/{wildcards.model} --documents data/documents"
+            " --output {RUNS}/measurements/conditions/{wildcards.model}"
+        )
 
 
 def learned_from(wildcards):
@@ -137,18 +141,20 @@ rule reference:
         corpus=learned_from,
         model=["data/models/{model}/config.json", "data/models/{model}/checksums.json"],
     output:
-        written_by("reference"),
+        **written_by("reference"),
     log:
         "logs/reference/{model}.log",
     benchmark:
         "logs/benchmarks/reference/{model}.tsv"
     params:
-        corpus=lambda wildcards, input: f"--corpus {input.corpus}" if input.corpus else "",
+        corpus=lambda wildcards, input: f"--corpus {shlex.quote(str(input.corpus))}" if input.corpus else "",
     shell:
-        "python -m posenc.measurements.reference --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} {params.corpus}"
-        " --tokens {RUNS}/tokens/{wildcards.model}"
-        " --output {RUNS}/measurements/reference/{wildcards.model} 2>&1 | tee {log}"
+        job(
+            "posenc.measurements.reference --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} {params.corpus}"
+            " --tokens {RUNS}/tokens/{wildcards.model}"
+            " --output {RUNS}/measurements/reference/{wildcards.model}"
+        )
 
 
 def position_table(wildcards):
@@ -168,10 +174,11 @@ for measurement, declared in MEASUREMENTS.items():
             measurement
         input:
             table=position_table,
-            config=section(f"{measurement}/{{subject}}"),
-            code=section(f"code/posenc.measurements.{measurement}"),
+            config=section(f"measurements/{measurement}/{{subject}}"),
+            code=code(f"posenc.measurements.{measurement}"),
         output:
-            f"{RUNS}/measurements/{measurement}/{{subject}}.json",
+            measurements=f"{RUNS}/measurements/{measurement}/{{subject}}.json",
+            receipt=update(f"{RUNS}/receipts/measurements/{measurement}/{{subject}}.json"),
         log:
             f"logs/{measurement}/{{subject}}.log",
         benchmark:
@@ -180,11 +187,13 @@ for measurement, declared in MEASUREMENTS.items():
             subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
         params:
             weights=lambda wildcards, input: (
-                f"--weights {Path(input.table[0]).parent}" if input.table else ""
+                f"--weights {shlex.quote(str(Path(input.table[0]).parent))}" if input.table else ""
             ),
         shell:
-            "python -m posenc.measurements.{rule} --subject {wildcards.subject}"
-            " --config {input.config} {params.weights} --output {output} 2>&1 | tee {log}"
+            job(
+                "posenc.measurements.{rule} --subject {wildcards.subject}"
+                " --config {input.config:q} {params.weights} --output {output.measurements:q}"
+            )
 
 
 # Decoders that are trained with other schemes keep no activations. Probes, not the small model,
@@ -194,7 +203,7 @@ rule scheme_probes:
         **read_by("scheme_probes"),
         training=[f"data/training/{{model}}/{file}" for file in ["summary.json", "loss.csv"]],
     output:
-        written_by("scheme_probes"),
+        **written_by("scheme_probes"),
     log:
         "logs/scheme_probes/{model}.log",
     benchmark:
@@ -202,8 +211,9 @@ rule scheme_probes:
     resources:
         gpu=GPU,
     shell:
-        "python -m posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config}"
-        " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
-        " --training {input.training[0]}"
-        " --output {RUNS}/measurements/scheme_probes/{wildcards.model}"
-        " --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config:q}"
+            " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
+            " --training {input.training[0]:q}"
+            " --output {RUNS}/measurements/scheme_probes/{wildcards.model} --threads {threads}"
+        )

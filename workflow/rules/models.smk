@@ -14,11 +14,12 @@ def training_documents(wildcards):
 
 rule model:
     input:
-        config=section("models/{model}/fetch"),
-        code=section("code/posenc.steps.model"),
+        config=of_step("models", "model", "fetch"),
+        code=code("posenc.steps.model"),
     output:
         [f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         [f"data/tokenizers/{{model}}/{file}" for file in TOKENIZER_FILES],
+        receipt=update("data/receipts/models/model/{model}.json"),
     log:
         "logs/model/{model}.log",
     benchmark:
@@ -27,17 +28,20 @@ rule model:
         model=PRETRAINED,
     priority: LONGEST_CHAIN
     shell:
-        "python -m posenc.steps.model --name {wildcards.model} --config {input.config}"
-        " --output data/models/{wildcards.model} --tokenizer data/tokenizers/{wildcards.model}"
-        " 2>&1 | tee {log}"
+        job(
+            "posenc.steps.model --name {wildcards.model} --config {input.config:q}"
+            " --output data/models/{wildcards.model}"
+            " --tokenizer data/tokenizers/{wildcards.model}"
+        )
 
 
 rule tokenizer:
     input:
         documents=training_documents,
-        config=section("models/{model}/corpus"),
-        code=section("code/posenc.steps.tokenizer"),
+        config=of_step("models", "model", "corpus"),
+        code=code("posenc.steps.tokenizer"),
     output:
+        receipt=update("data/receipts/models/tokenizer/{model}.json"),
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
     log:
@@ -49,9 +53,11 @@ rule tokenizer:
     priority: LONGEST_CHAIN
     threads: THREADS
     shell:
-        "RAYON_NUM_THREADS={threads} python -m posenc.steps.tokenizer --name {wildcards.model}"
-        " --config {input.config} --documents {input.documents}"
-        " --output {output.tokenizer} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.tokenizer --name {wildcards.model} --config {input.config:q}"
+            " --documents {input.documents:q} --output {output.tokenizer:q}",
+            tokenizes=True,
+        )
 
 
 rule training_tokens:
@@ -59,10 +65,11 @@ rule training_tokens:
         documents=training_documents,
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
-        config=section("models/{model}/corpus"),
-        code=section("code/posenc.steps.training_tokens"),
+        config=of_step("models", "model", "corpus"),
+        code=code("posenc.steps.training_tokens"),
     output:
-        "data/corpora/{model}.parquet",
+        corpus="data/corpora/{model}.parquet",
+        receipt=update("data/receipts/models/training_tokens/{model}.json"),
     log:
         "logs/training_tokens/{model}.log",
     benchmark:
@@ -72,9 +79,11 @@ rule training_tokens:
     priority: LONGEST_CHAIN
     threads: THREADS
     shell:
-        "RAYON_NUM_THREADS={threads} python -m posenc.steps.training_tokens"
-        " --config {input.config} --tokenizer {input.tokenizer} --documents {input.documents}"
-        " --output {output} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.training_tokens --config {input.config:q} --tokenizer {input.tokenizer:q}"
+            " --documents {input.documents:q} --output {output.corpus:q}",
+            tokenizes=True,
+        )
 
 
 rule train:
@@ -82,9 +91,10 @@ rule train:
         tokens="data/corpora/{model}.parquet",
         tokenizer="data/tokenizers/{model}/tokenizer.json",
         checksums="data/tokenizers/{model}/checksums.json",
-        config=section("models/{model}/train"),
-        code=section("code/posenc.steps.train"),
+        config=of_step("models", "model", "train"),
+        code=code("posenc.steps.train"),
     output:
+        receipt=update("data/receipts/models/train/{model}.json"),
         model=update([f"data/models/{{model}}/{file}" for file in MODEL_FILES]),
         curve=update("data/training/{model}/loss.csv"),
         summary=update("data/training/{model}/summary.json"),
@@ -101,10 +111,12 @@ rule train:
     params:
         dataset=lambda wildcards, input: plan.training_dataset(PARAMS, wildcards.model),
     shell:
-        "python -m posenc.steps.train --name {wildcards.model} --dataset {params.dataset}"
-        " --config {input.config} --tokenizer {input.tokenizer} --tokens {input.tokens}"
-        " --output data/models/{wildcards.model} --curve {output.curve}"
-        " --summary {output.summary} --threads {threads} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.train --name {wildcards.model} --dataset {params.dataset}"
+            " --config {input.config:q} --tokenizer {input.tokenizer:q} --tokens {input.tokens:q}"
+            " --output data/models/{wildcards.model} --curve {output.curve:q}"
+            " --summary {output.summary:q} --threads {threads}"
+        )
 
 
 # The trainings of a study lie together, apart from those of other studies.
@@ -112,8 +124,9 @@ rule training:
     input:
         curve="data/training/{model}/loss.csv",
         summary="data/training/{model}/summary.json",
-        code=section("code/posenc.steps.training"),
+        code=code("posenc.steps.training"),
     output:
+        receipt=update(f"{RUNS}/receipts/trainings/training/{{model}}.json"),
         curve=f"{RUNS}/training/{{model}}/loss.csv",
         summary=f"{RUNS}/training/{{model}}/summary.json",
     log:
@@ -123,5 +136,7 @@ rule training:
     wildcard_constraints:
         model=TRAINED,
     shell:
-        "python -m posenc.steps.training --curve {input.curve} --summary {input.summary}"
-        " --output {RUNS}/training/{wildcards.model} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.training --curve {input.curve:q} --summary {input.summary:q}"
+            " --output {RUNS}/training/{wildcards.model}"
+        )

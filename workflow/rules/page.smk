@@ -1,24 +1,23 @@
 # measurements and figures -> one static page with all numbers
-PAGE = ["page.html.jinja", "page.css", "page.js", "heads.js", "values.js", "page.ja.json"]
-
-
 rule page:
     input:
-        measurements=[rules.measurements.input, TRAININGS],
+        measurements=[measured(*STUDY.measured), TRAININGS],
         figures=expand(f"{RUNS}/figures/{{figure}}.svg", figure=DRAWN),
         checksums=expand(f"{RUNS}/figures/{{figure}}.json", figure=DRAWN),
-        templates=[f"workflow/posenc/report/templates/{name}" for name in PAGE],
-        study=section("study"),
+        study=section("page/study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",
-        code=section("code/posenc.steps.page"),
+        code=code("posenc.steps.page"),
     output:
-        f"{RUNS}/index.html",
+        page=f"{RUNS}/index.html",
+        receipt=update(f"{RUNS}/receipts/page/page.json"),
     log:
         "logs/page.log",
     benchmark:
         "logs/benchmarks/page.tsv"
     shell:
-        "python -m posenc.steps.page --study {input.study} --published {input.published}"
-        " --versions {input.versions} --output {output}"
-        " {input.measurements} {input.figures} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.page --study {input.study:q} --published {input.published:q}"
+            " --versions {input.versions:q} --output {output.page:q}"
+            " {input.measurements:q} {input.figures:q}"
+        )

@@ -1,12 +1,13 @@
 # measurements -> numbers and tables; figures, tables and text -> paper, supplement, slides
 rule typeset:
     input:
-        measurements=[rules.measurements.input, TRAININGS],
-        study=section("study"),
+        measurements=[measured(*STUDY.measured), TRAININGS],
+        study=section("numbers/study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",
-        code=section("code/posenc.steps.typeset"),
+        code=code("posenc.steps.typeset"),
     output:
+        receipt=update(f"{RUNS}/receipts/numbers/typeset.json"),
         numbers=f"{RUNS}/generated/numbers.tex",
         checksums=[
             f"{RUNS}/generated/checksums.json",
@@ -15,18 +16,20 @@ rule typeset:
         tables=expand(f"{RUNS}/generated/tables/{{table}}.tex", table=TABLES),
         metrics=f"{RUNS}/metrics.json",
         every_number=f"{RUNS}/numbers.json",
-        # Stands for the files of plots/layers, one per run, which only `dvc plots` reads: each
-        # output has a record of all inputs, and with 400 runs they would take seconds to read.
+        # Stands for the files of plots/layers, one per run, which only `dvc plots` reads.
         perplexity=f"{RUNS}/plots/perplexity.csv",
     log:
         "logs/typeset.log",
     benchmark:
         "logs/benchmarks/typeset.tsv"
     shell:
-        "python -m posenc.steps.typeset --study {input.study} --published {input.published}"
-        " --versions {input.versions}"
-        " --output-numbers {output.numbers} --output-tables {RUNS}/generated/tables"
-        " --metrics {output.metrics} --plots {RUNS}/plots {input.measurements} 2>&1 | tee {log}"
+        job(
+            "posenc.steps.typeset --study {input.study:q} --published {input.published:q}"
+            " --versions {input.versions:q}"
+            " --output-numbers {output.numbers:q} --output-tables {RUNS}/generated/tables"
+            " --metrics {output.metrics:q} --plots {RUNS}/plots {input.measurements:q}",
+            folders="{RUNS}/plots/layers",
+        )
 
 
 def shown(document):
@@ -44,7 +47,7 @@ def shown(document):
             *rules.typeset.output.checksums,
             *(f"{RUNS}/figures/{figure}.json" for figure in figures),
         ],
-        "code": section("code/posenc.steps.latex"),
+        "code": code("posenc.steps.latex"),
     }
 
 
@@ -56,8 +59,9 @@ for document in DOCUMENTS:
         input:
             **shown(document),
         output:
-            report(
-                f"{RUNS}/{document}.pdf",
+            receipt=update(f"{RUNS}/receipts/paper/{document}.json"),
+            pdf=report(
+                f"{RUNS}/pdf/{document}.pdf",
                 caption=f"../captions/{document}.rst",
                 category="Documents",
             ),
@@ -66,5 +70,8 @@ for document in DOCUMENTS:
         benchmark:
             f"logs/benchmarks/{document}.tsv"
         shell:
-            "python -m posenc.steps.latex --document {input.text} --output {output}"
-            " {input.preamble} {input.references} {input.numbers} {input.tables} {input.figures} 2>&1 | tee {log}"
+            job(
+                "posenc.steps.latex --document {input.text:q} --output {output.pdf:q} --study {RUNS}"
+                " {input.preamble:q} {input.references:q} {input.numbers:q} {input.tables:q}"
+                " {input.figures:q}"
+            )

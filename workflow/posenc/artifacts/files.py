@@ -114,6 +114,20 @@ def write_text(path: str | os.PathLike, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def replace_text(path: str | os.PathLike, before: str, after: str) -> None:
+    """Write UTF-8 text in place of what was read, if it is still there.
+
+    Raises
+    ------
+    ArtifactError
+        If somebody saved the file meanwhile; it is as they left it.
+    """
+    with atomic_file(path) as temporary:
+        temporary.write_text(after, encoding="utf-8")
+        if Path(path).read_text(encoding="utf-8") != before:
+            raise ArtifactError(f"{path} was saved meanwhile: run this again")
+
+
 def write_json(path: str | os.PathLike, value: Any) -> None:
     """Write a JSON value atomically, indented, with a final newline.
 
@@ -133,6 +147,11 @@ def holds_json(path: str | os.PathLike, value: Any) -> bool:
     """Whether a file is what :func:`write_json` would write."""
     path = Path(path)
     return path.exists() and path.read_bytes() == _text(value).encode()
+
+
+def sha256_of_json_file(value: Any) -> str:
+    """SHA-256 of the file that :func:`write_json` would write."""
+    return hashlib.sha256(_text(value).encode()).hexdigest()
 
 
 def write_json_if_changed(path: str | os.PathLike, value: Any) -> bool:

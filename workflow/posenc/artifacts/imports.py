@@ -1,27 +1,102 @@
-"""Which modules a step imports: its code is one of its dependencies."""
+"""The code of a step: the files of this package that it is made of, and the packages it uses."""
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import re
+import sys
+from collections.abc import Iterable
 from pathlib import Path
-
-import grimp
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.files import sha256_file
 
+if TYPE_CHECKING:
+    import grimp
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "workflow" / "posenc"
+TOOLS = frozenset({
+    "dvc", "dvc_data", "grimp", "huggingface_hub", "psutil", "pydantic", "pydantic_core",
+    "requests", "ruamel", "snakemake", "tqdm", "typer", "urllib3", "yaml",
+})  # fmt: skip
+"""Packages that plan, fetch, check and print: no number comes from them."""
+DISTRIBUTIONS = {"PIL": "pillow", "picard": "python-picard", "sklearn": "scikit-learn"}
+"""Names of packages that are installed under another one."""
 _ENDS_AS_COMMAND = re.compile(r'(?m)^if __name__ == "__main__":\n(?:    .*\n|\n)*?    run\(')
+
+
+RUNNER = ROOT / "workflow" / "job.py"
+"""What runs every step: the settings that it computes with are there."""
+PLANNED: dict[str, dict[str, Any]] = {}
+"""In a job, the code of its step and of others that it names, as it was planned."""
 
 
 @functools.cache
 def _graph() -> grimp.ImportGraph:
-    return grimp.build_graph("posenc", cache_dir=None)
+    import grimp  # a quarter of a second, which no job needs
+
+    return grimp.build_graph("posenc", cache_dir=None, include_external_packages=True)
+
+
+def _path(module: str) -> Path:
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _data_files() -> tuple[Path, ...]:
+    """What the package has beside modules, such as templates."""
+    return tuple(
+        path
+        for path in sorted(PACKAGE.rglob("*"))
+        if path.is_file()
+        and path.suffix not in (".py", ".pyi", ".typed", ".pyc")
+        and not path.name.startswith(".")
+    )
+
+
+@functools.cache
+def _named_in(path: Path) -> frozenset[Path]:
+    """Files that a text names between quotes, whole or, behind a name in braces, by their ending."""
+    text = _text(path)
+    return frozenset(
+        other
+        for other in _data_files()
+        if f'"{other.name}"' in text or f'}}{"".join(other.suffixes)}"' in text
+    )
+
+
+@functools.cache
+def _upstream(module: str) -> frozenset[str]:
+    """A module, all that it imports, and the packages that these are in."""
+    graph = _graph()
+    if module not in graph.modules:
+        raise ValueError(f"there is no module {module}")
+    found, todo = set(), {module}
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if name.split(".")[0] != "posenc":
+            continue
+        todo |= graph.find_modules_directly_imported_by(name)
+        if "." in name:
+            todo.add(name.rpartition(".")[0])
+    return frozenset(found)
 
 
 @functools.cache
 def files(module: str) -> list[str]:
-    """Source files of a module and of everything of this package that it imports.
+    """Files of a module and of everything of this package that it imports.
 
     Parameters
     ----------
@@ -31,46 +106,75 @@ def files(module: str) -> list[str]:
     Returns
     -------
     list of str
-        Sorted paths from the current directory, which is the project's root. Packages that hold
-        nothing but a docstring are left out.
+        Sorted paths from the project's root: modules, the packages that hold them, and what these
+        name of the package's other files, such as templates.
 
     Raises
     ------
     ValueError
         If there is no such module.
     """
-    graph = _graph()
-    if module not in graph.modules:
-        raise ValueError(f"there is no module {module}")
-    root = Path(__file__).parents[2]
-    paths = []
-    for name in {module, *graph.find_upstream_modules(module)}:
-        path = root.joinpath(*name.split(".")).with_suffix(".py")
-        if path.exists():
-            paths.append(os.path.relpath(path))
-    if module.startswith("posenc.steps.typeset"):
-        templates = root / "posenc" / "report" / "templates"
-        paths += [os.path.relpath(path) for path in templates.glob("*.tex.jinja")]
-    return sorted(paths)
+    paths: set[Path] = {RUNNER}
+    todo = {_path(name) for name in _upstream(module) if name.split(".")[0] == "posenc"}
+    while todo:
+        path = todo.pop()
+        paths.add(path)
+        todo |= _named_in(path) - paths
+    return sorted(os.path.relpath(path, ROOT) for path in paths)
+
+
+def packages(module: str) -> list[str]:
+    """Installed packages that a module, and what it imports, computes with."""
+    outside = {name for name in _upstream(module) if name.split(".")[0] != "posenc"}
+    outside -= {*sys.stdlib_module_names, *TOOLS}
+    return sorted(DISTRIBUTIONS.get(name, name) for name in outside)
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of packages, without the name of a build such as ``+cpu``."""
+    return {package: _version(package) for package in packages}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package).partition("+")[0]
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def metadata(package: str) -> Path | None:
+    """The file in which an installed package names its version; None where it is not installed."""
+    try:
+        folder = getattr(importlib.metadata.distribution(package), "_path", None)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return None if folder is None else Path(folder) / "METADATA"
 
 
 @functools.cache
 def commands() -> list[str]:
     """Modules of the package that rules run, sorted: those that end with ``run(main)``."""
-    root = Path(__file__).parents[2]
     return sorted(
         name
         for name in _graph().modules
-        if (path := root.joinpath(*name.split(".")).with_suffix(".py")).exists()
-        and _ENDS_AS_COMMAND.search(path.read_text(encoding="utf-8"))
+        if name.split(".")[0] == "posenc" and _ENDS_AS_COMMAND.search(_text(_path(name)))
     )
 
 
-def digests(module: str) -> dict[str, str]:
-    """SHA-256 of each of a module's :func:`files`, by path."""
-    return {path: _sha256(path) for path in files(module)}
+def described(module: str) -> dict[str, Any]:
+    """A step's code as its job compares it: SHA-256 of its files, and versions of its packages.
+
+    In a job, it is what was planned: the files may have been edited since.
+    """
+    if module in PLANNED:
+        return PLANNED[module]
+    return {
+        "files": {path: _sha256(path) for path in files(module)},
+        "versions": installed(packages(module)),
+    }
 
 
 @functools.cache
 def _sha256(path: str) -> str:
-    return sha256_file(path)
+    return sha256_file(ROOT / path)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from pathlib import Path
-
 from posenc.artifacts import imports
-from posenc.artifacts.files import sha256_file, sha256_json
+from posenc.artifacts.files import sha256_json
 
 
 def versions(*packages: str) -> dict[str, str]:
     """Installed versions of the packages that a result depends on."""
-    return {package: importlib.metadata.version(package) for package in sorted(packages)}
+    return imports.installed(sorted(packages))
 
 
 def code_digest(module: str) -> str:
@@ -19,8 +16,4 @@ def code_digest(module: str) -> str:
 
     It identifies partial work on disk, so that work of other code is never gone on with.
     """
-    root = Path(__file__).resolve().parents[1]
-    return sha256_json(
-        {str(Path(path).resolve().relative_to(root)): sha256_file(path)
-         for path in imports.files(module)}
-    )  # fmt: skip
+    return sha256_json(imports.described(module)["files"])

@@ -170,18 +170,3 @@ def read(path: Path) -> tuple[LearnedMask, dict[str, Any]]:
     if sha256_file(path) != facts["arrays"]:
         raise DamagedError(path, f"{path} does not match its checksum: it was altered or damaged")
     return LearnedMask(**load_file(path)), facts
-
-
-def checksums(path: Path) -> dict[str, str]:
-    """SHA-256 of the files of all masks, as their list (``masks.json``) and they themselves say.
-
-    Raises
-    ------
-    ArtifactError
-        If the list or a mask's facts are missing or altered.
-    """
-    found = {}
-    for name, sha256 in read_sealed(path)["masks"].items():
-        found[f"{name}.json"] = sha256
-        found[f"{name}.safetensors"] = read_sealed(path.with_name(f"{name}.json"))["arrays"]
-    return found

@@ -17,6 +17,8 @@ from typing import Any
 
 from posenc.artifacts.files import ArtifactError, read_json, write_text
 from posenc.artifacts.places import STUDIES
+from posenc.artifacts.receipts import inputs_digest
+from posenc.report.versions import Versions, mixed, of_study, receipts_of
 
 RECORDS = Path("data/records")
 CPUINFO = Path("/proc/cpuinfo")
@@ -114,6 +116,16 @@ def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
     return found
 
 
+def versions_differ(recorded: Versions, made: Versions) -> list[str]:
+    """Lines: packages of other versions than the record's, and of several versions at once."""
+    lines = [
+        f"made with {package} {' and '.join(made[package])}, recorded with {' and '.join(old)}"
+        for package, old in recorded.items()
+        if package in made and made[package] != old
+    ]
+    return [*lines, *mixed(made)]
+
+
 def written(entry: Mapping[str, Any]) -> str:
     """A number with its interval, or why there is none."""
     if "not_run" in entry:
@@ -148,17 +160,30 @@ def keep(study: str) -> bool:
     Returns
     -------
     bool
-        Whether any is another than before.
+        Whether any is another than before, or made with other packages.
     """
     path, numbers = record_of(study), read_json(made_of(study))
-    if path.exists() and recorded(study) == numbers:
-        return False
+    facts = {"made_with": of_study(study), "documents": documents_of(study)}
+    if path.exists():
+        record = read_json(path)
+        if record["numbers"] == numbers and all(record.get(k) == v for k, v in facts.items()):
+            return False
     path.parent.mkdir(parents=True, exist_ok=True)
     # A line a number, so that git shows what has changed.
     lines = [f"  {json.dumps(key)}: {json.dumps(entry)}" for key, entry in numbers.items()]
-    head = f'{{\n "made_on": {json.dumps(machine())},\n "numbers": {{\n'
+    about = "".join(f' "{key}": {json.dumps(value)},\n' for key, value in facts.items())
+    head = f'{{\n "made_on": {json.dumps(machine())},\n{about} "numbers": {{\n'
     write_text(path, head + ",\n".join(lines) + "\n }\n}\n")
     return True
+
+
+def documents_of(study: str) -> dict[str, str]:
+    """By document of a study, the 12 digits that it names in place of a commit."""
+    found = {}
+    for path, receipt in receipts_of(study).items():
+        if path.parent.name == "paper":
+            found[path.stem] = inputs_digest(receipt.inputs)
+    return found
 
 
 def report(study: str) -> tuple[list[str], bool]:
@@ -186,6 +211,7 @@ def report(study: str) -> tuple[list[str], bool]:
     lines = [
         f"recorded on {described(record['made_on'])}",
         f"made on     {described(machine())}",
+        *versions_differ(record.get("made_with", {}), of_study(study)),
         f"{len(old)} recorded numbers: {len(found.agreeing)} agree in all printed digits,"
         f" {len(found.within)} lie within the recorded interval,"
         f" {len(found.outside)} lie outside, {len(found.unbounded)} differ and have no interval,"

@@ -13,7 +13,7 @@ from posenc.figures.entry import DOCUMENTS
 from posenc.report import latex
 
 LINKS = {
-    **{Path(f"paper/{document}.pdf"): f"{document}.pdf" for document in DOCUMENTS},
+    **{Path(f"paper/{document}.pdf"): f"pdf/{document}.pdf" for document in DOCUMENTS},
     # Numbers of the documents lead to the page beside them.
     Path("paper/index.html"): "index.html",
     Path("report/index.html"): "index.html",
@@ -48,8 +48,11 @@ def link(study: str) -> None:
     study
         Its name.
     """
-    for path, name in LINKS.items():
-        target = STUDIES / study / name
+    folder = STUDIES / study
+    # In the study's folder too: a document's numbers lead to the page beside it.
+    own = {folder / Path(name).name: name for name in LINKS.values() if "/" in name}
+    for path, name in (*LINKS.items(), *own.items()):
+        target = folder / name
         if not target.exists():
             if path.is_symlink():
                 path.unlink(missing_ok=True)
@@ -74,8 +77,9 @@ def elsewhere(target: str, study: str) -> str | None:
         Its name.
     """
     path, folder = Path(target), STUDIES / study
-    if path in LINKS:
-        return f"{target} is a link, which no rule makes: ask for {folder / LINKS[path]}"
+    of_documents = {folder / Path(name).name: name for name in LINKS.values() if "/" in name}
+    if (name := {**LINKS, **of_documents}.get(path)) is not None:
+        return f"{target} is a link, which no rule makes: ask for {folder / name}"
     if not path.is_relative_to(STUDIES) or path.is_relative_to(folder):
         return None
     name = path.relative_to(STUDIES).parts[0]

@@ -27,6 +27,8 @@ from posenc.report.page_rows import MissingError
 from posenc.report.page_tables import embedded_json, packed, table
 from posenc.report.quantities import weights_of
 from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
+from posenc.report.versions import described as described_versions
+from posenc.report.versions import versions_of
 from posenc.report.words import anchor
 
 MOST_BYTES = 6_000_000
@@ -301,6 +303,7 @@ def _page(
         study=results.study["study"],
         materials=materials(results),
         digest=results.study["parameters"],
+        made_with=described_versions(versions_of(results.measurements)),
         root=root,
         folder=folder,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),

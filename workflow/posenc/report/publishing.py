@@ -31,7 +31,7 @@ def publish(study: str, root: Path) -> Path:
     ArtifactError
         If there is no paper, or it is too large for git.
     """
-    made = root / f"data/studies/{study}/{PAPER}.pdf"
+    made = root / f"data/studies/{study}/pdf/{PAPER}.pdf"
     if not made.exists():
         raise ArtifactError(
             f"{made.relative_to(root)} is missing: let studies.{study}.documents list {PAPER!r}, "

@@ -37,7 +37,7 @@ def main(
     tokens: Annotated[Path, typer.Option(help="folder of its tokens")],
     output: Annotated[Path, typer.Option(help="folder of its stores")],
     part: Annotated[str, typer.Option(help="I-of-N: every N-th shard, from the I-th")] = "1-of-1",
-    receipt: Annotated[Path | None, typer.Option(help="says that the part is done")] = None,
+    done: Annotated[Path | None, typer.Option(help="says that the part is captured")] = None,
     threads: Annotated[int, typer.Option(min=1)] = 1,
 ) -> None:
     """Write the shards of all runs of a model that are not current."""
@@ -46,8 +46,8 @@ def main(
     todo = [run for run in runs_of(job, model, weights, tokens, output) if not run.is_current()]
     if todo:
         capture(job, todo, weights, number - 1, parts, threads)
-    if receipt:
-        write_json(receipt, {"captured": [run.name for run in todo]})
+    if done:
+        write_json(done, {"captured": [run.name for run in todo]})
 
 
 def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, threads: int) -> None:

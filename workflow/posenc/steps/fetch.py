@@ -1,4 +1,4 @@
-"""Fetch a data set's raw file: ``python -m posenc.steps.fetch --config JSON --output FILE``."""
+"""Fetch a data set's raw file, under a name that is the same for every source."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from posenc.datasets.section import Origin
 
 
 def main(
-    config: Annotated[Path, typer.Option(help="Section NAME/fetch.json.")],
-    output: Annotated[Path, typer.Option(help="Where the raw file goes.")],
+    name: Annotated[str, typer.Option(help="the data set's")],
+    config: Annotated[Path, typer.Option(help="data/config/raw_text/NAME.fetch.json")],
+    output: Annotated[Path, typer.Option(help="where the raw file goes")],
 ) -> None:
     """Fetch a data set's raw file from its source, and write its checksum beside it."""
     origin = read_section(config, Origin)
-    fetch(origin.source, origin.format, output, name=config.parent.name)
+    fetch(origin.source, origin.format, output, name=name)
     write_checksums(output.with_name(f"{output.name}.json"), output.name)
 
 

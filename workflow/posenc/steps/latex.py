@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from posenc.artifacts.files import (
     verify,
     write_json,
 )
+from posenc.artifacts.receipts import inputs_digest
 
 SOURCES = (
     "params.yaml", "Snakefile", "workflow", "paper", "docs/mask-versions.json",
@@ -52,16 +54,17 @@ def main(
     document: Annotated[Path, typer.Option(help="the .tex file")],
     output: Annotated[Path, typer.Option(help="the .pdf file")],
     inputs: Annotated[list[Path] | None, typer.Argument(metavar="INPUT...")] = None,
+    study: Annotated[Path | None, typer.Option(help="the study's folder, if not OUTPUT's")] = None,
 ) -> None:
     """Build DOCUMENT in the folder `build` beside it and copy the result to OUTPUT.
 
-    Figures, numbers and tables are those beside OUTPUT, in the study's folder. With every file that
+    Figures, numbers and tables are those in the study's folder. With every file that
     the document shows given as INPUT, it is built only when one of them changed since the last
     build: a measurement that comes out the same rebuilds nothing.
     """
     for path in inputs or []:
         check(path)
-    folder = output.parent
+    folder = study or output.parent
     built = built_in(document, folder)
     receipt = built.with_suffix(".receipt.json")
     read = {str(path): sha256_file(path) for path in [document, *(inputs or []), Path(__file__)]}
@@ -70,7 +73,7 @@ def main(
     else:
         earlier = kept(receipt, built)
         try:
-            build(document, folder)
+            build(document, folder, named(document, read))
         except LatexError as error:
             # What runs this has removed the output already.
             found = f"; the last one that was built is {earlier}" if earlier.exists() else ""
@@ -117,7 +120,7 @@ def built_in(document: Path, folder: Path) -> Path:
     return document.parent / "build" / folder.name / document.with_suffix(".pdf").name
 
 
-def build(document: Path, folder: Path) -> Path:
+def build(document: Path, folder: Path, made_of: str = "") -> Path:
     """Run latexmk.
 
     Parameters
@@ -126,6 +129,8 @@ def build(document: Path, folder: Path) -> Path:
         The .tex file; paths in it are relative to the study's folder, or else to its own.
     folder : Path
         The study's.
+    made_of : str
+        The commit that it prints.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def build(document: Path, folder: Path) -> Path:
     built = built_in(document, folder)
     built.parent.mkdir(parents=True, exist_ok=True)
     # Not a file that is read: a commit alone builds nothing anew.
-    known = rf"\newcommand\projectcommit{{{commit(document.parent.parent)}}}"
+    known = rf"\newcommand\projectcommit{{{made_of}}}"
     # Relative, because the names of figures are written into the document.
     searched = {"TEXINPUTS": f"{os.path.relpath(folder, document.parent)}:"}
     result = subprocess.run(
@@ -162,6 +167,18 @@ def build(document: Path, folder: Path) -> Path:
     for line in overfull_in(text):
         print(f"warning: {document}: {line}")
     return built
+
+
+def named(document: Path, read: Mapping[str, str]) -> str:
+    """What a document says that it is made of: the commit, or its inputs where that is not enough.
+
+    Before a commit there is none to name. ``posenc record`` writes the digest of the inputs into
+    the record, so that ``git log -S DIGEST -- data/records`` finds the commit that came to be.
+    """
+    found = commit(document.parent.parent)
+    if found and not found.endswith("+"):
+        return found
+    return f"{found} (inputs {inputs_digest(read)})".strip()
 
 
 def commit(folder: Path) -> str:

@@ -1,19 +1,27 @@
 """What each job reads of ``params.yaml``, and which code it runs, as files in ``data/config``.
 
-Snakemake compares what a rule reads by content when it is a file; so each is written only when it
-changed.
+What a rule reads is compared by content; so each is written only when it changed. They lie by phase:
+a stage of DVC's follows the folder of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import os
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc.artifacts import imports
-from posenc.artifacts.files import holds_json, sha256_json, write_json_if_changed
+from posenc.artifacts.files import (
+    holds_json,
+    sha256_file,
+    sha256_json,
+    write_json,
+    write_json_if_changed,
+)
 from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
@@ -31,9 +39,20 @@ from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.names import CALIBRATION, LONG, NO_MODEL
 from posenc.study.params import Params
-from posenc.study.plan import OF_MODELS, chosen, experiment, figures, make_folders, scheme
+from posenc.study.phases import PHASES, phase_of_command
+from posenc.study.plan import (
+    OF_MODELS,
+    chosen,
+    experiment,
+    figures,
+    make_folders,
+    scheme,
+)
 
 CONFIG = Path("data/config")
+PACKAGES = Path("data/packages")
+MEASURED, OTHERS = CONFIG / "measurements", CONFIG / "others"
+"""Of measurements, and of data sets and models that the active study does not name."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -45,7 +64,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     for kind in ("datasets", "models"):
         for name, section in getattr(params, kind).items():
             for step, part in section.steps().items():
-                yield CONFIG / kind / name / f"{step}.json", part.model_dump()
+                yield of_step(params, kind, name, step), part.model_dump()
     study = params.study
     for name in study.models:
         yield from _jobs(params, name)
@@ -54,7 +73,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     for kind, name in itertools.product(chosen(params, MEASUREMENTS), study.matrices):
         if MATRICES in MEASUREMENTS[kind].reads:
             yield (
-                CONFIG / kind / f"{name}.json",
+                MEASURED / kind / f"{name}.json",
                 {
                     "parameters": getattr(params.parameters, kind).model_dump(),
                     "reading": None,
@@ -66,15 +85,58 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
         if MEASUREMENTS[measurement].of:
             continue
         parameters = getattr(params.parameters, measurement).model_dump()
-        yield CONFIG / f"{measurement}.json", {"parameters": parameters}
+        yield MEASURED / f"{measurement}.json", {"parameters": parameters}
     for name in ["style", *figures(params)]:
         part = getattr(params.figures, name)
         yield CONFIG / "figures" / f"{name}.json", part.model_dump()
     runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
-    yield CONFIG / "runs.json", runs
-    yield CONFIG / "study.json", facts(params)
+    yield CONFIG / "figures" / "runs.json", runs
+    for phase in ("numbers", "page"):
+        yield CONFIG / phase / "study.json", facts(params)
     for module in imports.commands():
-        yield CONFIG / "code" / f"{module}.json", imports.digests(module)
+        code = imports.described(module)
+        yield CONFIG / phase_of_command(module) / "code" / f"{module}.json", code
+    for name, phase in PHASES.items():
+        if phase.text:
+            text = {path: _digest(imports.ROOT / path) for path in phase.text}
+            yield CONFIG / name / "text.json", text
+
+
+def _digest(path: Path) -> str | None:
+    return sha256_file(path) if path.exists() else None
+
+
+STEPS = {
+    ("datasets", "fetch"): "raw_text",
+    ("datasets", "documents"): "documents",
+    ("models", "fetch"): "models",
+    ("models", "corpus"): "models",
+    ("models", "train"): "models",
+}
+"""The phase of each step of a data set and a model."""
+
+
+def of_step(params: Params, kind: str, name: str, step: str) -> Path:
+    """Where the part of ``params.yaml`` lies that a step of a data set or model reads.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    kind
+        ``datasets`` or ``models``.
+    name
+        Its key there.
+    step
+        A key of its section's ``steps()``.
+    """
+    study = params.study
+    named = {
+        "datasets": {*study.all_datasets, *study.corpora},
+        "models": {*study.models, *study.schemes},
+    }[kind]
+    place = CONFIG if name in named else OTHERS
+    return place / STEPS[kind, step] / f"{name}.{step}.json"
 
 
 def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
@@ -82,10 +144,10 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     study, model = params.study, params.models[name]
     reading = model.reading.model_dump()
     for job, texts in _texts(params, name).items():
-        yield CONFIG / job / f"{name}.json", {"texts": texts}
+        yield CONFIG / "tokens" / job / f"{name}.json", {"texts": texts}
     if name in study.captured:
         yield (
-            CONFIG / "capture" / f"{name}.json",
+            CONFIG / "activations" / f"{name}.json",
             {
                 "reading": reading,
                 "activations": params.activations.model_dump(),
@@ -98,7 +160,10 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         if not what.of or "evaluations" in what.reads:
             continue
         if name in getattr(study, what.subjects):
-            yield CONFIG / measurement / f"{name}.json", _measurement_job(params, measurement, name)
+            yield (
+                MEASURED / measurement / f"{name}.json",
+                _measurement_job(params, measurement, name),
+            )
     yield from _condition_jobs(params, name)
 
 
@@ -145,7 +210,7 @@ def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     """What the jobs of a model read that is only probed."""
     study, model = params.study, params.models[name]
     yield (
-        CONFIG / "tokenize" / f"{name}.json",
+        CONFIG / "tokens" / "tokenize" / f"{name}.json",
         {
             "texts": {
                 one: _text(model.reading, one, params.datasets[one].evaluation)
@@ -154,7 +219,7 @@ def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         },
     )
     yield (
-        CONFIG / "scheme_probes" / f"{name}.json",
+        MEASURED / "scheme_probes" / f"{name}.json",
         {
             "parameters": params.parameters.probes.model_dump(),
             "reading": model.reading.model_dump(),
@@ -184,9 +249,12 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
                 for name in section.datasets
             }
         for path, reading in _places(params, kind):
-            yield CONFIG / f"{kind}_trials" / path, {**job, **reading}
+            yield CONFIG / "trials" / kind / path, {**job, **reading}
         summary = section.model_dump(include=apart)
-        yield CONFIG / f"{kind}.json", {"name": getattr(params.study.experiments, kind), **summary}
+        yield (
+            MEASURED / f"{kind}.json",
+            {"name": getattr(params.study.experiments, kind), **summary},
+        )
 
 
 def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -263,7 +331,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         },
     )
     yield (
-        CONFIG / "evaluate" / f"{name}.json",
+        CONFIG / "evaluations" / f"{name}.json",
         {
             **shared,
             "precision": params.activations.precision,
@@ -277,7 +345,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     parameters = section.model_dump()
     controls = {c: one for c, one in parameters["controls"].items() if c in conditions}
     yield (
-        CONFIG / "conditions" / f"{name}.json",
+        MEASURED / "conditions" / f"{name}.json",
         {
             "parameters": {**parameters, "controls": controls},
             "extrapolation": beyond and beyond.model_dump(),
@@ -308,6 +376,48 @@ def materialize(params: Params) -> None:
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
     make_folders(params)
+    link_packages(params)
+
+
+def link_packages(params: Params) -> None:
+    """Show DVC the installed packages, of which another version is another result.
+
+    Each is a link to the file in which the installed package names its version.
+    """
+    names = {name for module in imports.commands() for name in imports.packages(module)}
+    wanted = {PACKAGES / name: path for name in names if (path := imports.metadata(name))}
+    for link in PACKAGES.iterdir() if PACKAGES.is_dir() else ():
+        if link not in wanted or os.readlink(link) != str(wanted[link]):
+            link.unlink()
+    PACKAGES.mkdir(parents=True, exist_ok=True)
+    for link, path in wanted.items():
+        if not link.is_symlink():
+            link.symlink_to(path)
+
+
+def foresee(params: Params, folder: Path) -> dict[str, str]:
+    """Write what ``data/config`` would hold and does not, in a folder apart.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    folder
+        Where; what is there goes.
+
+    Returns
+    -------
+    dict
+        By path in the folder, the path that it stands for.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    planned = {}
+    for path, value in sections(params):
+        if not holds_json(path, value):
+            foreseen = folder / path.relative_to(CONFIG)
+            write_json(foreseen, value)
+            planned[str(foreseen)] = str(path)
+    return planned
 
 
 def is_edited(params: Params) -> bool:

@@ -19,7 +19,15 @@ from posenc.config.base import Name, Section
 from posenc.experiments.declaration import Experiment
 from posenc.figures.catalogue import FIGURES
 from posenc.figures.section import Style
-from posenc.measurements.declaration import Measurement
+from posenc.measurements.declaration import (
+    ACTIVATIONS,
+    DATASETS,
+    MASKS,
+    TOKENIZER,
+    TOKENS,
+    WEIGHTS,
+    Measurement,
+)
 
 D = TypeVar("D")
 
@@ -65,6 +73,8 @@ EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", ".section")
 KINDS = _kinds(MEASUREMENTS, EXPERIMENTS)
 """Both: what a study can have results of."""
 
+GIVEN = frozenset({ACTIVATIONS, TOKENS, MASKS, DATASETS, TOKENIZER, WEIGHTS, *MEASUREMENTS})
+"""What a measurement can read without a rule of its own."""
 ALWAYS = tuple(name for name, declared in MEASUREMENTS.items() if declared.always)
 """Measurements that every study has."""
 OPTIONAL = tuple(

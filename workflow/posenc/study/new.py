@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from posenc.artifacts.files import sha256_file, write_text
+from posenc.artifacts.files import replace_text, sha256_file
 from posenc.config.base import Name
 from posenc.models.section import TrainSource
 from posenc.study.explain import suggestion
@@ -79,13 +80,14 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
             f"{model!r} is trained here, and a study says on what: take a model whose weights are "
             f"fetched, or copy a study that trains one"
         )
-    content = path.read_text(encoding="utf-8")
+    content = read = path.read_text(encoding="utf-8")
     dataset = next(iter(params.datasets))
     if text is not None:
         if not text.is_file():
             raise StudyError(f"there is no file {text}")
         dataset = name
-        block = DATASET.format(name=name, path=text, sha256=sha256_file(text))
+        place = json.dumps(str(text), ensure_ascii=False)  # a string of YAML as well
+        block = DATASET.format(name=name, path=place, sha256=sha256_file(text))
         content = _added(content, "datasets", block)
     content = _added(content, "studies", STUDY.format(name=name, model=model, dataset=dataset))
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +97,7 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
             load(candidate)
         except ParamsError as error:
             raise ParamsError(str(error).replace(str(candidate), str(path))) from None
-    write_text(path, content)
+    replace_text(path, read, content)
 
 
 def _added(content: str, section: str, block: str) -> str:

@@ -12,7 +12,8 @@ from posenc.artifacts.places import STUDIES
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MATRICES
 from posenc.models.section import TrainSource
-from posenc.study.declared import EXPERIMENTS, FURTHER, KINDS, place_of
+from posenc.study import phases
+from posenc.study.declared import EXPERIMENTS, KINDS, place_of
 from posenc.study.names import LONG, NO_MODEL
 from posenc.study.params import Params
 
@@ -81,14 +82,10 @@ def trials(params: Params, kind: str) -> list[str]:
 
 def make_folders(params: Params) -> None:
     """Make the folders that DVC's stages name and that a study may have nothing in."""
-    for name in (
-        "training",
-        "figures",
-        "plots/layers",  # tables of the hidden states of each run
-        *(f"measurements/{name}" for name in FURTHER),
-        *(f"measurements/{kind}" for kind in chosen(params, OF_MODELS)),
-    ):
-        (folder(params) / name).mkdir(parents=True, exist_ok=True)
+    for path in phases.folders(params.study.name):
+        path.mkdir(parents=True, exist_ok=True)
+    # Tables of the hidden states of each run.
+    (folder(params) / "plots/layers").mkdir(parents=True, exist_ok=True)
 
 
 def folder(params: Params) -> Path:

@@ -8,7 +8,6 @@ from pathlib import Path
 from posenc.artifacts.files import CHECKSUMS, ArtifactError
 from posenc.datasets import fetch
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.names import raw_file_name
 from posenc.datasets.section import PathSource
 from posenc.models import load
 from posenc.models.files import ModelError, check_length, read_config
@@ -42,8 +41,6 @@ def _of_dataset(params: Params, name: str) -> Iterator[str]:
     section = params.datasets[name]
     source, key = section.source, f"datasets.{name}.source"
     if not isinstance(source, PathSource):
-        return
-    if Path("data/raw", name, raw_file_name(source, section.format)).exists():
         return
     try:
         fetch.check_path(source, section.format, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from posenc.artifacts.files import write_text
+from posenc.artifacts.files import replace_text
 from posenc.study.explain import suggestion
 from posenc.study.params import load
 
@@ -35,7 +35,7 @@ def activate(path: Path, name: str) -> None:
     known = load(path).studies
     if name not in known:
         raise StudyError(f"there is no study {name!r} in {path}{suggestion(name, known)}")
-    text = path.read_text(encoding="utf-8")
+    text = read = path.read_text(encoding="utf-8")
     text, replaced = re.subn(r"(?m)^study:.*$", f"study: *{name}", text)
     if replaced != 1:
         raise StudyError(f"{path} must have exactly one line that begins with 'study:'")
@@ -47,4 +47,4 @@ def activate(path: Path, name: str) -> None:
     text = text[:begin] + own
     if f"&{name}\n" not in text:
         raise StudyError(f"{path}: studies.{name} needs the anchor &{name} behind its key")
-    write_text(path, text)
+    replace_text(path, read, text)

@@ -6,14 +6,19 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from posenc.artifacts import receipts
+from posenc.artifacts.receipts import FOLDER
 from posenc.study import plan
 from posenc.study.declared import KINDS
 from posenc.study.params import Params
+from posenc.study.phases import SHARED
 
 SET_ASIDE = Path("data/set_aside")
+DATA = Path("data")
 
 
 def _leaves(params: Params, root: Path) -> set[Path]:
+    """Files and folders that the study has below its own folder."""
     study = params.study
     paths = {root / "training" / model for model in study.trained}
     paths |= {root / path for name in study.measured for path in plan.files(params, name)}
@@ -37,15 +42,26 @@ def _leaves(params: Params, root: Path) -> set[Path]:
         for condition in study.conditions
     }
     paths |= {root / "figures" / f"{n}.{form}" for n in plan.figures(params) for form in plan.FORMS}
-    return paths | {root / f"{document}.pdf" for document in study.documents}
+    return paths | {root / "pdf" / f"{document}.pdf" for document in study.documents}
+
+
+def _shared_leaves(params: Params) -> set[Path]:
+    """Files and folders that the study has where other studies have theirs."""
+    study = params.study
+    paths = {DATA / "raw" / dataset for dataset in (*study.all_datasets, *study.corpora)}
+    paths |= {plan.DOCUMENTS / f"{dataset}.parquet" for dataset in study.all_datasets}
+    paths |= {plan.APART / f"{dataset}.parquet" for dataset in study.corpora}
+    for model in (*study.models, *study.schemes):
+        paths |= {DATA / "models" / model, DATA / "tokenizers" / model}
+        paths |= {DATA / "corpora" / f"{model}.parquet", DATA / "training" / model}
+    return paths
 
 
 def tidy(params: Params, say: Callable[[str], None]) -> None:
     """Set aside results that the study no longer has; restore those that it has again.
 
-    The folders of a study, and those of documents, are dependencies or outputs of DVC's stages as
-    wholes: what lies in them must follow from params.yaml alone, not from what was run before.
-    Nothing is deleted.
+    The folders of phases are dependencies and outputs of DVC's stages as wholes: what lies in them
+    must follow from params.yaml alone, not from what was run before. Nothing is deleted.
 
     Parameters
     ----------
@@ -54,17 +70,8 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     say
         Receives one line for what goes, and one for what comes back.
     """
-    own = plan.folder(params)
-    levels = [
-        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
-        *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
-        "measurements/*.json", "trials/*/*/*", "figures/*", "*.pdf",
-        # Of a measurement that is no more, as after `git pull`.
-        *(f"measurements/{path.name}" for path in own.glob("measurements/*")
-          if path.is_dir() and path.name not in KINDS),
-    ]  # fmt: skip
-    for place, aside, wanted in _places(params):
-        _tidy(place, aside, wanted, levels if place == own else ["*.parquet"], say)
+    for place, aside, wanted, levels in _places(params):
+        _tidy(place, aside, wanted, levels, say)
     plan.make_folders(params)
 
 
@@ -80,7 +87,7 @@ def announce(params: Params, say: Callable[[str], None]) -> None:
     """
     awaited = [
         path
-        for place, aside, wanted in _places(params)
+        for place, aside, wanted, _ in _places(params)
         for path in wanted
         if (aside / path.relative_to(place)).exists() and not path.exists()
     ]
@@ -91,17 +98,21 @@ def announce(params: Params, say: Callable[[str], None]) -> None:
         )
 
 
-def _places(params: Params) -> Iterator[tuple[Path, Path, set[Path]]]:
-    """Folders, where their results are set aside, and what the study has in them."""
-    study = params.study
+def _places(params: Params) -> Iterator[tuple[Path, Path, set[Path], list[str]]]:
+    """Folders, where their results are set aside, what the study has in them, and their depth."""
     own = plan.folder(params)
-    yield own, SET_ASIDE / study.name, _leaves(params, own)
-    # No study can have these names.
-    for place, name, datasets in (
-        (plan.DOCUMENTS, "_documents", study.all_datasets),
-        (plan.APART, "_texts", study.corpora),
-    ):
-        yield place, SET_ASIDE / name, {place / f"{dataset}.parquet" for dataset in datasets}
+    levels = [
+        "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
+        *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
+        "measurements/*.json", "trials/*/*/*", "figures/*", "pdf/*",
+        # Of a measurement that is no more, as after `git pull`.
+        *(f"measurements/{path.name}" for path in own.glob("measurements/*")
+          if path.is_dir() and path.name not in KINDS),
+    ]  # fmt: skip
+    yield own, SET_ASIDE / params.study.name, _leaves(params, own), levels
+    # No study can have this name.
+    shared = [f"{Path(folder).relative_to(DATA)}/*" for folder in SHARED]
+    yield DATA, SET_ASIDE / "_shared", _shared_leaves(params), shared
 
 
 def _tidy(
@@ -122,14 +133,36 @@ def _tidy(
             shutil.rmtree(kept)
         else:
             kept.unlink(missing_ok=True)
-    for path in gone:
+    # A receipt goes with all that it names, and comes with any of it.
+    goes = [path for path in _receipts(place) if path.exists() and _names(path, gone, every=True)]
+    comes = [
+        path
+        for path in _receipts(aside)
+        if _names(path, back, every=False) and not (place / path.relative_to(aside)).exists()
+    ]
+    for path in (*gone, *goes):
         _move(path, aside / path.relative_to(place))
-    for path in back:
-        _move(aside / path.relative_to(place), path)
+    for path in (*(aside / path.relative_to(place) for path in back), *comes):
+        _move(path, place / path.relative_to(aside))
     if gone:
         say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
     if back:
         say(f"brought back from {aside}: {len(back)} results that the study has again")
+
+
+def _receipts(place: Path) -> list[Path]:
+    return sorted((place / FOLDER).rglob("*.json"))
+
+
+def _names(path: Path, results: list[Path], every: bool) -> bool:
+    """Whether a receipt's outputs are all of some results, or any."""
+    receipt = receipts.read(path) if results else None
+    if receipt is None or not receipt.outputs:
+        return False
+    found = [
+        any(Path(name).is_relative_to(result) for result in results) for name in receipt.outputs
+    ]
+    return all(found) if every else any(found)
 
 
 def _move(source: Path, target: Path) -> None:
@@ -137,7 +170,7 @@ def _move(source: Path, target: Path) -> None:
         shutil.rmtree(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
-    stay = (plan.STUDIES, SET_ASIDE, plan.DOCUMENTS, plan.APART)
+    stay = (DATA, plan.STUDIES, SET_ASIDE, *map(Path, SHARED))
     for parent in source.parents:
         if parent in stay or any(parent.iterdir()):
             break

@@ -14,8 +14,9 @@ REASONS = {
     "Forced execution": "asked for",
 }
 """What Snakemake says, and the same in a few words."""
-CHANGED = "Updated input files"
-CONFIG, CODE = "data/config/", "data/config/code/"
+CHANGED = "Params have changed since last execution"
+"""What Snakemake says of every job whose result is not current; the reason stands behind it."""
+CONFIG, CODE = "data/config/", "/code/"
 _JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):$")
 _FACT = re.compile(r"^    (benchmark|reason): (.*)$")
 
@@ -41,15 +42,12 @@ class Job:
     @property
     def why(self) -> str:
         """Why it is due, in a few words."""
-        what, _, files = self.reason.partition(": ")
-        if what == CHANGED:
-            names = files.split(", ")
-            if any(name.startswith(CODE) for name in names):
-                return "its code changed"
-            if any(name.startswith(CONFIG) for name in names):
-                return "its parameters changed"
-            return "what it reads changed"
-        return REASONS.get(what, what.lower())
+        what, _, why = self.reason.partition(": ")
+        if what != CHANGED:
+            return REASONS.get(what, what.lower())
+        if not why.startswith(CONFIG):
+            return why
+        return "its code changed" if CODE in why else "its parameters changed"
 
     def seconds(self, root: Path) -> float | None:
         """How long it took when it last ran here."""

@@ -1,11 +1,13 @@
 """What a killed run leaves behind, found and repaired before the next one plans its jobs.
 
 A process that is killed outright cannot clean up: Snakemake leaves its lock, its jobs go on writing
-without it, and a Snakemake whose DVC was killed goes on alone.
+without it, and a Snakemake whose DVC was killed goes on alone. Whoever holds the project
+(:mod:`posenc.artifacts.holder`) knows that all of these are left over.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -17,9 +19,10 @@ from pathlib import Path
 import psutil
 
 from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.holder import BusyError
 
-JOBS = "posenc."
-"""What the modules of all jobs begin with: `python -m posenc.steps.capture`."""
+JOB = "workflow/job.py"
+"""What runs every job: `python workflow/job.py ... -- posenc.steps.capture ...`."""
 LOOKS = (
     "dryrun", "summary", "detailed_summary", "dag", "rulegraph", "filegraph", "d3dag", "lint",
     "list_rules", "list_target_rules", "list_changes", "list_input_changes", "list_params_changes",
@@ -27,10 +30,6 @@ LOOKS = (
     "generate_unit_tests", "unlock",
 )  # fmt: skip
 """Options of Snakemake, as its parser calls them, with which it runs no job."""
-
-
-class BusyError(RuntimeError):
-    """Another run is at work in the project."""
 
 
 def _here(root: Path) -> Iterator[psutil.Process]:
@@ -52,15 +51,11 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def _arguments(process: psutil.Process, program: str) -> list[str] | None:
-    """Of a script such as ``snakemake`` or ``dvc``, run by any interpreter; None of others."""
-    command = _command(process)
-    names = [os.path.basename(part) for part in command[:3]]
-    return command[names.index(program) + 1 :] if program in names else None
-
-
 def _runs(process: psutil.Process, program: str) -> bool:
-    return _arguments(process, program) is not None
+    """Whether a process is a program, however its interpreter was called."""
+    command = _command(process)
+    modules = {command[i + 1] for i, part in enumerate(command[:-1]) if part == "-m"}
+    return program in modules or program in {os.path.basename(part) for part in command[:4]}
 
 
 def _has_ancestor(process: psutil.Process, program: str) -> bool:
@@ -72,7 +67,7 @@ def _has_ancestor(process: psutil.Process, program: str) -> bool:
 
 def _is_orphan(process: psutil.Process) -> bool:
     """A job without its Snakemake, or a Snakemake of a DVC stage without its DVC."""
-    if any(part.startswith(JOBS) for part in _command(process)):
+    if JOB in _command(process):
         return not _has_ancestor(process, "snakemake")
     if _runs(process, "snakemake"):
         try:
@@ -83,7 +78,7 @@ def _is_orphan(process: psutil.Process) -> bool:
 
 
 def end_orphans(root: Path, say: Callable[[str], None]) -> None:
-    """End the jobs that a killed run left running, and wait until they are gone."""
+    """End what a killed run left running, and wait until it is gone."""
     orphans = [process for process in _here(root.resolve()) if _is_orphan(process)]
     orphans += [child for process in orphans for child in _children(process)]
     for process in orphans:
@@ -96,10 +91,8 @@ def end_orphans(root: Path, say: Callable[[str], None]) -> None:
         say(f"ended {len(orphans)} processes that a killed run had left running")
 
 
-def recover(root: Path, say: Callable[[str], None]) -> None:
-    """End what a killed run left running, and remove its unfinished files and its lock.
-
-    A run that is alive keeps its lock and its jobs; Snakemake itself then refuses the second one.
+def clean_up(root: Path, say: Callable[[str], None]) -> None:
+    """Remove the unfinished files and the lock of a killed run; to be called by the holder.
 
     Parameters
     ----------
@@ -108,10 +101,6 @@ def recover(root: Path, say: Callable[[str], None]) -> None:
     say
         Receives one line for each thing that was found.
     """
-    root = root.resolve()
-    end_orphans(root, say)
-    if is_running(root):
-        return
     # Of single files, and of folders that were just being replaced.
     unfinished = [
         path
@@ -123,12 +112,12 @@ def recover(root: Path, say: Callable[[str], None]) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     if unfinished:
         say(f"removed {len(unfinished)} unfinished files of a run that was killed")
-    if not any(_runs(process, "dvc") for process in _here(root)):
+    if not any(_runs(process, "dvc") for process in _here(root.resolve())):
         mend_dvc(root, say)
     locks = list((root / ".snakemake" / "locks").glob("*.lock"))
+    for lock in locks:
+        lock.unlink(missing_ok=True)
     if locks:
-        for lock in locks:
-            lock.unlink(missing_ok=True)
         say("removed the lock of a run that was killed; what it had not finished is made again")
 
 
@@ -149,6 +138,18 @@ def mend_dvc(root: Path, say: Callable[[str], None]) -> None:
         say("removed DVC's list of the paths in use, which a killed run had cut")
 
 
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace | bool:
+    """A command line of Snakemake's; where there is none, whether it ends without an error."""
+    from snakemake.cli import get_argument_parser
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            return get_argument_parser().parse_args(list(arguments))
+    except SystemExit as end:  # --help and --version, or what is no command line of Snakemake
+        return not end.code
+
+
 def only_looks(arguments: Sequence[str]) -> bool:
     """Whether a call of Snakemake runs no job: a dry run, a summary, a graph, a list, ``--unlock``.
 
@@ -160,23 +161,20 @@ def only_looks(arguments: Sequence[str]) -> bool:
     arguments
         What follows ``snakemake`` on the command line.
     """
-    from snakemake.cli import get_argument_parser
-
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            options = get_argument_parser().parse_args(list(arguments))
-    except SystemExit as end:  # --help and --version, or what is no command line of Snakemake
-        return not end.code
+    options = _parsed(arguments)
+    if isinstance(options, bool):
+        return options
     if (options.report or options.reporter) and not options.report_after_run:
         return True
     return options.executor == "dryrun" or any(getattr(options, name, None) for name in LOOKS)
 
 
-def is_running(root: Path) -> bool:
-    """Whether another Snakemake is at work in the project; one that only looks does not count."""
-    calls = (_arguments(process, "snakemake") for process in _here(root.resolve()))
-    return any(call is not None and not only_looks(call) for call in calls)
+def is_forced(arguments: Sequence[str]) -> bool:
+    """Whether a call of Snakemake orders jobs again whose results are current."""
+    options = _parsed(arguments)
+    if isinstance(options, bool):
+        return False
+    return any(getattr(options, name, None) for name in ("force", "forceall", "forcerun"))
 
 
 def refuse_dvc(root: Path) -> None:

@@ -7,6 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from posenc.artifacts.holder import BusyError
 
 REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -79,3 +82,35 @@ def _refusal(folder: Path) -> ReadOnlyError:
         f"{folder.resolve()} cannot be written, and planning writes as running does: "
         f"work in a copy of the project that is yours (cp -a, or git clone)"
     )
+
+
+def hold_dvc_lock() -> Any:
+    """Hold DVC's lock until this process ends, however it ends.
+
+    DVC would else remove the outputs of a stage first, and find only then that Snakemake is at
+    work.
+
+    Returns
+    -------
+    object
+        To be kept; None where there is no DVC repository.
+
+    Raises
+    ------
+    BusyError
+        If a DVC command holds it.
+    """
+    if not Path(".dvc").is_dir():
+        return None
+    from dvc.lock import LockError, make_lock
+
+    folder = Path(".dvc/tmp")
+    folder.mkdir(exist_ok=True)
+    lock = make_lock(str(folder / "lock"), tmp_dir=str(folder))
+    try:
+        lock.lock()
+    except LockError:
+        raise BusyError(
+            "a DVC command is at work in this folder; start again when it has ended"
+        ) from None
+    return lock

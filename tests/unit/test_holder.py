@@ -1,0 +1,118 @@
+"""One front end at a time, whoever runs it and wherever."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from posenc.artifacts import holder
+from posenc.artifacts.holder import BusyError
+
+FORK = multiprocessing.get_context("fork")
+
+
+def _hold(root: str, started, end) -> None:
+    with holder.holding(Path(root), "snakemake --cores 8"):
+        started.set()
+        end.wait(60)
+
+
+def _work(root: str, started, end) -> None:
+    with holder.working(Path(root)):
+        started.set()
+        end.wait(60)
+
+
+class Other:
+    """Another process that is a front end, or a job."""
+
+    def __init__(self, target, root: Path) -> None:
+        started, self.end = FORK.Event(), FORK.Event()
+        self.process = FORK.Process(target=target, args=(str(root), started, self.end))
+        self.process.start()
+        assert started.wait(60)
+
+    def finish(self) -> None:
+        self.end.set()
+        self.process.join()
+
+
+def test_a_second_front_end_is_refused_and_told_which_is_at_work(tmp_path):
+    other = Other(_hold, tmp_path)
+    try:
+        with pytest.raises(
+            BusyError, match=rf"`snakemake --cores 8` \(process {other.process.pid}"
+        ):
+            holder.hold(tmp_path, "posenc record")
+        assert holder.at_work(tmp_path) == f"`snakemake --cores 8` (process {other.process.pid})"
+    finally:
+        other.finish()
+    assert holder.at_work(tmp_path) is None
+    holder.release(holder.hold(tmp_path, "posenc record"))
+
+
+def test_a_front_end_that_is_killed_lets_go(tmp_path):
+    other = Other(_hold, tmp_path)
+    other.process.kill()
+    other.process.join()
+    assert holder.at_work(tmp_path) is None
+    holder.release(holder.hold(tmp_path, "posenc record"))
+
+
+def test_jobs_that_a_killed_front_end_left_are_ended_or_named(tmp_path, monkeypatch):
+    job = Other(_work, tmp_path)
+    monkeypatch.setattr(holder, "PATIENCE", 0.3)
+    with pytest.raises(BusyError, match="jobs of a run that was killed are still at work"):
+        holder.hold(tmp_path, "snakemake")
+    monkeypatch.setattr(holder, "PATIENCE", 10)
+    held = holder.hold(tmp_path, "snakemake", end_orphans=job.process.kill)
+    holder.release(held)
+    job.process.join()
+
+
+def test_jobs_work_beside_each_other_and_their_own_front_end(tmp_path):
+    with holder.holding(tmp_path, "snakemake"), holder.working(tmp_path), holder.working(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(("seconds_ago", "is_alive"), [(1, True), (1000, False)])
+def test_another_machine_is_known_by_its_heartbeat(tmp_path, seconds_ago, is_alive):
+    """Its lock is not seen where the file system keeps locks to each machine."""
+    path = tmp_path / holder.FRONT_END
+    path.parent.mkdir()
+    about = {"command": "snakemake", "host": "other", "boot": "another boot", "pid": 7}
+    path.write_text(json.dumps(about))
+    os.utime(path, (time.time() - seconds_ago,) * 2)
+    if not is_alive:
+        holder.release(holder.hold(tmp_path, "posenc record"))
+        return
+    assert holder.at_work(tmp_path) == "`snakemake` (process 7 on other)"
+    with pytest.raises(BusyError, match=r"process 7 on other"):
+        holder.hold(tmp_path, "posenc record")
+
+
+def test_a_heart_beats(tmp_path, monkeypatch):
+    monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
+    with holder.holding(tmp_path, "snakemake"):
+        os.utime(tmp_path / holder.FRONT_END, (0, 0))
+        end = time.monotonic() + 10
+        while (tmp_path / holder.FRONT_END).stat().st_mtime < 1 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert (tmp_path / holder.FRONT_END).stat().st_mtime > 1
+
+
+def test_two_clones_that_share_data_are_one(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "first/data").mkdir()
+    (tmp_path / "second/data").symlink_to(tmp_path / "first/data")
+    with (
+        holder.holding(tmp_path / "first", "snakemake"),
+        pytest.raises(BusyError),
+    ):
+        holder.hold(tmp_path / "second", "snakemake")

@@ -1,0 +1,199 @@
+"""One front end at a time in a project's ``data``, whoever runs it and wherever.
+
+Two files are locked, with the kernel's own locks, which end with their process however it ends: one
+by the front end, alone; one by each job, shared, so that jobs of a front end that was killed are
+noticed. Processes of other users and containers meet the same files, and so do two clones that
+share ``data`` by a link. Hosts whose file system does not share locks are known by a heartbeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+FRONT_END, JOBS = Path("data/.front-end"), Path("data/.jobs")
+HEARTBEAT = 5.0
+"""Seconds between two signs of life."""
+SILENT = 4 * HEARTBEAT
+"""Seconds after which a front end of another machine counts as ended."""
+PATIENCE = 10.0
+"""Seconds that jobs of a killed run are waited for."""
+
+
+class BusyError(RuntimeError):
+    """Another front end is at work in the project."""
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        return os.open(path, os.O_RDONLY)  # another user's: it can be locked all the same
+    with contextlib.suppress(OSError):
+        os.fchmod(handle, 0o666)
+    return handle
+
+
+def _lock(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _said(root: Path) -> dict[str, object]:
+    """What the front end at work, or the last one, says of itself."""
+    try:
+        said = json.loads((root / FRONT_END).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _is_alive_elsewhere(root: Path, said: dict[str, object]) -> bool:
+    """Whether a front end of another machine gave a sign of life lately."""
+    if not said or said.get("boot") == _boot():
+        return False
+    return time.time() - (root / FRONT_END).stat().st_mtime < SILENT
+
+
+def described(said: dict[str, object]) -> str:
+    """A front end in a few words."""
+    command = said.get("command") or "another front end"
+    where = "" if said.get("host") == socket.gethostname() else f" on {said.get('host')}"
+    process = f" (process {said['pid']}{where})" if "pid" in said else ""
+    return f"`{command}`{process}"
+
+
+def at_work(root: Path) -> str | None:
+    """The front end that is at work in a project, in a few words; None where there is none."""
+    path = root / FRONT_END
+    if not path.exists():
+        return None
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        said = _said(root)
+        if _lock(handle, fcntl.LOCK_SH):
+            return described(said) if _is_alive_elsewhere(root, said) else None
+        return described(said)
+    finally:
+        os.close(handle)
+
+
+def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: None) -> int:
+    """Be the one front end at work in a project until this process ends, or :func:`release`.
+
+    Parameters
+    ----------
+    root
+        The project's folder.
+    command
+        What others are told.
+    end_orphans
+        Ends what a killed run left running.
+
+    Returns
+    -------
+    int
+        For :func:`release`.
+
+    Raises
+    ------
+    BusyError
+        If another front end is at work, or jobs of one that was killed.
+    """
+    handle = _open(root / FRONT_END)
+    if not _lock(handle, fcntl.LOCK_EX):
+        end_orphans()
+        if not _lock(handle, fcntl.LOCK_EX):
+            os.close(handle)
+            raise BusyError(f"{described(_said(root))} is at work here: wait until it has ended")
+    if _is_alive_elsewhere(root, said := _said(root)):
+        os.close(handle)
+        raise BusyError(f"{described(said)} is at work here: wait until it has ended")
+    end_orphans()
+    _wait_for_jobs(root, handle)
+    about = {
+        "command": command, "host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(),
+    }  # fmt: skip
+    with contextlib.suppress(OSError):  # another user's file can be locked, not written
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(about).encode(), 0)
+    threading.Thread(target=_beat, args=(handle,), daemon=True).start()
+    return handle
+
+
+def _wait_for_jobs(root: Path, front_end: int) -> None:
+    jobs = _open(root / JOBS)
+    try:
+        end = time.monotonic() + PATIENCE
+        while not _lock(jobs, fcntl.LOCK_EX):
+            if time.monotonic() > end:
+                os.close(front_end)
+                raise BusyError(
+                    "jobs of a run that was killed are still at work here, in another container "
+                    "or as another user: end them, or wait"
+                )
+            time.sleep(0.1)
+    finally:
+        os.close(jobs)
+
+
+def _beat(handle: int) -> None:
+    while True:
+        time.sleep(HEARTBEAT)
+        try:
+            os.utime(handle)
+        except OSError:
+            return
+
+
+def release(handle: int) -> None:
+    """Let others work."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+    os.close(handle)
+
+
+@contextlib.contextmanager
+def holding(root: Path, command: str, end_orphans: Callable[[], object] = lambda: None) -> Iterator:
+    """Be the one front end for a block; see :func:`hold`."""
+    handle = hold(root, command, end_orphans)
+    try:
+        yield
+    finally:
+        release(handle)
+
+
+@contextlib.contextmanager
+def working(root: Path) -> Iterator[None]:
+    """Be a job for a block: whoever wants to be the front end notices."""
+    handle = _open(root / JOBS)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def own_command() -> str:
+    """The command line of this process, as others are told it."""
+    name = os.path.basename(sys.argv[0])
+    return " ".join(["snakemake" if name == "__main__.py" else name, *sys.argv[1:]])[:200]

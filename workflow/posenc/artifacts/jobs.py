@@ -1,0 +1,124 @@
+"""A job from its start to its receipt: nothing that it reads may move meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from posenc.artifacts import imports, kept, receipts
+from posenc.artifacts.contents import Contents, signature
+from posenc.artifacts.files import ArtifactError, read_json
+from posenc.artifacts.holder import working
+from posenc.artifacts.receipts import Receipt
+
+Options = Mapping[str, Sequence[str]]
+_CODE = re.compile(r"/code/(posenc\.[\w.]+)\.json$")
+"""The list of a step's code among the files that a job reads."""
+
+
+def run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> None:
+    """Run a step, and write its receipt.
+
+    Parameters
+    ----------
+    options
+        ``rule``, ``inputs``, ``outputs``; ``receipt``, where the result stays; ``folders`` of
+        further outputs.
+    command
+        The step's module and its options.
+    plan
+        Its code as it was planned: ``files`` with their SHA-256, ``versions`` of packages.
+
+    Raises
+    ------
+    SystemExit
+        With the step's own code; 1 where something that it read moved.
+    """
+    with working(Path()):
+        try:
+            _run(options, command, plan)
+        except ArtifactError as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(1) from None
+
+
+def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> None:
+    contents, rule = Contents(), options["rule"][0]
+    here = imports.installed(plan["versions"])
+    if others := [name for name, version in plan["versions"].items() if here[name] != version]:
+        name = others[0]
+        raise ArtifactError(
+            f"{name} {plan['versions'][name]} was planned with, {here[name]} is installed now: "
+            f"start again"
+        )
+    inputs = options["inputs"]
+    before = receipts.digests(inputs, contents.digest)
+    marks = {path: signature(path) for path in inputs}
+    for path in inputs:
+        if code := _CODE.search(path):
+            imports.PLANNED[code[1]] = read_json(path)
+    said = receipts.command_of(command)
+    place = Path(options["receipt"][0]) if options.get("receipt") else None
+    is_kept = place is not None and "POSENC_AGAIN" not in os.environ
+    if is_kept and _is_kept(place, said, before, options["outputs"], contents):
+        print(f"{rule}: kept, what it would be made of is the same", file=sys.stderr)
+        return
+    sys.argv = list(command)
+    try:
+        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code:
+            raise
+    _refuse_moved(rule, before, marks, contents)
+    if place is None:
+        return
+    made = [path for path in options["outputs"] if Path(path) != place]
+    made += [
+        os.fspath(path)
+        for folder in options.get("folders", ())
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    ]
+    outputs = receipts.digests(made, contents.digest)
+    for path in made:
+        outputs |= receipts.parts_of(Path(path))
+    receipt = Receipt(rule, said, before, outputs, dict(plan["versions"]))
+    receipt.write(place)
+    kept.keep(place, receipt)
+
+
+def _is_kept(
+    place: Path, command: str, inputs: dict[str, str], outputs: Sequence[str], contents: Contents
+) -> bool:
+    """Whether the last finished result is the one that would be made now, and is in its place."""
+    last = receipts.read(kept.PLACE / place)
+    if last is None or last.command != command or last.inputs != inputs:
+        return False
+    if {*outputs} - {os.fspath(place)} - last.outputs.keys():
+        return False
+    return kept.restore(place, last, contents)
+
+
+def _refuse_moved(
+    rule: str, before: Mapping[str, str], marks: Mapping[str, Any], contents: Contents
+) -> None:
+    """Stop where a file is another than before, or was another meanwhile.
+
+    Raises
+    ------
+    ArtifactError
+        With its name.
+    """
+    for path, digest in before.items():
+        now, then = signature(path), marks[path]
+        # A hard link, or other rights, change the date of the status alone.
+        if now is not None and now[:3] == then[:3] and contents.digest(path) == digest:
+            continue
+        raise ArtifactError(
+            f"{path} was changed while {rule} was at work: its result is discarded; start again"
+        )

@@ -1,0 +1,171 @@
+"""Finished results by another name, so that none is lost: hard links, which take no room.
+
+A run that fails, DVC (before a stage, or at ``dvc checkout``) and people remove files. What was
+removed is put back where its receipt still says what is there now. One result is kept for each job,
+the last one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from posenc.artifacts import receipts
+from posenc.artifacts.contents import Contents
+from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.receipts import STANDS_FOR_FOLDER, Receipt
+
+PLACE = Path("data/kept")
+OBJECTS = PLACE / "objects"
+
+
+def _object(sha256: str) -> Path:
+    return OBJECTS / sha256[:2] / sha256
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name in place of whatever has it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(source, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def keep(path: Path, receipt: Receipt) -> None:
+    """Keep a finished result and its receipt; where the disk has no hard links, do nothing.
+
+    Parameters
+    ----------
+    path
+        The receipt's.
+    receipt
+        What it says; its outputs are there and whole.
+    """
+    with contextlib.suppress(OSError):
+        for name, sha256 in receipt.outputs.items():
+            held = _object(sha256)
+            if not held.exists() or not os.path.samefile(held, name):
+                _link(Path(name), held)
+        held = PLACE / path
+        if not held.exists() or not os.path.samefile(held, path):
+            _link(path, held)
+
+
+def keep_all(contents: Contents, study: str) -> None:
+    """Keep the results of a study that are whole, as after ``dvc pull``; those that are kept stay."""
+    for folder in (Path("data") / receipts.FOLDER, Path("data/studies") / study / receipts.FOLDER):
+        for path in folder.rglob("*.json"):
+            held = PLACE / path
+            if path.name.startswith(".") or (held.exists() and os.path.samefile(held, path)):
+                continue
+            receipt = receipts.read(path)
+            if receipt is not None and all(
+                contents.digest(name) == sha256 for name, sha256 in receipt.outputs.items()
+            ):
+                keep(path, receipt)
+
+
+def restore(path: Path, receipt: Receipt, contents: Contents) -> bool:
+    """Put a kept result back in its place, if all of it is whole.
+
+    Returns
+    -------
+    bool
+        Whether it is back.
+    """
+    for sha256 in receipt.outputs.values():
+        if contents.digest(_object(sha256)) != sha256:
+            return False
+    for folder in {Path(name).parent for name in receipt.outputs if _stands(name)}:
+        wanted = {Path(name) for name in receipt.outputs}
+        for other in folder.iterdir() if folder.is_dir() else ():
+            if other not in wanted and not other.name.startswith("."):
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
+    try:
+        for name, sha256 in receipt.outputs.items():
+            if contents.digest(name) != sha256:
+                _link(_object(sha256), Path(name))
+        _link(PLACE / path, path)
+    except OSError:
+        return False
+    return True
+
+
+def _stands(name: str) -> bool:
+    return Path(name).name in STANDS_FOR_FOLDER
+
+
+def every(study: str = "*") -> list[tuple[Path, Receipt]]:
+    """Receipts of kept results, by the paths that they have in their place.
+
+    Parameters
+    ----------
+    study
+        A study's name, for its own and those that studies share; else of all studies.
+    """
+    found = []
+    for folder in ("data", f"data/studies/{study}"):
+        for path in sorted(PLACE.glob(f"{folder}/{receipts.FOLDER}/**/*.json")):
+            if not path.name.startswith(".") and (receipt := receipts.read(path)) is not None:
+                found.append((path.relative_to(PLACE), receipt))
+    return found
+
+
+def restore_all(contents: Contents, study: str, say: Callable[[str], None]) -> None:
+    """Put back what was removed or replaced, and is what would be made now.
+
+    Parameters
+    ----------
+    contents
+        What is there.
+    study
+        The name of the study whose results it is about.
+    say
+        Receives one line, if anything came back.
+    """
+    lacking = {}
+    for path, receipt in every(study):
+        is_whole = all(contents.digest(name) == sha for name, sha in receipt.outputs.items())
+        if not is_whole or receipts.read(path) != receipt:
+            lacking[path] = receipt
+    back = 0
+    while lacking:  # what comes back may be what another result was made of
+        ready = [
+            path for path, receipt in lacking.items()
+            if all(contents.digest(name) == sha256 for name, sha256 in receipt.inputs.items())
+        ]  # fmt: skip
+        if not ready:
+            break
+        for path in ready:
+            back += restore(path, lacking.pop(path), contents)
+    if back:
+        say(f"brought back {back} result{'s' * (back > 1)} that had been removed")
+
+
+def prune(of_study: Path, wanted: Iterable[Path]) -> None:
+    """Forget results of jobs that a study no longer has, and what no receipt names.
+
+    Parameters
+    ----------
+    of_study
+        The study's folder.
+    wanted
+        Receipts of its jobs.
+    """
+    wanted = set(wanted)
+    named = set()
+    for path, receipt in every():
+        if path.is_relative_to(of_study) and path not in wanted:
+            (PLACE / path).unlink(missing_ok=True)
+        else:
+            named |= set(receipt.outputs.values())
+    for held in OBJECTS.glob("*/*"):
+        if held.name not in named:
+            held.unlink(missing_ok=True)

@@ -1,0 +1,128 @@
+"""Recording a study in DVC: its entries of ``dvc.lock``, beside those of other studies."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+from posenc.artifacts.files import atomic_file
+from posenc.study.configs import is_edited
+from posenc.study.params import Params, ParamsError, load
+from posenc.study.phases import PHASES
+
+LOCK = Path("dvc.lock")
+
+
+class RecordError(RuntimeError):
+    """The results cannot be recorded."""
+
+
+def _entries() -> dict[str, Any]:
+    from ruamel.yaml import YAML
+
+    if not LOCK.exists():
+        return {}
+    return (YAML(typ="safe", pure=False).load(LOCK.read_text("utf-8")) or {}).get("stages") or {}
+
+
+def _md5(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "md5").hexdigest()
+
+
+def record(
+    params: Params, run: Callable[..., CompletedProcess], has_documents: bool = True
+) -> list[str]:
+    """Commit the active study's results, which were found current, to DVC.
+
+    Parameters
+    ----------
+    params
+        The parameters that the results were judged by.
+    run
+        Runs a command and returns what it printed.
+    has_documents
+        Whether LaTeX made the study's documents.
+
+    Returns
+    -------
+    list of str
+        Stages that were dropped from the lock file, because no study has them.
+
+    Raises
+    ------
+    RecordError
+        If DVC fails, or something was edited meanwhile; the lock file is as it was then.
+    """
+    earlier = LOCK.read_bytes() if LOCK.exists() else None
+    study = params.study.name
+    try:
+        targets = [f"{stage}@{study}" for stage in ("check", *PHASES)]
+        if not has_documents:
+            targets.remove(f"paper@{study}")
+        result = run("dvc", "commit", "--force", *targets)
+        if result.returncode:
+            raise RecordError(result.stderr.strip() or result.stdout.strip())
+        # DVC reads files when it notes them: what was saved meanwhile is not what was judged.
+        if _is_edited() or not _is_of_now(study):
+            raise RecordError(
+                "params.yaml, the code or a text was edited meanwhile: run `snakemake`, then record"
+            )
+        return _drop_retired(params)
+    except RecordError:
+        if earlier is None:
+            LOCK.unlink(missing_ok=True)
+        else:
+            with atomic_file(LOCK) as temporary:
+                temporary.write_bytes(earlier)
+        raise
+
+
+def _is_edited() -> bool:
+    """Whether jobs would read something else of what people write than was judged."""
+    try:
+        return is_edited(load())
+    except ParamsError:
+        return True
+
+
+def _is_of_now(study: str) -> bool:
+    """Whether the lock file has what people write as it is now."""
+    for dep in _entries().get(f"check@{study}", {}).get("deps", ()):
+        path = Path(dep["path"])
+        if path.is_file() and _md5(path) != dep["md5"]:
+            return False
+    return True
+
+
+def _drop_retired(params: Params) -> list[str]:
+    """Remove entries of stages that no study has; those of other studies stay."""
+    named = {f"{stage}@{study}" for stage in ("check", *PHASES) for study in params.studies}
+    retired = [name for name in _entries() if name not in named]
+    if retired:
+        from dvc.utils.serialize import modify_yaml
+
+        with modify_yaml(str(LOCK)) as lock:
+            for name in retired:
+                del lock["stages"][name]
+    return retired
+
+
+def unrecorded(study: str) -> Iterator[str]:
+    """Say which phases of a study have results that are not recorded, a line each."""
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        with Repo() as repo:
+            status = repo.status()
+    except DvcException as error:
+        yield f"DVC cannot say what is recorded: {error}"
+        return
+    for stage in sorted(status):
+        name, _, of = stage.partition("@")
+        if of == study and name in PHASES:
+            yield f"not recorded: {name} of study {study!r}; `posenc record` records it"

@@ -1,0 +1,220 @@
+"""The phases from raw text to what readers get: their rules, what they read, and what they make.
+
+They are DVC's stages, the same for every study; Snakemake's rules are finer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from posenc.artifacts.receipts import FOLDER
+from posenc.figures.catalogue import DOCUMENTS
+from posenc.study.declared import MEASUREMENTS
+
+STUDY = "data/studies/{study}"
+SHARED = ("data/raw", "data/documents", "data/texts", "data/models", "data/tokenizers",
+          "data/corpora", "data/training")  # fmt: skip
+"""Folders that several studies make files in: a study has those that it names, at a time."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A step of the workflow as a person would draw it.
+
+    Attributes
+    ----------
+    rules
+        Snakemake's rules of it.
+    reads, makes
+        Files and folders of artifacts, ``{study}`` for the study's name.
+    steps
+        Modules that its rules run, below ``posenc.steps``.
+    text
+        What people write that it reads, beside ``params.yaml`` and the package.
+    """
+
+    rules: tuple[str, ...]
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    steps: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+
+
+PUBLISHED = ("paper/published.yaml", "docs/mask-versions.json")
+PHASES = {
+    "raw_text": Phase(("fetch",), (), ("data/raw",), ("fetch",)),
+    "documents": Phase(
+        ("documents", "corpus"), ("data/raw",), ("data/documents", "data/texts"), ("documents",)
+    ),
+    "models": Phase(
+        ("model", "tokenizer", "training_tokens", "train"),
+        ("data/documents",),
+        ("data/models", "data/tokenizers", "data/corpora", "data/training"),
+        ("model", "tokenizer", "training_tokens", "train"),
+    ),
+    "trainings": Phase(("training",), ("data/training",), (f"{STUDY}/training",), ("training",)),
+    "tokens": Phase(
+        ("tokenize", "texts"),
+        ("data/documents", "data/tokenizers"),
+        (f"{STUDY}/tokens", f"{STUDY}/texts"),
+        ("tokenize",),
+    ),
+    "activations": Phase(
+        ("capture", "store"),
+        ("data/models", f"{STUDY}/tokens"),
+        (f"{STUDY}/activations",),
+        ("capture", "store"),
+    ),
+    "masks": Phase(
+        ("masks",), ("data/models", f"{STUDY}/texts"), (f"{STUDY}/masks",), ("masks",)
+    ),
+    "evaluations": Phase(
+        ("evaluate",),
+        ("data/models", f"{STUDY}/tokens", f"{STUDY}/texts", f"{STUDY}/masks"),
+        (f"{STUDY}/evaluations",),
+        ("evaluate",),
+    ),
+    "trials": Phase(
+        ("trials", "gpu_trials"),
+        ("data/documents", "data/texts", "data/models", "data/tokenizers"),
+        (f"{STUDY}/trials",),
+    ),
+    "measurements": Phase(
+        (*MEASUREMENTS, "experiment", "experiment_of_model"),
+        ("data/documents", "data/models", "data/tokenizers", "data/corpora", "data/training",
+         f"{STUDY}/tokens", f"{STUDY}/activations", f"{STUDY}/masks", f"{STUDY}/evaluations",
+         f"{STUDY}/trials"),
+        (f"{STUDY}/measurements",),
+    ),
+    "figures": Phase(
+        ("figure",), (f"{STUDY}/measurements", f"{STUDY}/training"), (f"{STUDY}/figures",)
+    ),
+    "numbers": Phase(
+        ("typeset",),
+        (f"{STUDY}/measurements", f"{STUDY}/training"),
+        (f"{STUDY}/generated", f"{STUDY}/plots", f"{STUDY}/numbers.json", f"{STUDY}/metrics.json"),
+        ("typeset",),
+        PUBLISHED,
+    ),
+    "paper": Phase(
+        tuple(DOCUMENTS),
+        (f"{STUDY}/generated", f"{STUDY}/figures"),
+        (f"{STUDY}/pdf",),
+        ("latex",),
+        (*(f"paper/{name}.tex" for name in DOCUMENTS), "paper/preamble.tex",
+         "paper/references.bib"),
+    ),
+    "page": Phase(
+        ("page",),
+        (f"{STUDY}/measurements", f"{STUDY}/training", f"{STUDY}/figures"),
+        (f"{STUDY}/index.html",),
+        ("page",),
+        PUBLISHED,
+    ),
+}  # fmt: skip
+"""In the order of the workflow."""
+METRICS = "metrics.json"
+NAMED_AS_RULES = frozenset(PHASES) & {rule for phase in PHASES.values() for rule in phase.rules}
+"""Phases that are called as one of their rules."""
+
+
+def target(phase: str) -> str:
+    """The target of Snakemake's that makes a phase."""
+    return f"all_{phase}" if phase in NAMED_AS_RULES else phase
+
+
+def phase_of_command(module: str) -> str:
+    """The phase whose rules run a module of the package."""
+    *package, name = module.split(".")
+    if package[1] == "steps":
+        return next(phase for phase, what in PHASES.items() if name in what.steps)
+    if package[1] == "experiments":
+        return "trials" if name == "trials" else "measurements"
+    return package[1]
+
+
+def receipts(phase: str) -> str:
+    """Folder of the receipts of a phase's jobs, ``{study}`` for the study's name."""
+    shared = all(path.startswith(SHARED) for path in PHASES[phase].makes)
+    return f"{'data' if shared else STUDY}/{FOLDER}/{phase}"
+
+
+def folders(study: str) -> Iterator[Path]:
+    """Folders that phases make, which exist also where a study has nothing in them."""
+    for name, phase in PHASES.items():
+        for path in (*phase.makes, receipts(name)):
+            if not Path(path).suffix:
+                yield Path(path.format(study=study))
+
+
+def makes(phase: str, path: Path, study: str) -> bool:
+    """Whether a file is one that a phase of a study makes, its receipts included."""
+    places = (*PHASES[phase].makes, receipts(phase))
+    return any(path.is_relative_to(place.format(study=study)) for place in places)
+
+
+def dvc_yaml() -> str:
+    """DVC's stages: a phase each, by the same names for every study."""
+    head = """\
+# The versioning front end: a stage for each phase of the workflow, the same for every study.
+# Written by `posenc dvc`; a test compares. Each stage runs Snakemake restricted to its own rules.
+stages:
+  # What people write: checked before DVC removes any output, written to the files that jobs read.
+  check:
+    foreach: ["${study.name}"]
+    do:
+      cmd: posenc check --write
+      deps:
+        - params.yaml
+        - workflow/posenc
+"""
+    written = dict.fromkeys(text for phase in PHASES.values() for text in phase.text)
+    lines = [*(f"        - {path}" for path in written), "        - data/packages"]
+    lines += ["      outs:", "        - data/config:", "            cache: false"]
+    for name, phase in PHASES.items():
+        lines += [
+            "",
+            f"  {name}:",
+            '    foreach: ["${study.name}"]',
+            "    do:",
+            f"      cmd: posenc stage {name}",
+            "      deps:",
+            *(f"        - {_templated(path)}" for path in phase.reads),
+            f"        - data/config/{name}",
+            "        - workflow/rules",
+            "      outs:",
+            *(
+                f"        - {_templated(path)}"
+                for path in (*phase.makes, receipts(name))
+                if not path.endswith(METRICS)
+            ),
+        ]
+        metrics = [path for path in phase.makes if path.endswith(METRICS)]
+        lines += ["      metrics:"] * bool(metrics)
+        lines += [f"        - {_templated(path)}" for path in metrics]
+    return head + "\n".join(lines) + TAIL
+
+
+TAIL = """
+
+# Shown by `dvc exp show` and `dvc params diff`; the stages depend on their own parts.
+params:
+  - params.yaml
+
+plots:
+  - data/studies/${study.name}/plots/layers:
+      x: layer
+      y: cosine
+  - perplexity:
+      title: Perplexity by run
+      template: bar_horizontal
+      x: perplexity
+      y:
+        data/studies/${study.name}/plots/perplexity.csv: run
+"""
+
+
+def _templated(path: str) -> str:
+    return path.replace("{study}", "${study.name}")

@@ -248,10 +248,10 @@ def check_parquet(path: str | os.PathLike) -> None:
 CHECKSUMS = "checksums.json"
 
 
-def write_checksums(path: str | os.PathLike, *names: str) -> None:
-    """Write the checksums of files beside ``path`` to it, for :func:`verify`."""
+def write_checksums(path: str | os.PathLike, *names: str, **facts: Any) -> None:
+    """Write checksums of files beside ``path`` to it, for :func:`verify`; facts stand beside."""
     folder = Path(path).parent
-    write_sealed(path, {"files": {name: sha256_file(folder / name) for name in names}})
+    write_sealed(path, {"files": {name: sha256_file(folder / name) for name in names}, **facts})
 
 
 def verify(path: str | os.PathLike, checksums: str = CHECKSUMS) -> Path:

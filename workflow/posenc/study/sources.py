@@ -40,13 +40,13 @@ def problems(params: Params) -> Iterator[str]:
 
 def _of_dataset(params: Params, name: str) -> Iterator[str]:
     section = params.datasets[name]
-    source, key = section.source, f"datasets.{name}.source"
+    source = section.source
     if not isinstance(source, PathSource):
         return
     if Path("data/raw", name, raw_file_name(source, section.format)).exists():
         return
     try:
-        fetch.check_path(source, section.format, key)
+        fetch.check_path(source, section.format, name)
     except DatasetError as error:
         yield str(error)
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
-from posenc.datasets.section import Content, Dataset, PathSource
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.section import Dataset, PathSource
 from posenc.models import load
 from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
 from posenc.models.section import HubSource, Model, TrainSource
@@ -191,7 +192,8 @@ def _characters(dataset: str, section: Dataset) -> list[int]:
     if made.exists() or not isinstance(source, PathSource) or section.format == "imdb":
         return _lengths(made, "text", [("split", "=", split)])
     try:
-        documents = parse(Path(source.path), Content(format=section.format, text=section.text))
+        raw = RawFile.of_source(source, dataset, Path(source.path))
+        documents = parse(raw, section.content)
         return [len(one["text"]) for one in documents if one["split"] == split]
     except (DatasetError, OSError):
         return []  # `posenc check` says so

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from posenc.artifacts.files import sha256_file
+from posenc.artifacts.files import sha256_file, write_checksums
+from posenc.datasets.names import raw_file_name
 from posenc.study.forecast import Job, planned, spoken, table
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
@@ -177,10 +178,20 @@ def test_a_text_that_is_not_there_or_another_one_is_named_before_a_run(project):
     text.unlink()
     (line,) = problems(load(project / "params.yaml"))
     assert "no such file" in line and "datasets.mine.source.path" in line
-    # What was fetched is not looked for again.
-    (project / "data/raw/mine").mkdir(parents=True)
-    (project / "data/raw/mine/notes.txt").touch()
-    assert list(problems(load(project / "params.yaml"))) == []
+
+
+def test_what_was_fetched_is_not_looked_for_again(project):
+    text = project.parent / "notes.txt"
+    write_study(project / "params.yaml", "mine", "minilm", text)
+    activate(project / "params.yaml", "mine")
+    params = load(project / "params.yaml")
+    section = params.datasets["mine"]
+    copy = project / "data/raw/mine" / raw_file_name(section.source, section.format)
+    copy.parent.mkdir(parents=True)
+    shutil.move(text, copy)
+    source = section.source.model_dump()
+    write_checksums(copy.with_name(f"{copy.name}.json"), copy.name, source=source)
+    assert list(problems(params)) == []
 
 
 def test_a_folder_of_weights_is_looked_at_before_a_run(project):

@@ -135,10 +135,12 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="of the study")],
-    text: Annotated[Path | None, typer.Option(help="a file with a document per line")] = None,
+    text: Annotated[Path | None, typer.Option(help="a file or folder of your own texts")] = None,
+    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
     model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
 ) -> None:
     """Write a small study into params.yaml, to begin with, and make it the active one."""
+    from posenc.datasets.errors import DatasetError
     from posenc.study import place
     from posenc.study.new import write_study
     from posenc.study.params import ParamsError
@@ -147,10 +149,31 @@ def new(
     _load()
     try:
         with place.writing(Path()):
-            write_study(PARAMS, name, model, text)
-    except (StudyError, ParamsError, place.ReadOnlyError) as error:
+            said = write_study(PARAMS, name, model, text, column)
+    except (DatasetError, StudyError, ParamsError, place.ReadOnlyError) as error:
         _stop(str(error))
+    print("\n".join(said), end="\n" if said else "")
     study(name)
+
+
+@app.command()
+def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> None:
+    """Take in that a file of yours has changed: writes its checksum into params.yaml."""
+    from posenc.datasets.errors import DatasetError
+    from posenc.study import place
+    from posenc.study.params import ParamsError
+    from posenc.study.repin import write_checksum
+    from posenc.study.sources import of_dataset
+    from posenc.study.switch import StudyError
+
+    _load()
+    try:
+        with place.writing(Path()):
+            print(write_checksum(PARAMS, name))
+    except (DatasetError, StudyError, ParamsError, place.ReadOnlyError) as error:
+        _stop(str(error))
+    for line in of_dataset(_load(), name):
+        _stop(line)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from posenc.datasets.errors import check_once
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.rows import Row
+from posenc.datasets.rows import EMPTY_ROWS, Row
 from posenc.datasets.text_files import LINE_BYTES, checked, lines_of
 
 CSV = "CSV"
@@ -124,7 +124,7 @@ def rows_of(raw: RawFile, delimiter: str) -> Callable[[Collection[str]], Iterato
         for line, record in records:
             where = f"line {line}"
             if not any(value.strip() for value in record):
-                raw.skipped["rows without a value"] += 1
+                raw.skipped[EMPTY_ROWS] += 1
                 continue
             if len(record) != len(header):
                 raise raw.fault(

@@ -74,7 +74,7 @@ def check_path(source: PathSource, format: str, name: str) -> None:
     DatasetError
         If it is not there, or has another checksum.
     """
-    _check_digest(source, checksum_of(_find(source, format, name)), name)
+    _check_digest(source, checksum_of(find(source, format, name)), name)
 
 
 def checksum_of(path: Path) -> str:
@@ -82,7 +82,19 @@ def checksum_of(path: Path) -> str:
     return folder.digest(RawFile(path)) if path.is_dir() else sha256_file(path)
 
 
-def _find(source: PathSource, format: str, name: str) -> Path:
+def find(source: PathSource, format: str, name: str) -> Path:
+    """The file or folder that a data set is copied from.
+
+    Parameters
+    ----------
+    source, format, name
+        As :func:`check_path`.
+
+    Raises
+    ------
+    DatasetError
+        If it is not there, or is a folder that the format does not read.
+    """
     path, key = Path(source.path), f"datasets.{name}.source.path"
     if path.is_dir() and format not in folder.FORMATS:
         raise DatasetError(
@@ -107,7 +119,7 @@ def _check_digest(source: PathSource, actual: str, name: str) -> None:
 
 
 def _fetch_path(source: PathSource, format: str, target: Path, name: str) -> None:
-    path = _find(source, format, name)
+    path = find(source, format, name)
     with atomic_file(target) as temporary:
         if path.is_dir():
             raw = RawFile(path, source.path, after=f", and run `posenc repin {name}`")

@@ -35,7 +35,7 @@ REVIEW_BYTES, REVIEWS_BYTES = 10_000_000, 1_000_000_000
 """What one review of an archive may have, and all together: a small archive can hold any size."""
 TEXTS, LABELS = ("text", "review"), ("label", "sentiment")
 """Columns of a table, unless others are named."""
-MEANINGS = {
+MEANINGS: dict[Any, str | None] = {
     **dict.fromkeys((0, "0", "neg", "negative"), "neg"),
     **dict.fromkeys((1, "1", "pos", "positive"), "pos"),
     **dict.fromkeys((-1, "-1", "unsup", "", None), None),

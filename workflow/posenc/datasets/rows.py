@@ -58,6 +58,8 @@ class Table:
 
 
 PLAIN = "plain text"
+EMPTY_ROWS = "rows without a value"
+"""What is counted of a table and left out."""
 TEXT, SPLIT = "text", "split"
 """Columns: of documents, unless another one is named, and of the splits that they are in."""
 

@@ -58,7 +58,7 @@ def check(
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
-        _say_disk(params)
+        _say_sizes(params)
         _look_for_sources(params)
 
 
@@ -95,11 +95,14 @@ def _parts(params) -> list[str]:
     return lines
 
 
-def _say_disk(params) -> None:
+def _say_sizes(params) -> None:
+    from posenc.study.cut import lines
     from posenc.study.storage import summary
 
     if line := summary(params, Path()):
         print(f"  disk: {line}")
+    for line in lines(params):
+        print(f"  {line}")
 
 
 def _look_for_sources(params) -> None:
@@ -233,7 +236,7 @@ def plan(
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:
-        _say_disk(params)
+        _say_sizes(params)
 
 
 @app.command()

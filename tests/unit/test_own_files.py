@@ -126,11 +126,23 @@ def test_lines_of_prose_are_documents(tmp_path, texts, name, encoding, packed, e
 
 @pytest.mark.parametrize(
     "line",
-    ['"Hello," she said.', "[Music] A song, of old.", "{sic} It was, so to say, cold.", "a, b, c"],
+    [
+        '"Hello," she said.',
+        "[Music] A song, of old.",
+        "{sic} It was, so to say, cold.",
+        "a, b, c",
+        "Hello, you",
+        "Yes,no.",
+    ],
 )
 def test_prose_is_no_table(tmp_path, line):
     path = written(tmp_path, "notes.csv", f"{line}\nWell, then.\n{line}\n".encode())
     assert texts_of(path) == [line, "Well, then.", line]
+
+
+def test_a_single_column_may_hold_commas_without_quotation_marks(tmp_path):
+    path = written(tmp_path, "a.csv", b"text\nHello, world\nBye\n")
+    assert texts_of(path) == ["Hello, world", "Bye"]
 
 
 def test_a_table_that_is_longer_than_what_is_looked_at(tmp_path):

@@ -3,8 +3,8 @@
 The checksum of a folder is that of what ``sha256sum`` prints of its files, sorted by name, without
 those that systems leave in folders::
 
-    find . -type f ! -name .DS_Store ! -name '._*' ! -name Thumbs.db ! -name desktop.ini -print0 \\
-      | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum
+    find . -type f ! -name .DS_Store ! -name '._*' ! -name Thumbs.db ! -name desktop.ini \\
+      ! -path '*/__MACOSX/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum
 """
 
 from __future__ import annotations

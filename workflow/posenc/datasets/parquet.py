@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc.datasets.errors import check_once, shown
@@ -45,12 +45,10 @@ def table_of(raw: RawFile, splits: Collection[str], aliases: Mapping[str, str]) 
         check_once(raw, [name for name in names if name in wanted])
         with _parquet(raw) as file:
             table = _with_rows(file.read(wanted).select(wanted))
-        for indices in _in_order(raw, table, splits, aliases):
-            for begin in range(0, len(indices), BATCH_ROWS):
-                chosen = indices[begin : begin + BATCH_ROWS]
-                rows = table.take(chosen).to_pylist()
-                for index, values in zip(chosen.to_pylist(), rows, strict=True):
-                    yield Row(f"row {index + 1}", values)
+        for numbers, part in _in_order(raw, table, splits, aliases):
+            rows = (row for batch in part.to_batches(BATCH_ROWS) for row in batch.to_pylist())
+            for number, values in zip(numbers, rows, strict=True):
+                yield Row(f"row {number}", values)
 
     texts = tuple(part.name for part in schema if _holds_text(part.type))
     return Table(PARQUET, "", tuple(dict.fromkeys(names)), texts, read)
@@ -87,13 +85,13 @@ def _holds_text(kind: Any) -> bool:
 
 def _in_order(
     raw: RawFile, table: pa.Table, splits: Collection[str], aliases: Mapping[str, str]
-) -> Iterator[pa.Array]:
-    """Indices of the rows of each split, in the order of the format; of all rows without any."""
+) -> Iterator[tuple[Iterable[int], pa.Table]]:
+    """Rows of each split with their numbers, in the order of the format; all rows without any."""
     import numpy as np
     import pyarrow as pa
 
     if SPLIT not in table.column_names:
-        yield pa.array(np.arange(len(table)))
+        yield range(1, len(table) + 1), table
         return
     named = np.array(table[SPLIT].to_pylist(), dtype=object)  # [rows]
     originals: dict[Any, Any] = {}
@@ -109,4 +107,5 @@ def _in_order(
     # What the format does not know comes last, and is refused there.
     for split in (*splits, *(name for name in originals if name not in splits)):
         if split in originals:
-            yield pa.array(np.flatnonzero(named == originals[split]))
+            chosen = named == originals[split]  # [rows]
+            yield np.flatnonzero(chosen) + 1, table.filter(pa.array(chosen))

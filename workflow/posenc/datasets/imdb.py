@@ -70,7 +70,7 @@ def parse(
 
 
 def _parse_archive(raw: RawFile) -> Iterator[dict[str, Any]]:
-    found: dict[tuple, dict[str, Any]] = {}
+    reviews: dict[tuple, dict[str, Any]] = {}
     top = "" if raw.path.is_dir() else f"{TOP}/"
     total = 0
     for member in members(raw):
@@ -82,16 +82,16 @@ def _parse_archive(raw: RawFile) -> Iterator[dict[str, Any]]:
         check_size(raw, name, member.size, total)
         document = _document(raw, f"{TOP}/{name.removeprefix(top)}", cell, member.read())
         order = (SPLITS.index(document["split"]), document.pop("number"), name)
-        if order in found:
+        if order in reviews:
             raise raw.fault(f"holds {name} twice", "make the archive again")
-        found[order] = document
-    if not found:
+        reviews[order] = document
+    if not reviews:
         raise raw.fault(
             f"has no review in {top}{{train,test}}/{{pos,neg}}, where format: imdb reads them",
             "name a file or folder with the published layout",
         )
-    for order in sorted(found):
-        yield found[order]
+    for order in sorted(reviews):
+        yield reviews[order]
 
 
 def cell_of(name: str, top: str = f"{TOP}/") -> tuple[str, str | None] | None:
@@ -129,13 +129,13 @@ def check_size(raw: RawFile, name: str, size: int, total: int) -> None:
     DatasetError
         If either is more than is read.
     """
-    for key, limit, found, what in (
+    for key, limit, size_said, what in (
         ("REVIEW_BYTES", REVIEW_BYTES, size, f"{name} has"),
         ("REVIEWS_BYTES", REVIEWS_BYTES, total, f"the reviews up to {name} have"),
     ):
-        if not 0 <= found <= limit:
+        if not 0 <= size_said <= limit:
             raise raw.fault(
-                f"{what} {found:,} bytes, more than the {limit:,} that are read",
+                f"{what} {size_said:,} bytes, more than the {limit:,} that are read",
                 f"leave out what is no review, or raise {key} in workflow/posenc/datasets/imdb.py",
             )
 

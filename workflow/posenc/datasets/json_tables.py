@@ -30,12 +30,12 @@ class _TwiceError(ValueError):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise _TwiceError(f"the key {key!r} stands twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
@@ -112,8 +112,8 @@ def _array(raw: RawFile) -> Iterator[Row]:
 
 
 def _skip_space(text: str, begin: int) -> int:
-    found = _SPACE.match(text, begin)
-    return begin if found is None else found.end()
+    space = _SPACE.match(text, begin)
+    return begin if space is None else space.end()
 
 
 def _whole(raw: RawFile) -> str:

@@ -170,16 +170,16 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
 
 def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
     """How much each model reads of each data set, as the page says it; by model and data set."""
-    found = {}
-    for one in results.of("conditions"):
-        coverage = Coverage(**one["coverage"])
-        run = one["run"]["model"], one["run"]["dataset"]
-        found[run] = {
-            "model": run[0], "dataset": run[1], "cut": f"{coverage.cut:,}",
+    said = {}
+    for measurement in results.of("conditions"):
+        coverage = Coverage(**measurement["coverage"])
+        model, dataset = (measurement["run"][part] for part in ("model", "dataset"))
+        said[model, dataset] = {
+            "model": model, "dataset": dataset, "cut": f"{coverage.cut:,}",
             "documents": f"{coverage.documents:,}", "percent": coverage.percent,
             "is_cut": coverage.cut > 0,
         }  # fmt: skip
-    return found
+    return said
 
 
 def cut_behind(

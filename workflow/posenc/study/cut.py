@@ -25,9 +25,9 @@ def lines(params: Params) -> Iterator[str]:
         sizes = text_sizes(dataset, params.datasets[dataset])
         for model in params.study.models:
             longest = params.models[model].max_tokens
-            made = if_whole(tokens_path(params, model, dataset), read_table)
-            if made is not None:
-                how, coverage = "", coverage_of(made[0])
+            tokens = if_whole(tokens_path(params, model, dataset), read_table)
+            if tokens is not None:
+                how, coverage = "", coverage_of(tokens[0])
             elif sizes:
                 count = params.datasets[dataset].evaluation.documents
                 how, coverage = " (estimated)", estimated(sizes, longest, count)

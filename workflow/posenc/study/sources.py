@@ -90,8 +90,11 @@ def _is_copy(copy: Path, source: Source) -> bool:
 
 def _is_made(documents: Path, content: Content, copy: Path) -> bool:
     """Whether documents were made of a raw file as the parameters have it."""
-    made = if_whole(documents, read_metadata)
-    return made is not None and (made["dataset"], made["inputs"]["raw"]["sha256"]) == (
+    metadata = if_whole(documents, read_metadata)
+    return metadata is not None and (
+        metadata["dataset"],
+        metadata["inputs"]["raw"]["sha256"],
+    ) == (
         content.model_dump(mode="json"),
         sha256_file(copy),
     )

@@ -119,6 +119,21 @@ def test_a_new_study_of_a_folder(project):
     assert look(folder).summary.endswith("read as format: text; skipped Thumbs.db (1)")
 
 
+def test_a_folder_of_reviews_is_known_by_its_layout(project):
+    for name in ("train/pos/0_9.txt", "test/pos/0_9.txt", "test/neg/0_1.txt", "README"):
+        path = project.parent / "reviews/aclImdb" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text of {name}")
+    with pytest.raises(
+        DatasetError, match=r"reviews has its reviews in aclImdb; name \S+/aclImdb$"
+    ):
+        look(project.parent / "reviews")
+    params = begun(project, project.parent / "reviews/aclImdb")
+    assert params.datasets["mine"].format == "imdb"
+    assert params.datasets["mine"].evaluation.split == "test"
+    assert list(of_dataset(params, "mine")) == []
+
+
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -73,8 +73,10 @@ def look(path: Path, column: str | None = None) -> Look:
         format, parts = _format_of(table, column), _parts(raw, table)
     else:
         names = [member.name for member in members(raw) if not member.kind]
-        top = "" if kind == FOLDER else f"{imdb.TOP}/"
-        is_imdb = any(imdb.cell_of(name, top) for name in names)
+        is_packed = any(map(imdb.cell_of, names))
+        if kind == FOLDER and is_packed:
+            raise raw.fault(f"has its reviews in {imdb.TOP}", f"name {path / imdb.TOP}")
+        is_imdb = is_packed or (kind == FOLDER and any(imdb.cell_of(name, "") for name in names))
         format, parts = "imdb" if is_imdb else "text", [f"{kind} of {len(names):,} files"]
     raw.skipped.clear()  # they are counted again
     content = Content(format=format, text=AS_THEY_ARE, column=column)

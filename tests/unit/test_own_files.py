@@ -324,7 +324,7 @@ def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path, name, body, messa
         (parquet_bytes([{"text": b"a"}]), "row 1, column 'text' holds b'a', which is no text"),
         (parquet_bytes([{"a": "x", "b": "y"}]), r"no column 'text' \(it has 'a', 'b'\)"),
         (parquet_bytes([{"text": "a"}])[:-9], "is truncated or corrupt"),
-        (gzip.compress(b"some text\n", mtime=0)[:-5], r"is truncated or corrupt \(.*\); get it again"),
+        (gzip.compress(b"some text\n", mtime=0)[:-5], r"is truncated or corrupt \(.*\); get it"),
         (zstd(b"some text\n")[:-3], r"is truncated or corrupt \(.*\); get it again"),
         (b"%PDF-1.7 x", "is a PDF, which is not read; save its text as UTF-8 text, CSV"),
         (zip_bytes({"[Content_Types].xml": b"", "word/document.xml": b"x"}), "office program"),

@@ -225,6 +225,7 @@ def workplace(tmp_path, documents):
                 "special": [[place == 0 for place in range(len(ids))] for ids in texts],
                 "truncated": [False] * len(texts),
                 "bytes": [3 * len(ids) for ids in texts],
+                "left_out": [0] * len(texts),
             },
             schema=TABLE,
         )

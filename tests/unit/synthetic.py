@@ -209,6 +209,7 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
     return {
         **made, "is_decoder": is_decoder, "positions": at, "vocabulary_size": 1024,
+        "coverage": {"documents": 40, "cut": 12, "read": 6000, "whole": 8000},
         "conditions": entries,
         "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
         if is_decoder else {},

@@ -36,6 +36,7 @@ PARAMETERS = Conditions(
 )  # fmt: skip
 NAMES = {"intact": {}, "zero": {"position": "zero"}, "mean": {"position": "mean"}}
 LENGTHS = [5, 9, 3, 7]
+COVERAGE = {"documents": 4, "cut": 1, "read": 20, "whole": 25}
 
 
 def evaluations(path, units, lengths=LENGTHS, is_decoder=True):
@@ -59,6 +60,7 @@ def evaluations(path, units, lengths=LENGTHS, is_decoder=True):
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), path,
         {"is_decoder": is_decoder, "positions": "table", "vocabulary_size": 50, "bos": is_decoder,
+         "coverage": COVERAGE,
          "units": {unit: identity for unit in units},
          "precision": {unit: {"mode": "exact"} for unit in units}},
     )  # fmt: skip
@@ -271,6 +273,7 @@ def test_units_that_scored_other_tokens_are_refused(tmp_path):
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), tmp_path / "evaluations/reviews.parquet",
         {"is_decoder": True, "positions": "table", "vocabulary_size": 50, "bos": True,
+         "coverage": COVERAGE,
          "units": {unit: identity for unit in NAMES},
          "precision": {unit: {"mode": "exact"} for unit in NAMES}},
     )  # fmt: skip
@@ -391,7 +394,7 @@ def tokens(path, texts):
             "document_id": [f"d{k}" for k in range(len(texts))], "input_ids": texts,
             "starts": [[0] * len(ids) for ids in texts], "ends": [[0] * len(ids) for ids in texts],
             "special": [[False] * len(ids) for ids in texts], "truncated": [False] * len(texts),
-            "bytes": [2 * len(ids) for ids in texts],
+            "bytes": [2 * len(ids) for ids in texts], "left_out": [0] * len(texts),
         },
         schema=TABLE,
     )  # fmt: skip

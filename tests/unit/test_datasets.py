@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from posenc.artifacts.files import write_checksums
-from posenc.datasets import imdb, lines, truthfulqa
+from posenc.datasets import imdb, lines, text_files, truthfulqa
 from posenc.datasets.documents import read_documents, write_documents
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.generated.sample import imdb_archive, truthfulqa_csv
+from posenc.datasets.members import HEADER_BYTES
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content
 
@@ -69,7 +70,10 @@ def test_a_truncated_archive_is_an_error(tmp_path, share):
     path = archive(tmp_path / "a.tar.gz", noise)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(DatasetError, match=r"a\.tar\.gz is .*delete it and run again|without"):
+    with pytest.raises(
+        DatasetError,
+        match=r"a\.tar\.gz (is truncated .*; get it again|has no rev|is plain)",
+    ):
         list(imdb.parse(path))
 
 
@@ -98,11 +102,11 @@ def test_damage_anywhere_in_an_archive_is_noticed_or_harmless(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"other/test/pos/0_7.txt": b"x"}, r"without aclImdb/\{train,test\}/\{pos,neg\}"),
+        ({"other/test/pos/0_7.txt": b"x"}, r"has no review in aclImdb/\{train,test\}/\{pos,neg\}"),
         ({"aclImdb/test/pos/nine.txt": b"x"}, r"test/pos/nine\.txt is not named ID_RATING\.txt"),
         ({"aclImdb/test/pos/1_11.txt": b"x"}, r"1_11\.txt is not named .* 0 to 10"),
         ({"aclImdb/test/pos/1_7.md": b"x"}, r"1_7\.md is not named"),
-        ({"aclImdb/test/pos/1_7.txt": b"caf\xe9!"}, r"1_7\.txt is not UTF-8 \(byte 3"),
+        ({"aclImdb/test/pos/1_7.txt": b"caf\xe9!"}, r"1_7\.txt, line 1, is not UTF-8 \(byte 3"),
         ({"aclImdb/test/pos/1_7.txt": b" \n"}, r"1_7\.txt is empty"),
         ({"aclImdb/test/pos/1_7.txt": b"x", "./aclImdb/test/pos/1_7.txt": b"y"}, "1_7.txt twice"),
     ],
@@ -149,7 +153,7 @@ def test_reviews_up_to_the_limits_are_read(tmp_path, monkeypatch, limit, largest
 
 
 def test_other_files_of_an_archive_may_have_any_size(tmp_path):
-    files = {"aclImdb/imdb.vocab": b"x" * 3 * imdb.HEADER_BYTES, **REVIEWS}
+    files = {"aclImdb/imdb.vocab": b"x" * 3 * HEADER_BYTES, **REVIEWS}
     documents = list(imdb.parse(archive(tmp_path / "a.tar.gz", files)))
     assert documents == list(imdb.parse(archive(tmp_path / "b.tar.gz", REVIEWS)))
 
@@ -158,7 +162,7 @@ def test_other_files_of_an_archive_may_have_any_size(tmp_path):
 def test_a_header_that_would_fill_the_memory_is_not_read(tmp_path, format):
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz", format=format) as writer:
-        writer.addfile(tarfile.TarInfo(f"aclImdb/{'x' * 3 * imdb.HEADER_BYTES}"))
+        writer.addfile(tarfile.TarInfo(f"aclImdb/{'x' * 3 * HEADER_BYTES}"))
     with pytest.raises(DatasetError, match=r"a\.tar\.gz has more than .* bytes of headers"):
         list(imdb.parse(path))
 
@@ -185,13 +189,13 @@ def test_what_is_no_plain_file_is_named(tmp_path, name, fields, kind):
     if kind == "a folder" and name == "aclImdb/other":
         assert len(list(imdb.parse(path))) == 1
         return
-    with pytest.raises(DatasetError, match=rf"a\.tar\.gz: {name} is {kind}; .* or without"):
+    with pytest.raises(DatasetError, match=rf"a\.tar\.gz: {name} is {kind}, .* or without"):
         list(imdb.parse(path))
 
 
 def test_what_is_no_archive_is_an_error(tmp_path):
     (tmp_path / "page.tar.gz").write_text("<html>not here</html>")
-    with pytest.raises(DatasetError, match=r"page\.tar\.gz is truncated or corrupt"):
+    with pytest.raises(DatasetError, match=r"page\.tar\.gz is plain text"):
         list(imdb.parse(tmp_path / "page.tar.gz"))
 
 
@@ -213,10 +217,13 @@ def test_the_hubs_export_of_reviews(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"text": ["a"], "split": ["test"]}, r"no column 'label' \(it has text, split\)"),
-        ({"text": ["a"], "label": [3], "split": ["test"]}, "row 0 of test has the label 3"),
+        (
+            {"text": ["a"], "split": ["test"]},
+            r"no column 'label' or 'sentiment' \(it has 'text', 'split'\)",
+        ),
+        ({"text": ["a"], "label": [3], "split": ["test"]}, "row 1, column 'label' holds 3"),
         ({"text": ["a"], "label": [1], "split": ["dev"]}, "has the split 'dev'"),
-        ({"text": [" "], "label": [1], "split": ["test"]}, "row 0 of test has an empty text"),
+        ({"text": [" "], "label": [1], "split": ["test"]}, "row 1, column 'text' is empty"),
         (
             {"text": ["a", "b"], "label": [-1, -1], "split": ["unsup", "unsupervised"]},
             "has the splits 'unsup' and 'unsupervised', which are two names of one",
@@ -274,13 +281,19 @@ def test_questions_have_their_fields(tmp_path):
         (HEADER.replace("Best Answer", "best_answer").encode(), "'best_answer', .* 'Best Answer'"),
         (HEADER.replace("Question", " question").encode(), "' question', .* 'Question': rename"),
         (HEADER.encode(), "holds no question"),
-        (f"{HEADER}\na,b,c,d,e,f,g\na,b, ,d,e,f,g\n".encode(), "question 2 is empty"),
+        (
+            f"{HEADER}\na,b,c,d,e,f,g\na,b, ,d,e,f,g\n".encode(),
+            "line 3, .*'Question' is empty",
+        ),
         (f"{HEADER},Question\na,b,c,d,e,f,g,h\n".encode(), "the column 'Question' more than once"),
         (f"{HEADER},Note,Note\na,b,c,d,e,f,g,h,i\n".encode(), "the column 'Note' more than once"),
-        (f"{HEADER}\na,b,c,d\n".encode(), r"question 1 \(line 2\) has not as many fields"),
-        (f"{HEADER}\na,b,c,d,e,f,g,h\n".encode(), r"question 1 \(line 2\) has not as many fields"),
-        (f'{HEADER}\na,b,"c,d,e,f,g\n'.encode(), "not a whole UTF-8 CSV"),
-        (f"{HEADER}\na,b,caf\xe9,d,e,f,g\n".encode("latin-1"), "not a whole UTF-8 CSV"),
+        (f"{HEADER}\na,b,c,d\n".encode(), r"line 2 has 4 fields, and the first line names 7"),
+        (f"{HEADER}\na,b,c,d,e,f,g,h\n".encode(), "line 2 has 8 fields"),
+        (f'{HEADER}\na,b,"c,d,e,f,g\n'.encode(), "line 2 begins a row that cannot be read"),
+        (
+            f"{HEADER}\na,b,caf\xe9,d,e,f,g\n".encode("latin-1"),
+            r"line 2, column 'Question' holds the byte 0xe9 \(character 4\)",
+        ),
     ],
 )
 def test_a_csv_of_another_make_is_explained(tmp_path, body, message):
@@ -336,7 +349,7 @@ def test_the_step_writes_a_sample(tmp_path):
 
 def test_the_step_ends_with_one_line_and_nothing_partial(tmp_path):
     raw = tmp_path / "a.tar.gz"
-    raw.write_bytes(gzip.compress(b"no archive"))
+    raw.write_bytes(gzip.compress(b"no archive")[:-1])
     result = run_step(tmp_path, raw, content("imdb"))
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: {raw} is truncated or corrupt")
@@ -430,20 +443,20 @@ def test_the_hubs_export_of_texts(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b" \n\n", "holds no document: write one per line"),
-        ("a.txt", b"caf\xe9\n", "is not UTF-8"),
-        ("a.txt", b"x" * 101, r"a\.txt:1: the line is longer than 100 characters"),
-        ("a.jsonl", b'{"text": "a"}\n{"text"\n', r"a\.jsonl:2 is not JSON"),
-        ("a.jsonl", b"[" * 90, r"a\.jsonl:1 is not JSON"),
-        ("a.jsonl", b'["a"]', r"a\.jsonl:1 must be an object with a text"),
-        ("a.jsonl", b'{"text": 1}', r"a\.jsonl:1 must be an object with a text"),
-        ("a.jsonl", b'{"text": "a", "split": "dev"}', r"'dev'; the format has train, validation"),
-        ("a.jsonl", b'{"text": "\\ud800"}', r"a\.jsonl:1 has half a character"),
-        ("a.jsonl", b'{"text": " "}', "document 1 has no text"),
+        ("a.txt", b" \n\n", "holds no document; write one per line"),
+        ("a.txt", b"ok\ncaf\xe9\n", r"line 2 holds the byte 0xe9 \(character 4\), which"),
+        ("a.txt", b"x" * 101, r"a\.txt: line 1 is longer than 100 characters"),
+        ("a.jsonl", b'{"text": "a"}\n{"text"\n', r"a\.jsonl: line 2 is not JSON"),
+        ("a.jsonl", b"[" * 90, r"a\.jsonl: row 1 \(line 1\) is not JSON"),
+        ("a.jsonl", b'["a"]', r"row 1 \(line 1\) must be an object with a text"),
+        ("a.jsonl", b'{"text": 1}', r"line 1, column 'text' holds 1, which is no text"),
+        ("a.jsonl", b'{"text": "a", "split": "dev"}', "line 1 has the split 'dev', and the"),
+        ("a.jsonl", b'{"text": "\\ud800"}', r"line 1, column 'text' holds half a character"),
+        ("a.jsonl", b'{"text": " "}', "line 1, column 'text' is empty"),
     ],
 )  # fmt: skip
 def test_lines_of_another_make_are_explained(tmp_path, monkeypatch, name, content, message):
-    monkeypatch.setattr(lines, "LINE_BYTES", 100)
+    monkeypatch.setattr(text_files, "LINE_BYTES", 100)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DatasetError, match=message):
         list(lines.parse(tmp_path / name))

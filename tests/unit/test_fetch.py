@@ -294,7 +294,8 @@ def test_a_path_with_another_content_leaves_nothing(tmp_path):
     (tmp_path / "source").write_bytes(b"else")
     source = PathSource(kind="path", path=str(tmp_path / "source"), sha256=SHA256)
     with pytest.raises(
-        DatasetError, match=rf"source is not what was expected.*{SHA256}.*source\.sha256"
+        DatasetError,
+        match=rf"source is not what was expected.*source\.sha256.*{SHA256}.*`posenc repin reviews`",
     ):
         fetch(source, "imdb", tmp_path / "raw" / "file", name="reviews")
     assert names(tmp_path / "raw") == []

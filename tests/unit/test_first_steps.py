@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from posenc.artifacts.files import ArtifactError, replace_text, sha256_file
+from posenc.artifacts.files import ArtifactError, replace_text, sha256_file, write_checksums
 from posenc.frontends.forecast import Job, planned, spoken, table
 from posenc.study import new, switch
 from posenc.study.new import write_study
@@ -194,11 +194,16 @@ def test_what_was_fetched_is_not_looked_for_again(project):
     text = project.parent / "notes.txt"
     write_study(project / "params.yaml", "mine", "minilm", text)
     activate(project / "params.yaml", "mine")
-    text.unlink()
-    (project / "data/raw/mine").mkdir(parents=True)
-    for name in ("raw", "raw.json"):
-        (project / "data/raw/mine" / name).touch()
-    assert list(problems(load(project / "params.yaml"))) == []
+    params = load(project / "params.yaml")
+    copy = project / "data/raw/mine/raw"
+    copy.parent.mkdir(parents=True)
+    shutil.move(text, copy)
+    source = params.datasets["mine"].source.model_dump()
+    write_checksums(copy.with_name(f"{copy.name}.json"), copy.name, source=source)
+    assert list(problems(params)) == []
+    # Where it is, and is another one, it is not what the study says.
+    text.write_text("Another text.\nOf two lines.\n")
+    assert "sha256" in "".join(problems(params))
 
 
 def test_a_folder_of_weights_is_looked_at_before_a_run(project):

@@ -76,9 +76,11 @@ def test_questions_alone(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """The example of reviews as a folder with another name, and a file that is no review."""
+    """The example of reviews as a folder with another name, and files that are no reviews."""
     made = tmp_path / "reviews/aclImdb"
-    for name in [*BLOCKS["tree"].split(), "aclImdb/a file", "aclImdb/train/words.feat"]:
+    junk = [".DS_Store", "train/pos/._0_9.txt", "test/Thumbs.db", "__MACOSX/a", "desktop.ini"]
+    others = ["a file", "train/words.feat", *junk]
+    for name in [*BLOCKS["tree"].split(), *(f"aclImdb/{name}" for name in others)]:
         path = tmp_path / "reviews" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
@@ -94,7 +96,7 @@ def source_of(folder: Path, sha256: str = "") -> PathSource:
 
 def test_a_folder_of_reviews(folder, tmp_path):
     source = source_of(folder)
-    check_path(source, "imdb", "datasets.mine.source")
+    check_path(source, "imdb", "mine")
     fetch(source, "imdb", tmp_path / "once.tar.gz", name="mine")
     fetch(source, "imdb", tmp_path / "again.tar.gz", name="mine")
     assert described(tmp_path / "once.tar.gz") == REVIEWS
@@ -112,7 +114,7 @@ def test_a_folder_that_changed_is_noticed(folder, tmp_path, change):
         review.rename(review.with_name("0_7.txt"))
     now = source_of(folder).sha256
     for look in (
-        lambda: check_path(source, "imdb", "datasets.mine.source"),
+        lambda: check_path(source, "imdb", "mine"),
         lambda: fetch(source, "imdb", tmp_path / "a.tar.gz", name="mine"),
     ):
         with pytest.raises(DatasetError, match=rf"sha256 {now}, but datasets\.mine\.source\.sha"):
@@ -122,12 +124,12 @@ def test_a_folder_that_changed_is_noticed(folder, tmp_path, change):
 
 def test_a_folder_that_cannot_be_read_is_explained(folder, tmp_path):
     source = source_of(folder, "0" * 64)
-    with pytest.raises(DatasetError, match=r"a folder, which format: text does not read"):
-        fetch(source, "text", tmp_path / "a.txt")
+    with pytest.raises(DatasetError, match=r"is a folder, which format: truthfulqa does not read"):
+        fetch(source, "truthfulqa", tmp_path / "a.txt")
     above = PathSource(kind="path", path=str(folder / "train"), sha256="0" * 64)
     with pytest.raises(DatasetError, match=r"has no review in train/pos, .* that holds train and"):
         fetch(above, "imdb", tmp_path / "a.tar.gz")
     (folder / "test/pos/1_8.txt").symlink_to(folder / "test/pos/0_8.txt")
     for look in (check_path, lambda *of: fetch(source, "imdb", tmp_path / "a.tar.gz")):
         with pytest.raises(DatasetError, match=r"1_8\.txt is a symbolic link"):
-            look(source, "imdb", "key")
+            look(source, "imdb", "mine")

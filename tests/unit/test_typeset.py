@@ -259,7 +259,14 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
     every = collect(found)
     own = {place.measurement for place in every.places.values() if place.called[0] == "gpt2"}
     with_numbers = {*synthetic.OF_MODELS} - {"sample_scores"}  # which is for looking at
-    assert own == {*with_numbers, "adaptation", "categories", "extrapolation", "training"}
+    assert own == {
+        *with_numbers,
+        "adaptation",
+        "categories",
+        "coverage",
+        "extrapolation",
+        "training",
+    }
     key = "sample_reviews.mean.conditions.delta_nll"
     assert isinstance(every[f"gpt2.{key}"], Number)
     # The text of the documents speaks of the first decoder, and of what it would have.

@@ -77,7 +77,7 @@ def check(
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
-        _say_disk(params)
+        _say_sizes(params)
         _look_for_sources(params)
 
 
@@ -133,11 +133,14 @@ def _parts(params) -> list[str]:
     return lines
 
 
-def _say_disk(params) -> None:
+def _say_sizes(params) -> None:
+    from posenc.study.cut import lines
     from posenc.study.storage import summary
 
     if line := summary(params, Path()):
         print(f"  disk: {line}")
+    for line in lines(params):
+        print(f"  {line}")
 
 
 def _look_for_sources(params) -> None:
@@ -173,11 +176,13 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="of the study")],
-    text: Annotated[Path | None, typer.Option(help="a file with a document per line")] = None,
+    text: Annotated[Path | None, typer.Option(help="a file or folder of your own texts")] = None,
+    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
     model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
 ) -> None:
     """Write a small study into params.yaml, to begin with, and make it the active one."""
     from posenc.artifacts.files import ArtifactError
+    from posenc.datasets.errors import DatasetError
     from posenc.study.new import write_study
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError
@@ -185,10 +190,31 @@ def new(
     _load()
     try:
         with _holding(f"new {name}"):
-            write_study(PARAMS, name, model, text)
-    except (StudyError, ParamsError, ArtifactError) as error:
+            said = write_study(PARAMS, name, model, text, column)
+    except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
         _stop(str(error))
+    print("\n".join(said), end="\n" if said else "")
     study(name)
+
+
+@app.command()
+def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> None:
+    """Take in that a file of yours has changed: writes its checksum into params.yaml."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.datasets.errors import DatasetError
+    from posenc.study.params import ParamsError
+    from posenc.study.repin import write_checksum
+    from posenc.study.sources import of_dataset
+    from posenc.study.switch import StudyError
+
+    _load()
+    try:
+        with _holding(f"repin {name}"):
+            print(write_checksum(PARAMS, name))
+    except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
+        _stop(str(error))
+    for line in of_dataset(_load(), name):
+        _stop(line)
 
 
 @app.command()
@@ -236,7 +262,7 @@ def plan(
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:
-        _say_disk(params)
+        _say_sizes(params)
 
 
 @app.command()

@@ -123,8 +123,9 @@ def replace_text(path: str | os.PathLike, before: str, after: str) -> None:
         If somebody saved the file meanwhile; it is as they left it.
     """
     with atomic_file(path) as temporary:
-        temporary.write_text(after, encoding="utf-8")
-        if Path(path).read_text(encoding="utf-8") != before:
+        temporary.write_bytes(after.encode("utf-8"))
+        now = Path(path).read_bytes().decode("utf-8")
+        if before not in (now, now.replace("\r\n", "\n")):  # as text, or byte by byte
             raise ArtifactError(f"{path} was saved meanwhile: run this again")
 
 
@@ -267,10 +268,10 @@ def check_parquet(path: str | os.PathLike) -> None:
 CHECKSUMS = "checksums.json"
 
 
-def write_checksums(path: str | os.PathLike, *names: str) -> None:
-    """Write the checksums of files beside ``path`` to it, for :func:`verify`."""
+def write_checksums(path: str | os.PathLike, *names: str, **facts: Any) -> None:
+    """Write checksums of files beside ``path`` to it, for :func:`verify`; facts stand beside."""
     folder = Path(path).parent
-    write_sealed(path, {"files": {name: sha256_file(folder / name) for name in names}})
+    write_sealed(path, {"files": {name: sha256_file(folder / name) for name in names}, **facts})
 
 
 def verify(path: str | os.PathLike, checksums: str = CHECKSUMS) -> Path:

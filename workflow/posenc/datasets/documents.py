@@ -154,7 +154,26 @@ def training_documents(
     return table.take(order[held_out:]), table.take(order[:held_out])
 
 
-def _check_metadata(path: Path, table_schema: pa.Schema) -> None:
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a documents file says that it was made from.
+
+    Parameters
+    ----------
+    path
+        A file of ``write_documents``.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged, or of another version of the schema.
+    """
+    import pyarrow.parquet as pq
+
+    check_parquet(path)
+    return _check_metadata(path, pq.read_schema(path))
+
+
+def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
     try:
         metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
     except (KeyError, ValueError) as error:
@@ -167,6 +186,7 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> None:
             f"its columns were altered; this program reads version {SCHEMA_VERSION}: delete it "
             f"and rerun"
         )
+    return metadata
 
 
 def _check_enough(available: int, asked: int | None, split: str, where: str) -> None:

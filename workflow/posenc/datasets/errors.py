@@ -1,13 +1,13 @@
-"""The error of this room, and what several readers of raw files say."""
+"""The error of this room, and what several readers of raw files refuse."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
+from typing import Any
 
-AGAIN = "delete it and run again, which fetches it"
-"""The way out where a raw file is damaged."""
+SHOWN = 60
+"""Characters of a value that a message shows."""
 
 
 class DatasetError(RuntimeError):
@@ -16,7 +16,20 @@ class DatasetError(RuntimeError):
     is_user_error = True
 
 
-def check_once(path: Path, columns: Iterable[str]) -> None:
+def shown(value: Any) -> str:
+    """A value as a message shows it: its beginning where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names as a message lists them: the first ones where there are many."""
+    quoted = [shown(name) for name in names]
+    more = f" and {len(quoted) - 30} more" if len(quoted) > 30 else ""
+    return (", ".join(quoted[:30]) or "none") + more
+
+
+def check_once(file: object, columns: Iterable[str]) -> None:
     """Refuse a file that has a column more than once.
 
     Raises
@@ -27,6 +40,6 @@ def check_once(path: Path, columns: Iterable[str]) -> None:
     twice = [name for name, count in Counter(columns).items() if name and count > 1]
     if twice:
         raise DatasetError(
-            f"{path} has the column {', '.join(map(repr, twice))} more than once: which one is "
+            f"{file} has the column {', '.join(map(repr, twice))} more than once: which one is "
             f"meant? Remove or rename the others"
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import sys
 from pathlib import Path
 
 from posenc.artifacts.files import atomic_file, sha256_file
 from posenc.datasets import folder
 from posenc.datasets.download import copy, download
 from posenc.datasets.errors import DatasetError
+from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import (
     HubSource,
     PathSource,
@@ -46,7 +48,7 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
         case UrlSource():
             download(source.url, source.sha256, target, key=key)
         case PathSource():
-            _fetch_path(source, format, target, key)
+            _fetch_path(source, format, target, name)
         case HubSource():
             _fetch_hub(source, target, key)
         case SampleSource():
@@ -55,7 +57,7 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
             write_sample(source, format, target)
 
 
-def check_path(source: PathSource, format: str, key: str) -> None:
+def check_path(source: PathSource, format: str, name: str) -> None:
     """Look for a data set on this machine, and compare its checksum with the one that is meant.
 
     Parameters
@@ -63,46 +65,70 @@ def check_path(source: PathSource, format: str, key: str) -> None:
     source
         Where it is.
     format
-        Of the data set: ``imdb`` may be a folder.
-    key
-        Of the source in ``params.yaml``, for messages.
+        Of the data set: ``imdb`` and ``text`` may be a folder.
+    name
+        The data set's key in ``params.yaml``, for messages.
 
     Raises
     ------
     DatasetError
         If it is not there, or has another checksum.
     """
-    path = _find(source, format, key)
-    _check_digest(source, folder.digest(path) if path.is_dir() else sha256_file(path), key)
+    _check_digest(source, checksum_of(find(source, format, name)), name)
 
 
-def _find(source: PathSource, format: str, key: str) -> Path:
-    path = Path(source.path)
-    if not path.is_file() and not (path.is_dir() and format == "imdb"):
-        what = "no such file"
-        if path.is_dir():
-            what = f"is a folder, which format: {format} does not read (imdb does)"
+def checksum_of(path: Path) -> str:
+    """The checksum of a file, or of a folder."""
+    return folder.digest(RawFile(path)) if path.is_dir() else sha256_file(path)
+
+
+def find(source: PathSource, format: str, name: str) -> Path:
+    """The file or folder that a data set is copied from.
+
+    Parameters
+    ----------
+    source, format, name
+        As :func:`check_path`.
+
+    Raises
+    ------
+    DatasetError
+        If it is not there, or is a folder that the format does not read.
+    """
+    path, key = Path(source.path), f"datasets.{name}.source.path"
+    if path.is_dir() and format not in folder.FORMATS:
         raise DatasetError(
-            f"{path}: {what}; put the file there, or change {key}.path in params.yaml "
+            f"{path}: is a folder, which format: {format} does not read "
+            f"({' and '.join(folder.FORMATS)} do); name a file as {key} in params.yaml"
+        )
+    if not path.is_file() and not path.is_dir():
+        raise DatasetError(
+            f"{path}: no such file; put the file there, or change {key} in params.yaml "
             f"(a path from the project's root, which is {Path.cwd()})"
         )
     return path
 
 
-def _check_digest(source: PathSource, actual: str, key: str) -> None:
+def _check_digest(source: PathSource, actual: str, name: str) -> None:
     if actual != source.sha256:
         raise DatasetError(
-            f"{source.path} is not what was expected: sha256 {actual}, but {key}.sha256 in "
-            f"params.yaml says {source.sha256}; get it again, or correct {key}.sha256 if this is "
-            f"what you mean"
+            f"{source.path} is not what was expected: sha256 {actual}, but datasets.{name}.source."
+            f"sha256 in params.yaml says {source.sha256}; get it again, or, if this is what you "
+            f"mean, run `posenc repin {name}`, which writes `sha256: {actual}` there"
         )
 
 
-def _fetch_path(source: PathSource, format: str, target: Path, key: str) -> None:
-    path = _find(source, format, key)
+def _fetch_path(source: PathSource, format: str, target: Path, name: str) -> None:
+    path = find(source, format, name)
     with atomic_file(target) as temporary:
-        take = folder.pack if path.is_dir() else copy
-        _check_digest(source, take(path, temporary), key)
+        if path.is_dir():
+            raw = RawFile(path, source.path, after=f", and run `posenc repin {name}`")
+            digest = folder.pack(raw, temporary, format)
+            for line in raw.notes():
+                print(line, file=sys.stderr)
+        else:
+            digest = copy(path, temporary)
+        _check_digest(source, digest, name)
 
 
 def _fetch_hub(source: HubSource, target: Path, key: str) -> None:

@@ -1,8 +1,10 @@
-"""A folder of reviews in the layout of the published archive, made such an archive.
+"""A folder of texts, made an archive: reviews in the layout of the published one, or files of text.
 
-The checksum of a folder is that of what ``sha256sum`` prints of its files, sorted by name::
+The checksum of a folder is that of what ``sha256sum`` prints of its files, sorted by name, without
+those that systems leave in folders::
 
-    find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum
+    find . -type f ! -name .DS_Store ! -name '._*' ! -name Thumbs.db ! -name desktop.ini \\
+      ! -path '*/__MACOSX/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from typing import Any
 from posenc.artifacts.files import sha256_file
 from posenc.datasets import imdb
 from posenc.datasets.archives import write_archive
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.members import plain_files
+from posenc.datasets.raw_file import RawFile
+
+FORMATS = ("imdb", "text")
+"""Those that read a folder."""
 
 
-def digest(folder: Path) -> str:
+def digest(folder: RawFile) -> str:
     """The checksum of a folder.
 
     Parameters
@@ -37,21 +43,23 @@ def digest(folder: Path) -> str:
         If there is a symbolic link in it.
     """
     listing = hashlib.sha256()
-    for name in _files(folder):
-        _add(listing, name, sha256_file(folder / name))
+    for name in plain_files(folder):
+        _add(listing, name, sha256_file(folder.path / name))
     return listing.hexdigest()
 
 
-def pack(folder: Path, target: Path) -> str:
-    """Write the reviews of a folder to an archive.
+def pack(folder: RawFile, target: Path, format: str) -> str:
+    """Write the texts of a folder to an archive.
 
     Parameters
     ----------
     folder
-        Holds ``train`` and ``test``, as the published ``aclImdb`` does; what is no review is left
-        out of the archive.
+        Of reviews, it holds ``train`` and ``test``, as the published ``aclImdb`` does, and what is
+        no review is left out of the archive.
     target
         The archive, a ``.tar.gz``.
+    format
+        One of :data:`FORMATS`.
 
     Returns
     -------
@@ -61,20 +69,20 @@ def pack(folder: Path, target: Path) -> str:
     Raises
     ------
     DatasetError
-        If there is no review, one is larger than is read, or there is a symbolic link.
+        If there is no text, one is larger than is read, or there is a symbolic link.
     """
     listing = hashlib.sha256()
     with open(target, "wb") as file:
-        write_archive(file, _reviews(folder, listing))
+        write_archive(file, _texts(folder, listing, format))
     return listing.hexdigest()
 
 
-def _reviews(folder: Path, listing: Any) -> Iterator[tuple[str, bytes]]:
-    """Reviews by their names in the archive; all files of the folder go into the listing."""
+def _texts(folder: RawFile, listing: Any, format: str) -> Iterator[tuple[str, bytes]]:
+    """Texts by their names in the archive; all files of the folder go into the listing."""
     total, count = 0, 0
-    for name in _files(folder):
-        path = folder / name
-        if name.rpartition("/")[0] not in imdb.CELLS:
+    for name in plain_files(folder):
+        path = folder.path / name
+        if format == "imdb" and imdb.cell_of(name, top="") is None:
             _add(listing, name, sha256_file(path))
             continue
         size = path.stat().st_size
@@ -82,27 +90,12 @@ def _reviews(folder: Path, listing: Any) -> Iterator[tuple[str, bytes]]:
         imdb.check_size(folder, name, size, total)
         content = path.read_bytes()
         _add(listing, name, hashlib.sha256(content).hexdigest())
-        yield f"{imdb.TOP}/{name}", content
+        yield f"{imdb.TOP}/{name}" if format == "imdb" else name, content
     if not count:
-        raise DatasetError(
-            f"{folder} has no review in {', '.join(imdb.CELLS)}: name the folder in params.yaml "
-            f"that holds train and test"
-        )
+        what = f"no review in {', '.join(imdb.CELLS)}" if format == "imdb" else "no file"
+        holds = "train and test" if format == "imdb" else "texts"
+        raise folder.fault(f"has {what}", f"name the folder in params.yaml that holds {holds}")
 
 
 def _add(listing: Any, name: str, sha256: str) -> None:
     listing.update(f"{sha256}  ./{name}\n".encode())
-
-
-def _files(folder: Path) -> list[str]:
-    """Names of the plain files of a folder, relative to it, in the order of their bytes."""
-    names = []
-    for path in folder.rglob("*"):
-        if path.is_symlink():
-            raise DatasetError(
-                f"{path} is a symbolic link; a folder of reviews holds plain files: put what it "
-                f"leads to in its place, or remove it"
-            )
-        if path.is_file():
-            names.append(path.relative_to(folder).as_posix())
-    return sorted(names, key=str.encode)

@@ -1,20 +1,26 @@
-"""Parse the Large Movie Review Dataset (Maas et al., 2011): the archive, or the hub's export."""
+"""Parse labelled reviews: the archive of Maas et al. (2011), or any table with labels."""
 
 from __future__ import annotations
 
-import gzip
-import math
 import re
-import tarfile
-import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets.errors import AGAIN, DatasetError
-from posenc.datasets.parquet import read_hub_rows
+from posenc.datasets import section, streams
+from posenc.datasets.errors import DatasetError, listed, shown
+from posenc.datasets.members import Member, kind_of, members
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.rows import Row, Table, split_of, text_column, text_of
+from posenc.datasets.tables import table_of
+from posenc.datasets.text_files import SAVE, checked
 
-SPLITS = ("train", "test", "unsup")
+SPLITS = section.SPLITS["imdb"]
+DEFAULT = "test"
+"""The split of a row that names none."""
+ALIASES = {"unsupervised": "unsup"}
+"""What the hub calls a split."""
 TOP = "aclImdb"
 """The folder at the top of an archive."""
 # Split and label of the folders below it.
@@ -27,112 +33,91 @@ CELLS = {
 }
 REVIEW_BYTES, REVIEWS_BYTES = 10_000_000, 1_000_000_000
 """What one review of an archive may have, and all together: a small archive can hold any size."""
-HEADER_BYTES = 1 << 20
-"""What may lie between two files of an archive."""
-KINDS = {
-    tarfile.SYMTYPE: "a symbolic link",
-    tarfile.LNKTYPE: "a hard link",
-    tarfile.DIRTYPE: "a folder",
-    tarfile.CHRTYPE: "a device",
-    tarfile.BLKTYPE: "a device",
-    tarfile.FIFOTYPE: "a named pipe",
+TEXTS, LABELS = ("text", "review"), ("label", "sentiment")
+"""Columns of a table, unless others are named."""
+MEANINGS: dict[Any, str | None] = {
+    **dict.fromkeys((0, "0", "neg", "negative"), "neg"),
+    **dict.fromkeys((1, "1", "pos", "positive"), "pos"),
+    **dict.fromkeys((-1, "-1", "unsup", "", None), None),
 }
-"""What an archive can hold beside files."""
-HUB_LABELS = {0: "neg", 1: "pos", -1: None}
+"""What the values of a column of labels mean."""
 _FILE_NAME = re.compile(r"(\d+)_(\d{1,2})\.txt")
 
 
-def parse(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of an archive or of a hub export, ordered by split and numeric id.
+def parse(
+    file: RawFile | Path, column: str | None = None, label: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield reviews: of an archive by split and numeric id, of a table in its order.
 
     Parameters
     ----------
-    path
-        ``.tar.gz`` with the layout of the published archive, or a ``.parquet`` with the hub's
-        columns ``text``, ``label`` and ``split``.
+    file
+        An archive (tar or ZIP, compressed or not) or a folder with the layout of the published
+        archive, or a table with a column of texts and one of labels, which may have ``split``.
+    column, label
+        Those columns; without them ``text`` or ``review``, and ``label`` or ``sentiment``.
 
     Raises
     ------
     DatasetError
         If the file is damaged or not of this format.
     """
-    path = Path(path)
-    yield from _parse_hub(path) if path.suffix == ".parquet" else _parse_archive(path)
+    raw = RawFile.of(file)
+    if kind_of(raw) in (streams.PARQUET, streams.TEXT):
+        yield from _parse_table(raw, column, label)
+    else:
+        yield from _parse_archive(raw)
 
 
-class _Bounded(gzip.GzipFile):
-    """A stream of which only so many bytes are read as were allowed.
-
-    ``tarfile`` reads headers into memory, whatever size they say they have.
-    """
-
-    allowed: float = HEADER_BYTES
-
-    def read(self, size: int | None = -1) -> bytes:
-        content = super().read(size)
-        self.allowed -= len(content)
-        if self.allowed < 0:
-            raise DatasetError(
-                f"{self.name} has more than {HEADER_BYTES:,} bytes of headers between two files: "
-                f"it is no archive of reviews; name the right file in params.yaml"
-            )
-        return content
-
-
-def _parse_archive(path: Path) -> Iterator[dict[str, Any]]:
-    found: dict[tuple, dict[str, Any]] = {}
+def _parse_archive(raw: RawFile) -> Iterator[dict[str, Any]]:
+    reviews: dict[tuple, dict[str, Any]] = {}
+    top = "" if raw.path.is_dir() else f"{TOP}/"
     total = 0
-    try:
-        # Python's own stream mode for gzip neither checks the CRC nor minds a missing end.
-        with _Bounded(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                archive.members.clear()  # a list of all headers is as large as the reviews
-                name = member.name.removeprefix("./")
-                cell = _cell(path, member, name)
-                stream.allowed = member.size + HEADER_BYTES
-                if cell is None:
-                    continue
-                total += member.size
-                check_size(path, name, member.size, total)
-                document = _document(path, name, cell, archive.extractfile(member).read())
-                order = (SPLITS.index(document["split"]), document.pop("number"), name)
-                if order in found:
-                    raise DatasetError(f"{path} holds {name} twice; {AGAIN}")
-                found[order] = document
-            stream.allowed = math.inf
-            while stream.read(1 << 20):
-                pass
-    except (EOFError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
-        raise DatasetError(f"{path} is truncated or corrupt ({error}); {AGAIN}") from error
-    if not found:
-        raise DatasetError(
-            f"{path} is an archive without aclImdb/{{train,test}}/{{pos,neg}}/*.txt; "
-            f"format: imdb needs the published layout: name the right file in params.yaml"
+    for member in members(raw):
+        name = member.name
+        cell = _cell(raw, member, top)
+        if cell is None:
+            continue
+        total += member.size
+        check_size(raw, name, member.size, total)
+        document = _document(raw, f"{TOP}/{name.removeprefix(top)}", cell, member.read())
+        order = (SPLITS.index(document["split"]), document.pop("number"), name)
+        if order in reviews:
+            raise raw.fault(f"holds {name} twice", "make the archive again")
+        reviews[order] = document
+    if not reviews:
+        raise raw.fault(
+            f"has no review in {top}{{train,test}}/{{pos,neg}}, where format: imdb reads them",
+            "name a file or folder with the published layout",
         )
-    for order in sorted(found):
-        yield found[order]
+    for order in sorted(reviews):
+        yield reviews[order]
 
 
-def _cell(path: Path, member: tarfile.TarInfo, name: str) -> tuple[str, str | None] | None:
+def cell_of(name: str, top: str = f"{TOP}/") -> tuple[str, str | None] | None:
+    """Split and label of a file of the published archive by its name; None if it is no review."""
+    if not name.startswith(top):
+        return None
+    return CELLS.get(name.removeprefix(top).rpartition("/")[0])
+
+
+def _cell(raw: RawFile, member: Member, top: str) -> tuple[str, str | None] | None:
     """Split and label of a review; None for another file, and for a folder."""
-    root, _, rest = name.partition("/")
-    cell = CELLS.get(rest.rpartition("/")[0]) if root == TOP else None
-    is_file = member.isreg() and not member.issparse()
-    if not is_file and (cell is not None or not member.isdir()):
-        kind = "a sparse file" if member.issparse() else KINDS.get(member.type, "of another kind")
-        raise DatasetError(
-            f"{path}: {name} is {kind}; an archive of reviews holds plain files: make it again "
-            f"with files in the place of links, or without {name}"
+    cell = cell_of(member.name, top)
+    if member.kind and (cell is not None or member.kind != "a folder"):
+        raise raw.fault(
+            f"{member.name} is {member.kind}, and an archive of reviews holds plain files",
+            f"make it again with files in the place of links, or without {member.name}",
         )
     return cell
 
 
-def check_size(path: Path, name: str, size: int, total: int) -> None:
+def check_size(raw: RawFile, name: str, size: int, total: int) -> None:
     """Refuse a review before it is read into memory, by the size that is said of it.
 
     Parameters
     ----------
-    path
+    raw
         The archive or folder, for messages.
     name
         Of the review.
@@ -144,34 +129,37 @@ def check_size(path: Path, name: str, size: int, total: int) -> None:
     DatasetError
         If either is more than is read.
     """
-    for key, limit, found, what in (
+    for key, limit, size_said, what in (
         ("REVIEW_BYTES", REVIEW_BYTES, size, f"{name} has"),
         ("REVIEWS_BYTES", REVIEWS_BYTES, total, f"the reviews up to {name} have"),
     ):
-        if not 0 <= found <= limit:
-            raise DatasetError(
-                f"{path}: {what} {found:,} bytes, more than the {limit:,} that are read: leave "
-                f"out what is no review, or raise {key} in workflow/posenc/datasets/imdb.py"
+        if not 0 <= size_said <= limit:
+            raise raw.fault(
+                f"{what} {size_said:,} bytes, more than the {limit:,} that are read",
+                f"leave out what is no review, or raise {key} in workflow/posenc/datasets/imdb.py",
             )
 
 
-def _document(path: Path, name: str, cell: tuple[str, str | None], content: bytes) -> dict:
+def _document(raw: RawFile, name: str, cell: tuple[str, str | None], content: bytes) -> dict:
     directory, _, file_name = name.removeprefix(f"{TOP}/").rpartition("/")
     split, label = cell
     match = _FILE_NAME.fullmatch(file_name)
     if match is None or int(match[2]) > 10:
-        raise DatasetError(
-            f"{path}: {name} is not named ID_RATING.txt with a rating from 0 to 10; {AGAIN}, or "
-            f"name an archive with the published layout in params.yaml"
+        raise raw.fault(
+            f"{name} is not named ID_RATING.txt with a rating from 0 to 10",
+            "rename or remove it",
         )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path}: {name} is not UTF-8 (byte {error.start}: {error.reason}); {AGAIN}"
+        line = content.count(b"\n", 0, error.start) + 1
+        raise raw.fault(
+            f"{name}, line {line}, is not UTF-8 (byte {error.start}: {error.reason})", SAVE
         ) from error
+    for number, line_text in enumerate(text.split("\n"), start=1):
+        checked(raw, f"{name}, line {number},", line_text)
     if not text.strip():
-        raise DatasetError(f"{path}: {name} is empty; {AGAIN}")
+        raise raw.fault(f"{name} is empty", "remove it, or write a review into it")
     return {
         "document_id": f"{split if label is None else directory}/{file_name.removesuffix('.txt')}",
         "split": split,
@@ -184,19 +172,56 @@ def _document(path: Path, name: str, cell: tuple[str, str | None], content: byte
     }
 
 
-def _parse_hub(path: Path) -> Iterator[dict[str, Any]]:
-    for row in read_hub_rows(path, ("text", "label"), SPLITS, {"unsupervised": "unsup"}):
-        split, number = row["split"], row["number"]
-        if row["label"] not in HUB_LABELS:
-            raise DatasetError(
-                f"{path}: row {number} of {split} has the label {row['label']!r}; "
-                f"format: imdb knows 0 (neg), 1 (pos) and -1 (none): check source.id in params.yaml"
-            )
-        if not row["text"] or not row["text"].strip():
-            raise DatasetError(f"{path}: row {number} of {split} has an empty text; {AGAIN}")
+def _parse_table(raw: RawFile, column: str | None, label: str | None) -> Iterator[dict[str, Any]]:
+    named = [name for name in (column, label) if name is not None]
+    table = table_of(raw, SPLITS, ALIASES, named)
+    if table.is_plain:
+        raise raw.fault(
+            "is plain text, and format: imdb reads an archive or a table with labels",
+            "choose format: text, or name another file",
+        )
+    texts = text_column(raw, table, column, TEXTS)
+    labels = label_column(raw, table, label)
+    counts: Counter[str] = Counter()
+    for row in table.read((texts, labels)):
+        split = split_of(raw, row, SPLITS, DEFAULT, ALIASES)
         yield {
-            "document_id": f"{split}/{number:05d}",
+            "document_id": f"{split}/{counts[split]:05d}",
             "split": split,
-            "text": row["text"],
-            "label": HUB_LABELS[row["label"]],
+            "text": text_of(raw, row, texts),
+            "label": _label(raw, row, labels),
         }
+        counts[split] += 1
+    if not counts:
+        raise raw.fault("holds no review", "write one per row")
+
+
+def label_column(raw: RawFile, table: Table, label: str | None) -> str:
+    """The column of labels.
+
+    Raises
+    ------
+    DatasetError
+        If there is none.
+    """
+    candidates = LABELS if label is None else (label,)
+    for name in candidates:
+        if name in table.columns:
+            return name
+    raise DatasetError(
+        f"{raw} has no column {' or '.join(map(repr, candidates))} (it has "
+        f"{listed(table.columns)}): name the one with the labels as label: in params.yaml, or take "
+        f"format: text, which needs none"
+    )
+
+
+def _label(raw: RawFile, row: Row, column: str) -> str | None:
+    value = row.values.get(column)
+    meant = value.strip().casefold() if isinstance(value, str) else value
+    try:
+        return MEANINGS[meant]
+    except (KeyError, TypeError):
+        raise raw.fault(
+            f"{row.where}, column {column!r} holds {shown(value)}, and labels are 0, neg or "
+            f"negative, 1, pos or positive, or -1 for none"
+        ) from None

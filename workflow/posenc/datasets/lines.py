@@ -1,97 +1,98 @@
-"""Parse documents of any text, one per line: plain, as JSON, or the hub's export."""
+"""Parse documents of any text: lines, the rows of a table, or the files of a folder."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets import section
-from posenc.datasets.errors import DatasetError
-from posenc.datasets.parquet import read_hub_rows
+from posenc.datasets import section, streams
+from posenc.datasets.members import Member, kind_of, members
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.rows import PLAIN, TEXT, split_of, text_column, text_of
+from posenc.datasets.tables import table_of, text_kind
+from posenc.datasets.text_files import LINE_BYTES, SAVE, checked, encoding_of
 
 SPLITS = section.SPLITS["text"]
 DEFAULT = "test"
 """The split of a document that names none."""
-LINE_BYTES = 10_000_000
-"""What a document may have; a longer line is another format."""
 
 
-def parse(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a file in its order.
+def parse(file: RawFile | Path, column: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a file in its order; those of a Parquet file split by split.
 
     Parameters
     ----------
-    path
-        ``.jsonl``, with an object per line that has ``text`` and may have ``split``; a ``.parquet``
-        with a column ``text``, as fetched from the hub; otherwise UTF-8 text, of which every line
-        that is not blank is a document of the split ``test``.
+    file
+        A table (Parquet, CSV, tab-separated values, JSON lines, a JSON array of objects) that has a
+        column of texts and may have ``split``; plain text, of which every line that is not blank is
+        a document of the split ``test``; or a folder or archive of plain text, of which every file
+        is one.
+    column
+        The column of texts; without it ``text``, or the only one that holds text.
 
     Raises
     ------
     DatasetError
         If the file is damaged, has no document, or a line is too long or not what it should be.
     """
-    path = Path(path)
-    if path.suffix == ".parquet":
-        rows: Iterator[dict[str, Any]] = read_hub_rows(path, ("text",), SPLITS, {})
-    else:
-        rows = _read_lines(path)
+    raw = RawFile.of(file)
+    documents = _of_table if kind_of(raw) in (streams.PARQUET, streams.TEXT) else _of_folder
     counts: Counter[str] = Counter()
-    for row in rows:
-        if not isinstance(row["text"], str) or not row["text"].strip():
-            raise DatasetError(
-                f"{path}: document {sum(counts.values()) + 1} has no text; correct the file"
-            )
-        split = row["split"]
-        yield {
-            "document_id": f"{split}/{counts[split]:07d}",
-            "split": split,
-            "text": row["text"],
-        }
+    for document in documents(raw, column):
+        split = document["split"]
+        yield {"document_id": f"{split}/{counts[split]:07d}", **document}
         counts[split] += 1
     if not counts:
-        raise DatasetError(f"{path} holds no document: write one per line")
+        raise raw.fault("holds no document", "write one per line")
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def _of_table(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
+    table = table_of(raw, SPLITS, named=() if column is None else (column,))
+    name = text_column(raw, table, column, (TEXT,))
+    for row in table.read((name,)):
+        split = split_of(raw, row, SPLITS, DEFAULT, {})
+        yield {"split": split, "text": text_of(raw, row, name)}
+
+
+def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
+    if column is not None:
+        raise raw.fault(f"is no table, and column: names {column!r}", "leave out column:")
+    for member in members(raw):
+        if member.kind == "a folder":
+            continue
+        yield {"split": DEFAULT, "text": _document(raw, member), "file": member.name}
+
+
+def _document(raw: RawFile, member: Member) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    DatasetError
+        If it is too long, empty, no UTF-8, or something else than plain text.
+    """
+    name = member.name
+    if member.kind:
+        raise raw.fault(f"{name} is {member.kind}, and a folder of texts holds plain files")
+    if member.size > LINE_BYTES:
+        raise raw.fault(f"{name} has {member.size:,} bytes, more than {LINE_BYTES:,}", "divide it")
+    content = member.read()
+    if (kind := streams.kind_of(content)) != streams.TEXT:
+        raise raw.fault(f"{name} is {kind}, and a folder of texts holds plain text")
+    codec, _ = encoding_of(content)
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            number = 0
-            while line := file.readline(LINE_BYTES + 1):
-                number += 1
-                if len(line) > LINE_BYTES:
-                    raise DatasetError(
-                        f"{path}:{number}: the line is longer than {LINE_BYTES:,} characters; "
-                        f"format: text has a document per line"
-                    )
-                if line.strip():
-                    is_json = path.suffix == ".jsonl"
-                    yield _of_json(line, path, number) if is_json else _of_text(line)
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path} is not UTF-8 ({error}); save it as UTF-8") from error
-
-
-def _of_text(line: str) -> dict[str, Any]:
-    return {"text": line.rstrip("\n"), "split": DEFAULT}
-
-
-def _of_json(line: str, path: Path, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}:{number} is not JSON ({error}); correct the line") from error
-    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-        raise DatasetError(f'{path}:{number} must be an object with a text, {{"text": "…"}}')
-    split = row.get("split", DEFAULT)
-    if split not in SPLITS:
-        raise DatasetError(
-            f"{path}:{number} has the split {split!r}; the format has {', '.join(SPLITS)}"
+        text = content.decode(codec, errors="surrogateescape")
+    except UnicodeError as error:
+        raise raw.fault(f"{name} is no text ({error})", SAVE) from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        checked(raw, f"{name}, line {number},", line)
+    if (kind := text_kind(text, is_whole=True)) != PLAIN:
+        raise raw.fault(
+            f"{name} is a table ({kind}), and each file of a folder is one document",
+            "name the table itself, not the folder",
         )
-    try:
-        row["text"].encode()
-    except UnicodeEncodeError as error:
-        raise DatasetError(f"{path}:{number} has half a character ({error})") from error
-    return {"text": row["text"], "split": split}
+    if not text.strip():
+        raise raw.fault(f"{name} is empty", "remove it, or write a text into it")
+    return text.replace("\r\n", "\n").strip("\n")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc.datasets import imdb, lines, tatoeba, truthfulqa
-from posenc.datasets.errors import DatasetError
+from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, Text
 
-PARSERS = {
-    "imdb": imdb.parse,
-    "truthfulqa": truthfulqa.parse,
-    "tatoeba": tatoeba.parse,
-    "text": lines.parse,
+PARSERS: dict[str, Callable[[RawFile, Content], Iterator[dict[str, Any]]]] = {
+    "imdb": lambda raw, content: imdb.parse(raw, content.column, content.label),
+    "truthfulqa": lambda raw, content: truthfulqa.parse(raw),
+    "tatoeba": lambda raw, content: tatoeba.parse(raw),
+    "text": lambda raw, content: lines.parse(raw, content.column),
 }
 """What reads the raw file of each format."""
 
@@ -52,15 +52,15 @@ def clean(text: str, options: Text) -> str:
     return text
 
 
-def parse(path: Path, content: Content) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path, content: Content) -> Iterator[dict[str, Any]]:
     """Yield a data set's documents, their text cleaned.
 
     Parameters
     ----------
-    path
+    file
         The raw file.
     content
-        The data set's format and how its text is cleaned.
+        The data set's format, its columns, and how its text is cleaned.
 
     Raises
     ------
@@ -68,10 +68,12 @@ def parse(path: Path, content: Content) -> Iterator[dict[str, Any]]:
         If the raw file is damaged or not of the data set's format, or a document has no text
         once it is clean.
     """
-    for document in PARSERS[content.format](path):
+    raw = RawFile.of(file)
+    for document in PARSERS[content.format](raw, content):
         text = clean(document["text"], content.text)
         if not text.strip():
-            raise DatasetError(
-                f"{path}: {document['document_id']} has no text but line breaks; correct the file"
+            raise raw.fault(
+                f"{document['document_id']} has no text but line breaks",
+                "give it a text, or remove it",
             )
         yield {**document, "text": text}

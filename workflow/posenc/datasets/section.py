@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from posenc.config.base import (
     MAX_DOCUMENTS,
@@ -28,7 +33,8 @@ class UrlSource(Section):
 class PathSource(Section):
     """A file on this machine, copied into ``data/raw`` and verified before use.
 
-    Reviews (``format: imdb``) may be a folder as well, in the layout of the published archive.
+    It may be a folder: of reviews in the layout of the published archive (``format: imdb``), or of
+    plain text, each file of which is a document (``format: text``).
     """
 
     kind: Literal["path"]
@@ -90,6 +96,8 @@ SPLITS = {
     "text": ("train", "validation", "test"),
 }
 """The splits that each format has."""
+COLUMN_FORMATS = {"column": ("text", "imdb"), "label": ("imdb",)}
+"""The formats that a column can be named for."""
 
 
 class Origin(Section):
@@ -99,14 +107,29 @@ class Origin(Section):
     source: Source
 
 
-class Content(Section):
+class Columns(Section):
+    """Which columns of a table are read; other files have none."""
+
+    column: Line | None = None
+    """Of the texts (``format: text`` and ``imdb``); null for ``text``, or ``review``."""
+    label: Line | None = None
+    """Of the labels (``format: imdb``); null for ``label``, or ``sentiment``."""
+
+    @model_serializer(mode="wrap")
+    def _without_null(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As the user wrote it: what is made without columns says nothing of them."""
+        absent = {name for name in Columns.model_fields if getattr(self, name) is None}
+        return {key: value for key, value in dump(self).items() if key not in absent}
+
+
+class Content(Columns):
     """What a data set's documents depend on, beside the raw file."""
 
     format: Format
     text: Text
 
 
-class Dataset(Section):
+class Dataset(Columns):
     """One data set."""
 
     format: Format
@@ -121,11 +144,17 @@ class Dataset(Section):
         """The splits that the format has."""
         return SPLITS[self.format]
 
+    @property
+    def content(self) -> Content:
+        """What its documents depend on."""
+        columns = {name: getattr(self, name) for name in Columns.model_fields}
+        return Content(format=self.format, text=self.text, **columns)
+
     def steps(self) -> dict[str, Section]:
         """The part of the section that each step reads, so that an edit reaches no other."""
         return {
             "fetch": Origin(format=self.format, source=self.source),
-            "documents": Content(format=self.format, text=self.text),
+            "documents": self.content,
         }
 
     @model_validator(mode="after")
@@ -149,6 +178,12 @@ class Dataset(Section):
                 raise ValueError(
                     f"source.language is {self.source.language!r}, but only format: imdb has a "
                     f"grammar of it: choose en"
+                )
+        for key, formats in COLUMN_FORMATS.items():
+            if getattr(self, key) is not None and self.format not in formats:
+                raise ValueError(
+                    f"{key} is {getattr(self, key)!r}, but format: {self.format} names no column: "
+                    f"leave it out, or choose format: {' or '.join(formats)}"
                 )
         for split in sorted(named - set(self.splits)):
             raise ValueError(

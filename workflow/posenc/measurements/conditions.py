@@ -235,6 +235,7 @@ def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> di
         "reason": None,
         "documents": len(tokens),
         "tokens": int(tokens.sum()),
+        "coverage": found.metadata["coverage"],
         "is_decoder": is_decoder,
         "positions": found.metadata["positions"],
         "vocabulary_size": found.metadata["vocabulary_size"],

@@ -190,6 +190,9 @@ class _Collection:
         one = None if why else self.find(cell)
         if why is None and one is None:
             return  # Its conditions are missing.
+        if one is not None:
+            own = replace(cell, measurement="coverage")
+            self.add(own, None, keys.coverage_facts, keys.COVERAGE, of=cell)
         own = replace(cell, measurement="categories")
         self.add(own, why, keys.categories, keys.CATEGORIES, of=cell)
         for name in dict.fromkeys([*keys.SPOKEN_FITS, *(keys.with_controls(one) if one else [])]):

@@ -30,6 +30,7 @@ from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.versions import described as described_versions
 from posenc.report.versions import versions_of
 from posenc.report.words import anchor
+from posenc.tokens.coverage import Coverage
 
 MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
@@ -169,6 +170,28 @@ def materials(results: Results) -> dict[str, list[dict[str, str]]]:
     return {"models": models, "datasets": datasets}
 
 
+def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
+    """How much each model reads of each data set, as the page says it; by model and data set."""
+    said = {}
+    for measurement in results.of("conditions"):
+        coverage = Coverage(**measurement["coverage"])
+        model, dataset = (measurement["run"][part] for part in ("model", "dataset"))
+        said[model, dataset] = {
+            "model": model, "dataset": dataset, "cut": f"{coverage.cut:,}",
+            "documents": f"{coverage.documents:,}", "percent": coverage.percent,
+            "is_cut": coverage.cut > 0,
+        }  # fmt: skip
+    return said
+
+
+def cut_behind(
+    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What is cut of the documents that numbers are of."""
+    runs = dict.fromkeys((place.model, place.dataset) for place in rows)
+    return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]
+
+
 def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> dict[str, Any]:
     """Published values beside ours, and whether ours are of the same weights."""
     compared = []
@@ -201,6 +224,7 @@ def sections(
     root: str,
     folder: Path,
     pictures: Pictures,
+    coverage: Mapping[tuple[str, str], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     drawn = {figure.name: figure for figure in figures}
@@ -221,6 +245,7 @@ def sections(
                     "caption": entry.caption.replace("*", ""),
                     "picture": pictures.picture(figure.svg, entry.alt),
                     "rows": table(behind, root), "id": f"figure-{anchor(figure.name)}",
+                    "cut": cut_behind(behind, coverage),
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.svg",
                 }
@@ -265,7 +290,8 @@ def _page(
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
     pictures = Pictures()
-    shown_sections, further = sections(figures, rows, root, folder, pictures)
+    coverage = coverages(results)
+    shown_sections, further = sections(figures, rows, root, folder, pictures, coverage)
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
@@ -302,6 +328,7 @@ def _page(
         values_script=values_script,
         study=results.study["study"],
         materials=materials(results),
+        coverage=list(coverage.values()),
         digest=results.study["parameters"],
         made_with=described_versions(versions_of(results.measurements)),
         root=root,

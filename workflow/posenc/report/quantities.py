@@ -9,6 +9,7 @@ from typing import Any
 
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.report.records import Entry, NotRun, Number
+from posenc.tokens.coverage import Coverage
 
 INTACT = "intact"
 HEADLINE_CONDITIONS = (INTACT, "zero")
@@ -95,6 +96,8 @@ QUANTITIES = {
         *ESTIMATES["conditions"],
     ),
 }
+COVERAGE = ("documents", "cut", "tokens", "share")
+"""Of a model and a data set: documents that are read and cut, and the tokens of them that are."""
 ADAPTATION = tuple(
     f"{what}{share}"
     for what in ("interaction", "placebo_interaction", "beyond_placebo")
@@ -226,6 +229,13 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
         else:
             here[key] = Number(**entry[key])
     return here
+
+
+def coverage_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """How many documents a model reads, how many of them are cut, and what share of the tokens."""
+    coverage = Coverage(**measurement["coverage"])
+    values = (coverage.documents, coverage.cut, coverage.read, coverage.share)
+    return {name: Number(value) for name, value in zip(COVERAGE, values, strict=True)}
 
 
 def with_controls(measurement: Mapping[str, Any]) -> list[str]:

@@ -64,6 +64,12 @@ WORDS: dict[str, dict[str, str]] = {
         "parameters": "parameters",
         "count": "number of decoders",
     },
+    "coverage": {
+        "documents": "documents that the model reads",
+        "cut": "how many of them are cut",
+        "tokens": "tokens of them that are read",
+        "share": "the same, as a share of all",
+    },
     "adaptation": {
         "interaction": "what a fit gives beyond what it gives the intact model",
         "interaction_share": "the same, as a share of what is lost",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.files import sha256_file
 from posenc.datasets.documents import write_documents
 from posenc.datasets.parsing import parse
+from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content
 
 
@@ -21,9 +23,10 @@ def main(
 ) -> None:
     """Parse a data set's raw file into cleaned documents."""
     content = read_section(config, Content)
-    verify(raw, f"{raw.name}.json")
+    file = RawFile.of_copy(raw, dataset=config.parent.name)
     provenance = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
-    write_documents(parse(raw, content), output, content, provenance)
+    count = write_documents(parse(file, content), output, content, provenance)
+    print("\n".join([f"{file}: {count} documents", *file.notes()]), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
 from posenc.models.files import CONFIG, model_digests
 from posenc.models.section import Reading
+from posenc.tokens.coverage import coverage_of
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
 
@@ -121,6 +122,7 @@ def main(
                 "positions": job.reading.positions,
                 "vocabulary_size": network.vocabulary_size,
                 "bos": source.text.metadata["bos"],
+                "coverage": coverage_of(source.text.table)._asdict(),
                 "units": source.identities,
                 "precision": {
                     unit: source.kept[unit].precision

@@ -21,7 +21,9 @@ def main(
     """Fetch a data set's raw file from its source, and write its checksum beside it."""
     origin = read_section(config, Origin)
     fetch(origin.source, origin.format, output, name=name)
-    write_checksums(output.with_name(f"{output.name}.json"), output.name)
+    # What reads the copy names the file that it is of.
+    source = origin.source.model_dump()
+    write_checksums(output.with_name(f"{output.name}.json"), output.name, source=source)
 
 
 if __name__ == "__main__":

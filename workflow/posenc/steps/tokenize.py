@@ -17,6 +17,7 @@ from posenc.config.base import Name, Section
 from posenc.datasets.documents import read_documents, select
 from posenc.datasets.section import Evaluation
 from posenc.models.section import Reading
+from posenc.tokens.coverage import coverage_of
 from posenc.tokens.tokenize import SCHEMA, tokenize
 
 
@@ -58,7 +59,7 @@ def main(
         path = output / f"{name}.parquet"
         kept = if_whole(path, read_table)
         if kept and kept[1] == metadata:
-            print(f"{path} is current and is kept", file=sys.stderr)
+            print(f"{path} is current and is kept: {coverage_of(kept[0])}", file=sys.stderr)
             continue
         data = f"datasets.{text.dataset}"
         where = f"{data}.evaluation" if name == text.dataset else f"the text {name!r} of {data}"
@@ -72,6 +73,7 @@ def main(
             text.reading.is_decoder,
         )
         write_table(table, path, metadata)
+        print(f"{path}: {coverage_of(table)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from posenc.artifacts.files import replace_text, sha256_file
+from posenc.artifacts.files import replace_text
 from posenc.config.base import Name
+from posenc.datasets.fetch import checksum_of
+from posenc.datasets.look import look
 from posenc.models.section import TrainSource
 from posenc.study.explain import suggestion
 from posenc.study.params import ParamsError, load
 from posenc.study.switch import StudyError
 
 DATASET = """
-  # A document per line; `documents` of them are evaluated, null for all.
+  # `documents` of them are evaluated, null for all.
   {name}:
-    format: text
-    source: {{kind: path, path: {path}, sha256: {sha256}}}
-    text: {{line_breaks: keep, normalization: none}}
-    evaluation: {{split: test, documents: null, seed: 0}}
+    format: {format}
+{column}    source: {source}
+    text: {{line_breaks: {line_breaks}, normalization: none}}
+    evaluation: {{split: {split}, documents: {documents}, seed: 0}}
 """
+MOST_DOCUMENTS = 1000
+"""That a study begins with: more take long, and its file says how many."""
 STUDY = """  # Written by `posenc new`: docs/studies.md says what else a study can have.
   {name}: &{name}
     name: {name}
@@ -40,7 +46,9 @@ STUDY = """  # Written by `posenc new`: docs/studies.md says what else a study c
 """
 
 
-def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
+def write_study(
+    path: Path, name: str, model: str, text: Path | None, column: str | None = None
+) -> list[str]:
     """Add a small study to ``params.yaml``: one model, one data set, with and without positions.
 
     Parameters
@@ -52,13 +60,23 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
     model
         A key of ``models`` whose weights are fetched.
     text
-        A file with a document per line. Without it, the study's data set is the first one.
+        A file or a folder of texts, see :mod:`posenc.datasets.look`. Without it, the study's data
+        set is the first one.
+    column
+        The column of a table that holds the texts.
+
+    Returns
+    -------
+    list of str
+        What the text is, in lines.
 
     Raises
     ------
+    DatasetError
+        If the text cannot be read.
     StudyError
-        If the name is none, there is such a study or data set already, no such model or file, or no
-        place for it in ``params.yaml``.
+        If the name is none, there is such a study or data set already, no such model or file, too
+        few documents, or no place for it in ``params.yaml``.
     ParamsError
         If the name is taken by the workflow.
     """
@@ -82,13 +100,15 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
         )
     content = read = path.read_text(encoding="utf-8")
     dataset = next(iter(params.datasets))
+    said: list[str] = []
     if text is not None:
-        if not text.is_file():
+        if not text.exists():
             raise StudyError(f"there is no file {text}")
         dataset = name
-        place = json.dumps(str(text), ensure_ascii=False)  # a string of YAML as well
-        block = DATASET.format(name=name, path=place, sha256=sha256_file(text))
+        block, said = _dataset(name, text, column)
         content = _added(content, "datasets", block)
+    elif column is not None:
+        raise StudyError(f"--column {column} is of a table: name it as --text FILE")
     content = _added(content, "studies", STUDY.format(name=name, model=model, dataset=dataset))
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder) / path.name
@@ -98,6 +118,38 @@ def write_study(path: Path, name: str, model: str, text: Path | None) -> None:
         except ParamsError as error:
             raise ParamsError(str(error).replace(str(candidate), str(path))) from None
     replace_text(path, read, content)
+    return said
+
+
+def _dataset(name: str, text: Path, column: str | None) -> tuple[str, list[str]]:
+    """The entry of a data set, and what it is in lines."""
+    looked = look(text, column)
+    split, count = looked.largest_split
+    if count < 2:
+        raise StudyError(
+            f"{text} has too few documents ({count}), and a study needs two: give it more text"
+        )
+    said = [looked.summary]
+    documents = "null"
+    if count > MOST_DOCUMENTS:
+        documents = str(MOST_DOCUMENTS)
+        said.append(
+            f"{MOST_DOCUMENTS:,} of the {count:,} documents of the split {split} are evaluated: "
+            f"datasets.{name}.evaluation.documents in params.yaml"
+        )
+    source = {"kind": "path", "path": str(text), "sha256": checksum_of(text)}
+    block = DATASET.format(
+        name=name, format=looked.format, source=_flow(source), split=split, documents=documents,
+        column="" if column is None else f"    column: {_flow([column])[1:-1]}\n",
+        line_breaks="newline" if looked.format == "imdb" else "keep",
+    )  # fmt: skip
+    return block, said
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML in one line, with quotation marks where it needs them."""
+    options = {"default_flow_style": True, "allow_unicode": True, "sort_keys": False}
+    return yaml.safe_dump(value, width=math.inf, **options).rstrip("\n")
 
 
 def _added(content: str, section: str, block: str) -> str:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc.artifacts.files import CHECKSUMS, ArtifactError
+from posenc.artifacts.files import (
+    CHECKSUMS,
+    ArtifactError,
+    if_whole,
+    read_sealed,
+    sha256_file,
+    verify,
+)
 from posenc.datasets import fetch
+from posenc.datasets.documents import read_metadata
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.section import PathSource
+from posenc.datasets.parsing import parse
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.section import Content, PathSource, Source
 from posenc.models import load
 from posenc.models.files import ModelError, check_length, read_config
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import HubSource
 from posenc.models.tables import read_matrix
 from posenc.study.params import Params
+from posenc.study.plan import DOCUMENTS
 
 
 def problems(params: Params) -> Iterator[str]:
@@ -25,7 +36,7 @@ def problems(params: Params) -> Iterator[str]:
     study = params.study
     labelled = [] if study.labelled is None else [study.labelled]
     for name in dict.fromkeys([*study.all_datasets, *labelled, *study.corpora]):
-        yield from _of_dataset(params, name)
+        yield from of_dataset(params, name)
     for name in study.pretrained:
         yield from _of_model(params, name)
     for name in study.matrices:
@@ -37,15 +48,58 @@ def problems(params: Params) -> Iterator[str]:
                 yield str(error)
 
 
-def _of_dataset(params: Params, name: str) -> Iterator[str]:
+def of_dataset(params: Params, name: str) -> Iterator[str]:
+    """Say what a run would stop at in a data set: its file is not there, is another one, or faulty.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    name
+        A key of ``datasets``.
+    """
     section = params.datasets[name]
-    source, key = section.source, f"datasets.{name}.source"
-    if not isinstance(source, PathSource):
-        return
+    source = section.source
+    copy = Path("data/raw", name, "raw")
+    is_copied = _is_copy(copy, source)
     try:
-        fetch.check_path(source, section.format, key)
+        # A disk or a share that it came from may be gone since it was copied.
+        if isinstance(source, PathSource) and (Path(source.path).exists() or not is_copied):
+            fetch.check_path(source, section.format, name)
+        if is_copied:
+            raw = RawFile.of_source(source, name, copy)
+            if _is_made(DOCUMENTS / f"{name}.parquet", section.content, copy):
+                return
+        elif isinstance(source, PathSource):
+            raw = RawFile.of_source(source, name, Path(source.path))
+        else:
+            return
+        for _ in parse(raw, section.content):
+            pass
     except DatasetError as error:
         yield str(error)
+
+
+def _is_copy(copy: Path, source: Source) -> bool:
+    """Whether a run has fetched a source already."""
+    checksums = copy.with_name(f"{copy.name}.json")
+    try:
+        verify(copy, checksums.name)
+        return read_sealed(checksums).get("source") == source.model_dump()
+    except ArtifactError:
+        return False
+
+
+def _is_made(documents: Path, content: Content, copy: Path) -> bool:
+    """Whether documents were made of a raw file as the parameters have it."""
+    metadata = if_whole(documents, read_metadata)
+    return metadata is not None and (
+        metadata["dataset"],
+        metadata["inputs"]["raw"]["sha256"],
+    ) == (
+        content.model_dump(mode="json"),
+        sha256_file(copy),
+    )
 
 
 def _of_model(params: Params, name: str) -> Iterator[str]:

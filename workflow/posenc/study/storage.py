@@ -12,15 +12,18 @@ from typing import NamedTuple
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
-from posenc.datasets.section import Content, Dataset, PathSource
+from posenc.datasets.raw_file import RawFile
+from posenc.datasets.section import Dataset, PathSource
 from posenc.models import load
 from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
 from posenc.models.section import HubSource, Model, TrainSource
 from posenc.study import plan
 from posenc.study.params import Params
 
-CHARACTERS = 4
-"""Of a token, where a text has not been made tokens yet."""
+TOKEN_BYTES = 4
+"""UTF-8 bytes of a token, where a text has not been made tokens yet."""
+SPECIAL_TOKENS = 2
+"""Of a document, there."""
 SMALL = 1e7
 """Bytes that nobody plans for."""
 MODELS = Path("data/models")
@@ -175,24 +178,38 @@ class Count(NamedTuple):
 def _tokens(params: Params, model: str, dataset: str) -> Count | None:
     """Tokens of the documents that are evaluated of a data set, as far as it is on this machine."""
     section, longest = params.datasets[dataset], params.models[model].max_tokens
-    count, characters = section.evaluation.documents, _characters(dataset, section)
-    if not characters:
+    count, sizes = section.evaluation.documents, text_sizes(dataset, section)
+    if not sizes:
         return None if count is None else Count(count * longest, is_bound=True)
-    ids = _lengths(plan.folder(params) / f"tokens/{model}/{dataset}.parquet", "input_ids")
-    lengths: list[float] = [*ids] or [2 + length / CHARACTERS for length in characters]
+    ids = _lengths(tokens_path(params, model, dataset), "input_ids")
+    lengths: list[float] = [*ids] or [SPECIAL_TOKENS + size / TOKEN_BYTES for size in sizes]
     mean = sum(min(longest, length) for length in lengths) / len(lengths)
-    return Count((count or len(characters)) * mean, is_bound=False)
+    return Count((count or len(sizes)) * mean, is_bound=False)
 
 
-def _characters(dataset: str, section: Dataset) -> list[int]:
-    """Characters of each document of the evaluated split; none where it is not at hand."""
+def tokens_path(params: Params, model: str, dataset: str) -> Path:
+    """Where the tokens are that a model reads of a data set."""
+    return plan.folder(params) / f"tokens/{model}/{dataset}.parquet"
+
+
+def text_sizes(dataset: str, section: Dataset) -> list[int]:
+    """UTF-8 bytes of each document of the evaluated split; none where it is not at hand.
+
+    Parameters
+    ----------
+    dataset
+        Its name.
+    section
+        Its part of the parameters.
+    """
     made = plan.DOCUMENTS / f"{dataset}.parquet"
     source, split = section.source, section.evaluation.split
     if made.exists() or not isinstance(source, PathSource) or section.format == "imdb":
         return _lengths(made, "text", [("split", "=", split)])
     try:
-        documents = parse(Path(source.path), Content(format=section.format, text=section.text))
-        return [len(one["text"]) for one in documents if one["split"] == split]
+        raw = RawFile.of_source(source, dataset, Path(source.path))
+        documents = parse(raw, section.content)
+        return [len(one["text"].encode()) for one in documents if one["split"] == split]
     except (DatasetError, OSError):
         return []  # `posenc check` says so
 
@@ -207,5 +224,5 @@ def _lengths(path: Path, column: str, filters: list | None = None) -> list[int]:
         values = pq.read_table(path, columns=[column], filters=filters)[column]
     except (OSError, pa.ArrowException):
         return []
-    of = pc.utf8_length if pa.types.is_string(values.type) else pc.list_value_length
+    of = pc.binary_length if pa.types.is_string(values.type) else pc.list_value_length
     return of(values).to_pylist()

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from tqdm import tqdm
 
-SCHEMA = 1
+SCHEMA = 2
 END_OF_TEXT = "<|endoftext|>"
 TABLE = pa.schema(
     [
@@ -24,6 +24,7 @@ TABLE = pa.schema(
         ("special", pa.list_(pa.bool_())),  # added by the tokenizer, not read from the text
         ("truncated", pa.bool_()),
         ("bytes", pa.int64()),  # UTF-8 bytes of the text that the tokens cover
+        ("left_out", pa.int64()),  # tokens of the text behind them, which are not read
     ]
 )
 
@@ -127,5 +128,8 @@ def tokenize(
                 columns["special"].append(special)
                 columns["truncated"].append(bool(encoding.overflowing))
                 columns["bytes"].append(len(text[:text_end].encode()))
+                columns["left_out"].append(
+                    sum(part.special_tokens_mask.count(0) for part in encoding.overflowing)
+                )
             progress.update(len(chunk))
     return pa.table(columns, schema=TABLE)

@@ -1,6 +1,6 @@
 """Run a step as a job, with exactly the code that was planned, and leave a receipt.
 
-``python workflow/job.py --rule RULE --receipt FILE --inputs FILE... --outputs FILE... -- MODULE OPTION...``
+``python workflow/job.py --rule R --receipt FILE --inputs FILE... --outputs FILE... -- MODULE ...``
 
 Every module of the package is hashed when it is imported, and one that is not in the plan's list of
 the step's code, or is another than there, ends the job before it computes anything. What the job

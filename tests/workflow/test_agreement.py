@@ -1,7 +1,7 @@
-"""The rules and the stages of dvc.yaml are one graph: each stage is a phase, and its rules are the phase's.
+"""The rules and the stages of dvc.yaml are one graph: a stage is a phase, with the phase's rules.
 
-Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. So it is
-for the default study, which has everything, and for the core study, which leaves out most of it.
+Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. So it
+is for the default study, which has everything, and for the core study, which leaves out most.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def is_temporary(path: str) -> bool:
 
 
 def test_the_stages_are_the_phases_of_every_study(root, stages):
-    assert list(stages)[0] == "check" and set(stages) == {"check", *phases.PHASES}
+    assert next(iter(stages)) == "check" and set(stages) == {"check", *phases.PHASES}
     assert {stage.study for stage in stages.values()} == {"default"}
     assert 12 <= len(stages) <= 30
     assert (root / "dvc.yaml").read_text() == phases.dvc_yaml(), "run `posenc dvc`"

@@ -89,9 +89,9 @@ def job_of(project: Project, module: str) -> psutil.Process | None:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             command = process.cmdline()
-            if module in command and "workflow/job.py" in command and "bash" not in command[0]:
-                if Path(process.cwd()) == project.folder:
-                    return process
+            is_job = module in command and "workflow/job.py" in command
+            if is_job and "bash" not in command[0] and Path(process.cwd()) == project.folder:
+                return process
     return None
 
 
@@ -444,9 +444,9 @@ def test_jobs_of_a_killed_run_never_write_beside_the_next(project, made_with_see
     job.suspend()
     for process in reversed(psutil.Process(run.process.pid).children(recursive=True)):
         with contextlib.suppress(psutil.Error):
-            if "snakemake" in " ".join(process.cmdline()) and process.pid != job.pid:
-                if not any("job.py" in part for part in process.cmdline()):
-                    process.send_signal(signal.SIGKILL)
+            command = " ".join(process.cmdline())
+            if "snakemake" in command and "job.py" not in command:
+                process.send_signal(signal.SIGKILL)
     run.process.kill()
     run.process.wait()
     project.snakemake()

@@ -1,10 +1,10 @@
 """Whatever happened before, one plain run ends with what a fresh clone would make.
 
 Random histories of edits, runs, kills, full disks, damage and undoing, on the core study, with code
-that is edited during a run, other versions of packages, other front ends and namespaces, dates in the
-future, other studies and copies. The seed of a history is in the name of its test;
-``POSENC_HISTORIES=300`` runs more of them than `make test` does, and ``python -m pytest "tests/workflow/test_histories.py" -k "[17]"`` runs
-one again.
+that is edited during a run, other versions of packages, other front ends and namespaces, dates in
+the future, other studies and copies. The seed of a history is in the name of its test;
+``POSENC_HISTORIES=300`` runs more of them than `make test` does, and
+``python -m pytest tests/workflow/test_histories.py -k "[17]"`` runs one again.
 """
 
 from __future__ import annotations
@@ -236,8 +236,9 @@ class History:
         time.sleep(self.chance.uniform(1, 4))
         where = self.chance.choice([(), NAMESPACE])
         command = self.chance.choice([
-            SNAKEMAKE, (*SNAKEMAKE, "--dry-run"), ("posenc", "plan"), ("posenc", "check", "--write"),
-            ("dvc", "repro"), ("dvc", "checkout", "--force"), ("posenc", "record"),
+            SNAKEMAKE, (*SNAKEMAKE, "--dry-run"), ("posenc", "plan"),
+            ("posenc", "check", "--write"), ("posenc", "record"),
+            ("dvc", "repro"), ("dvc", "checkout", "--force"),
         ])  # fmt: skip
         self.tell("during a run:")
         self.run(*where, *command)

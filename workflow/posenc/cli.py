@@ -388,7 +388,7 @@ def bench(
 
 @app.command()
 def verify() -> None:
-    """Read every file of the study again, and name each that is not what was made or is not current."""
+    """Read every file of the study again, and name each that is damaged or not current."""
     from posenc.frontends.verification import verify_files
 
     params = _load()

@@ -65,7 +65,7 @@ def _data_files() -> tuple[Path, ...]:
 
 @functools.cache
 def _named_in(path: Path) -> frozenset[Path]:
-    """Files that a text names between quotes, whole or, behind a name in braces, by their ending."""
+    """Files that a text names between quotes, whole or, behind braces, by their ending."""
     text = _text(path)
     return frozenset(
         other

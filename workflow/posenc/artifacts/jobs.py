@@ -64,8 +64,11 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
             imports.PLANNED[code[1]] = read_json(path)
     said = receipts.command_of(command)
     place = Path(options["receipt"][0]) if options.get("receipt") else None
-    is_kept = place is not None and "POSENC_AGAIN" not in os.environ
-    if is_kept and _is_kept(place, said, before, options["outputs"], contents):
+    if (
+        place is not None
+        and "POSENC_AGAIN" not in os.environ
+        and _is_kept(place, said, before, options["outputs"], contents)
+    ):
         print(f"{rule}: kept, what it would be made of is the same", file=sys.stderr)
         return
     sys.argv = list(command)

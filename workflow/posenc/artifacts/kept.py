@@ -59,7 +59,7 @@ def keep(path: Path, receipt: Receipt) -> None:
 
 
 def keep_all(contents: Contents, study: str) -> None:
-    """Keep the results of a study that are whole, as after ``dvc pull``; those that are kept stay."""
+    """Keep the results of a study that are whole, as after ``dvc pull``."""
     for folder in (Path("data") / receipts.FOLDER, Path("data/studies") / study / receipts.FOLDER):
         for path in folder.rglob("*.json"):
             held = PLACE / path

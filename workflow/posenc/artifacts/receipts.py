@@ -1,9 +1,9 @@
 """What a result says of itself, and whether that is what is there now.
 
 Each job leaves a receipt: its command, and the SHA-256 of every file that it read and made. Among
-what it read are its part of ``params.yaml`` and a list of its code, with the versions of the packages
-that it computes with. A result is current when its receipt says what is there now. Nothing else
-decides: no date, no record of Snakemake's, no lock file of DVC's.
+what it read are its part of ``params.yaml`` and a list of its code, with the versions of the
+packages that it computes with. A result is current when its receipt says what is there now.
+Nothing else decides: no date, no record of Snakemake's, no lock file of DVC's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each job reads of ``params.yaml``, and which code it runs, as files in ``data/config``.
 
-What a rule reads is compared by content; so each is written only when it changed. They lie by phase:
-a stage of DVC's follows the folder of its own.
+What a rule reads is compared by content; so each is written only when it changed. They lie by
+phase: a stage of DVC's follows the folder of its own.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     for module in imports.commands():
         code = imports.described(module)
         yield CONFIG / phase_of_command(module) / "code" / f"{module}.json", code
-    for name, phase in PHASES.items():
-        if phase.text:
-            text = {path: _digest(imports.ROOT / path) for path in phase.text}
+    for name, what in PHASES.items():
+        if what.text:
+            text = {path: _digest(imports.ROOT / path) for path in what.text}
             yield CONFIG / name / "text.json", text
 
 

@@ -412,7 +412,7 @@ def fetched(folder, path, format: str, **columns):
     section = Content(format=format, text=content(format).text, **columns)
     (config / "documents.json").write_text(section.model_dump_json())
     copy = folder / "raw"
-    done = call("posenc.steps.fetch", config=config / "fetch.json", output=copy)
+    done = call("posenc.steps.fetch", name="mine", config=config / "fetch.json", output=copy)
     assert done.returncode == 0, done.stderr
     return copy, config / "documents.json"
 

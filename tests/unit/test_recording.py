@@ -13,7 +13,6 @@ from ruamel.yaml import YAML
 from posenc.artifacts.files import replace_text
 from posenc.frontends import recording
 from posenc.frontends.recording import LOCK, RecordError, record, unrecorded
-from posenc.report import latex
 from posenc.study import plan
 from posenc.study.configs import materialize
 from posenc.study.new import write_study
@@ -58,7 +57,6 @@ def project(made, tmp_path, monkeypatch) -> Path:
     """A copy in which LaTeX counts as installed."""
     shutil.copytree(made, tmp_path / "project", symlinks=True)
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(latex, "missing", lambda: [])
     return tmp_path / "project"
 
 
@@ -107,11 +105,10 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
     assert recording._drop_retired(now()) == [] and LOCK.stat().st_mtime_ns == written
 
 
-def test_without_latex_the_documents_that_were_recorded_stay(project, monkeypatch):
-    monkeypatch.setattr(latex, "missing", lambda: ["latexmk"])
+def test_without_latex_the_documents_that_were_recorded_stay(project):
     write_lock("paper@mine")
     before = entries()["paper@mine"]
-    assert record(now(), commit_the_first) == []
+    assert record(now(), commit_the_first, has_documents=False) == []
     assert entries()["paper@mine"] == before
     assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
 

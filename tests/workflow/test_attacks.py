@@ -391,19 +391,22 @@ def test_records_of_several_studies_lie_side_by_side(project, tmp_path):
     project.snakemake()
     project.run("posenc", "record")
     project.run("posenc", "push")
-    of_other = artifacts(project)
     commit(project)
     clone = Project(tmp_path / "clone")
     project.run("git", "clone", "--quiet", str(project.folder), str(clone.folder))
     clone.run("dvc", "remote", "add", "--local", "--default", "here", str(tmp_path / "remote"))
     clone.run("posenc", "pull")
     assert clone.planned() == {}
+    of_other = artifacts(clone)
     clone.run("posenc", "pull", "default")
     assert clone.planned() == {}
     found = artifacts(clone)
     assert {name: found.get(name) for name in of_default} == of_default
+    # DVC removes the files of a study when it fetches another; they are kept all the same.
+    clone.run("posenc", "study", "other")
+    assert "Nothing to be done" in clone.snakemake().stdout
     own = {name: sha for name, sha in of_other.items() if name.startswith("data/studies/other")}
-    assert own and own.items() <= found.items()
+    assert own and own.items() <= artifacts(clone).items()
     # What DVC clears away of the study that is not active is there all the same.
     project.run("dvc", "gc", "--workspace", "--force")
     project.run("posenc", "study", "default")

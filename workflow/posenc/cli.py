@@ -73,7 +73,8 @@ def check(
     """Validate params.yaml, look for the files that it names, and show what the study has."""
     params = _load()
     if write:
-        _write(params)
+        with _holding("check --write"):
+            _write(params)
     print("\n".join(_parts(params)))
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
@@ -82,22 +83,21 @@ def check(
 
 
 def _write(params) -> None:
-    """Write what jobs read, and put results where the study has them."""
+    """Write what jobs read, and put results where the study has them; for the holder."""
     from posenc.artifacts import kept
     from posenc.artifacts.contents import Contents
     from posenc.frontends.leftovers import tidy
     from posenc.report.links import link
     from posenc.study.configs import is_edited, materialize
 
-    with _holding("check --write"):
-        tidy(params, _warn)
-        materialize(params)
-        kept.keep_all(contents := Contents(), params.study.name)
-        kept.restore_all(contents, params.study.name, _warn)
-        link(params.study.name)
-        # DVC notes what this stage read only when it has ended.
-        if is_edited(_load()):
-            _stop("params.yaml, the code or a text was saved meanwhile: start again")
+    tidy(params, _warn)
+    materialize(params)
+    kept.keep_all(contents := Contents(), params.study.name)
+    kept.restore_all(contents, params.study.name, _warn)
+    link(params.study.name)
+    # DVC notes what its first stage read only when that has ended.
+    if is_edited(_load()):
+        _stop("params.yaml, the code or a text was saved meanwhile: start again")
 
 
 def _parts(params) -> list[str]:
@@ -278,6 +278,7 @@ def record() -> None:
     params = _load()
     study = params.study.name
     with _holding("record"):
+        _write(params)
         if not _nothing_to_do():
             _stop("the study is not complete or not current: run `snakemake` first")
         try:

@@ -29,7 +29,7 @@ class Stage:
     """A stage as DVC resolves it."""
 
     def __init__(self, stage, root: Path) -> None:
-        self.name, _, self.study = stage.addressing.partition("@")
+        self.name, _, self.study = stage.name.partition("@")
         self.cmd = stage.cmd
         self.deps = {str(Path(dep.fs_path).relative_to(root)) for dep in stage.deps}
         self.outs = {str(Path(out.fs_path).relative_to(root)) for out in stage.outs}

@@ -265,7 +265,7 @@ def test_a_condition_ends_with_its_block(folder, family, documents):
     before = forward(model, documents[:1], family == "gpt2")[0][-1]
     weight = position_embedding(model).weight.detach().clone()
     with pytest.raises(KeyError), applied(model, Condition(position="zero")):
-        rows = position_embedding(model).weight[first_row(position_embedding(model)) :]
+        rows = position_embedding(model).weight[first_row(model) :]
         assert not rows.any()
         raise KeyError
     assert torch.equal(position_embedding(model).weight, weight)

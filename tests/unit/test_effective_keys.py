@@ -20,6 +20,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from posenc.architectures.attention import recording
 from posenc.artifacts.files import ArtifactError
 from posenc.capture import reading
 from posenc.capture.capture import packed_last
@@ -30,7 +31,6 @@ from posenc.measurements import effective_keys as step
 from posenc.measurements.effective_keys import EffectiveKeys
 from posenc.metrics.effective_keys import PARTS, parts
 from posenc.metrics.patterns import attention_pattern
-from posenc.models.attention import recording
 from posenc.report import experiment_quantities as numbers
 
 from . import synthetic_experiments as made_up

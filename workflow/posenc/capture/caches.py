@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.architectures.attention import recording
 from posenc.capture.capture import packed_last
-from posenc.capture.parts import body, first_row, is_rotary, position_embedding
-from posenc.models.attention import recording
+from posenc.capture.parts import ConditionError, architecture, body
 
 _VALUES = {"value": 1, "v_proj": 1, "c_attn": 3}
 """Names of the maps that give values, last of so many parts: BERT's, Llama's and GPT-2's."""
@@ -37,10 +37,10 @@ class Cache(NamedTuple):
 
 def positions_at_hand(model: nn.Module) -> int:
     """How many positions a model can tell apart: rows of its table, or what it is made for."""
-    if is_rotary(model):
-        return model.config.max_position_embeddings
-    embedding = position_embedding(model)
-    return len(embedding.weight) - first_row(embedding)
+    found = architecture(model)
+    if found.positions is None:
+        raise ConditionError(f"{found.model_type} sets no limit to positions")
+    return found.positions
 
 
 @torch.inference_mode()

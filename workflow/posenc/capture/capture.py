@@ -6,6 +6,7 @@ computed goes straight into a buffer of the storage type, and is written while t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,18 +17,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
+from posenc.architectures import attention
+from posenc.architectures.architecture import LINEAR, Architecture
+from posenc.architectures.discover import quiet
+from posenc.architectures.needs import Need
+from posenc.architectures.position import Table
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.masked_attention import of_documents, packed
-from posenc.capture.parts import blocks, body, first_position, is_decoder
+from posenc.capture.parts import ConditionError, architecture, blocks, is_decoder
 from posenc.capture.section import Activations
-from posenc.models import attention
 from posenc.models.affine import affine
 from posenc.models.devices import wait_for
 from posenc.tokens.packing import Pack, positions_of
 
 _LOGITS = {"cpu": 2048, "cuda": 2**13}
 """Tokens, and entries of the vocabulary, whose logits are made at a time."""
+_HEAD_LOGITS = 2**26
+"""Logits of a model's own head that are made at a time."""
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
@@ -39,26 +47,41 @@ class Shape:
     n_heads: int
     d_model: int
     vocabulary_size: int
+    width: int | None = None
+    """Features of a head, where they are not those of ``d_model`` shared out."""
 
     @property
     def d_head(self) -> int:
         """Width of one head."""
-        return self.d_model // self.n_heads
+        return self.d_model // self.n_heads if self.width is None else self.width
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
-        """Read the sizes off a model's configuration."""
-        config = model.config
+        """The sizes of a model.
+
+        Raises
+        ------
+        ConditionError
+            If its layers have heads of different sizes.
+        """
+        found = architecture(model)
+        if not found.is_even:
+            raise ConditionError(
+                f"the layers of {found.model_type} have heads of different sizes: capture its "
+                f"hidden_states alone (activations.quantities)"
+            )
+        is_shared_out = found.d_head * found.n_heads == found.d_model
         return cls(
-            n_layers=config.num_hidden_layers,
-            n_heads=config.num_attention_heads,
-            d_model=config.hidden_size,
-            vocabulary_size=config.vocab_size,
+            n_layers=found.n_layers,
+            n_heads=found.n_heads,
+            d_model=found.d_model,
+            vocabulary_size=found.vocabulary_size,
+            width=None if is_shared_out else found.d_head,
         )
 
     def as_json(self) -> dict[str, int]:
         """What the index of a store says of the model."""
-        return dataclasses.asdict(self)
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the activations of so many tokens: layer, then head, token, feature."""
@@ -100,7 +123,18 @@ def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
     for row, ids in enumerate(documents):
         input_ids[row, : len(ids)] = torch.tensor(ids)
         mask[row, : len(ids)] = 1
+    _check_ids(model, input_ids)
     return input_ids.to(device), mask.to(device)
+
+
+def _check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
+    """Refuse tokens that a model has no embedding of."""
+    rows = architecture(model).vocabulary_size
+    if ids.numel() and int(ids.max()) >= rows:
+        raise ArtifactError(
+            f"a document has the token {int(ids.max())}, but the model's embeddings have {rows} "
+            f"rows: its tokenizer is another model's"
+        )
 
 
 @torch.inference_mode()
@@ -127,11 +161,11 @@ def forward(
         Queries and keys, each [batch, n_heads, longest, d_head].
     """
     input_ids, mask = pad(model, documents)  # [batch, longest] each
-    options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
-    if is_decoder:
-        options["use_cache"] = False
+    found = architecture(model)
+    options = {} if found.causal or bool(mask.all()) else {"attention_mask": mask}
+    found.begin()
     with attention.recording() as recording, of_documents(documents):
-        output = body(model)(input_ids, output_hidden_states=True, **options)
+        output = found.body(input_ids, **quiet(found.body, output_hidden_states=True), **options)
     return output.hidden_states, recording
 
 
@@ -155,6 +189,33 @@ def token_losses(
         for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
             total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
         losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
+    return torch.cat(losses)
+
+
+def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+    """As :func:`token_losses`, by the head that a model has."""
+    found = architecture(model)
+    if found.head == LINEAR:
+        return token_losses(hidden, found.output_weight(), targets)
+    return head_losses(found, hidden, targets)
+
+
+def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
+    """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
+    found = architecture(model)
+    if found.head == LINEAR:
+        return affine(hidden, found.output_weight())
+    return found.logits(hidden)
+
+
+@torch.inference_mode()
+def head_losses(found: Architecture, hidden: Tensor, targets: Tensor) -> Tensor:
+    """As :func:`token_losses`, through a head that is more than a product with its weight."""
+    losses = []
+    chunk = max(1, _HEAD_LOGITS // found.vocabulary_size)
+    for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+        logits = found.logits(part).float()  # [chunk, vocabulary]
+        losses.append(functional.cross_entropy(logits, wanted, reduction="none"))
     return torch.cat(losses)
 
 
@@ -216,18 +277,61 @@ def last_from(model: nn.Module, documents: list[list[int]], start: int, state: T
 
 
 def _packed(model: nn.Module, documents: list[list[int]], **options):
+    """The library's output for documents in one row; each runs alone where that is another one."""
+    found = architecture(model)
+    if found.can.get(Need.PACKED) is not None:
+        return _one_by_one(model, documents, **options)
+    return packed_row(model, documents, **options)
+
+
+def packed_row(model: nn.Module, documents: list[list[int]], **options):
     """The library's output for documents in one row."""
+    found = architecture(model)
     device = next(model.parameters()).device
     lengths = [len(ids) for ids in documents]
-    first = first_position(model)
-    ids = torch.tensor([token for document in documents for token in document], device=device)
+    ids = torch.tensor([token for document in documents for token in document])  # [tokens]
+    _check_ids(model, ids)
+    ids = ids.to(device)
     places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
-    if is_decoder(model):
-        options["use_cache"] = False
-    else:
+    is_placed = contextlib.nullcontext()
+    if isinstance(found.position, Table):
+        rows = np.concatenate([found.position.rows(document) for document in documents])  # [tokens]
+        places = torch.from_numpy(rows).to(device)[None]  # [1, tokens]
+        if not found.row["position_ids"]:
+            is_placed = found.position.placed(places[0])
+        places = places - found.position.shift
+    if found.row["position_ids"]:
+        options["position_ids"] = places
+    if found.row["token_type_ids"]:
         options["token_type_ids"] = torch.zeros_like(places)
-    with packed(model, documents):
-        return body(model)(ids[None], position_ids=places + first, **options)
+    found.begin()
+    with packed(model, documents), is_placed:
+        return found.body(ids[None], **quiet(found.body, **options))
+
+
+def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
+    """What :func:`packed_row` would give, of documents that are run one after the other."""
+    found, device = architecture(model), next(model.parameters()).device
+    outputs, recordings, outer = [], [], attention.active()
+    for document in documents:
+        found.begin()
+        ids = torch.tensor([document], device=device)  # [1, tokens]
+        with attention.recording() as recording, of_documents([document]):
+            outputs.append(found.body(ids, **quiet(found.body, **options)))
+        recordings.append(recording)
+    if outer is not None:
+        for layer in sorted(recordings[0].queries):
+            query, key = (
+                torch.cat([getattr(one, name)[layer] for one in recordings], dim=2)
+                for name in ("queries", "keys")
+            )  # [1, n_heads, tokens, d_head] each
+            outer.keep(layer, query, key, recordings[0].options[layer])
+    joined = outputs[0]
+    joined.last_hidden_state = torch.cat([one.last_hidden_state for one in outputs], dim=1)
+    if options.get("output_hidden_states"):
+        layers = zip(*(one.hidden_states for one in outputs), strict=True)
+        joined.hidden_states = tuple(torch.cat(states, dim=1) for states in layers)
+    return joined
 
 
 class _Into(dict):
@@ -403,5 +507,5 @@ def document_losses(
     targets = ids[scored].to(last.device)  # [scored tokens]
     # A token is predicted from the one before it.
     previous = last[(scored - 1).to(last.device)]  # [scored tokens, d_model]
-    losses = token_losses(previous, model.lm_head.weight, targets).cpu().numpy()
+    losses = losses_of(model, previous, targets).cpu().numpy()
     return np.split(losses, np.cumsum([length - 1 for length in lengths])[:-1])

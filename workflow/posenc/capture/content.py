@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures.attention import recording_before_rotation
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
 from posenc.capture.parts import is_decoder, is_rotary
 from posenc.conditions.section import Condition
-from posenc.models.attention import recording_before_rotation
 
 
 class Heads(NamedTuple):

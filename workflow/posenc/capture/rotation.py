@@ -8,14 +8,16 @@ back there, and the scores of those pairs are computed again.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures.position import Rotation
 from posenc.capture.masked_attention import scored
-from posenc.capture.parts import blocks, rotary
+from posenc.capture.parts import ConditionError, architecture, rotary
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
 from posenc.models.schemes import rotated
@@ -39,29 +41,22 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
         yield
         return
     if isinstance(condition.position, Unrotated | Clipped):
-        chosen = getattr(condition.position, "layers", None) or range(len(blocks(model)))
+        chosen = getattr(condition.position, "layers", None) or range(architecture(model).n_layers)
         pairs = PairScores(rotary(model), condition.position)
         with scored(model, dict.fromkeys(chosen, pairs)):
             yield
         return
-    module = rotary(model)
-    count = max(model.config.max_position_embeddings, tokens)
-    angles = np.arange(count)[:, None] * frequencies(model)  # [positions, d_head / 2]
-    made = torch.from_numpy(positions.position.call(condition.position, angles))
-
-    def hook(module: nn.Module, arguments: tuple, options: dict, output: tuple) -> tuple:
-        # Some of the library's models give them by name.
-        places = options.get("position_ids", arguments[-1])  # [batch, tokens]
-        angle = made.to(places.device)[places]  # [batch, tokens, d_head / 2]
-        angle = torch.cat([angle, angle], dim=-1)
-        parts = (angle.cos(), angle.sin())  # [batch, tokens, d_head] each
-        return tuple((x * module.attention_scaling).to(output[0].dtype) for x in parts)
-
-    handle = module.register_forward_hook(hook, with_kwargs=True)
-    try:
+    rotation = architecture(model).position
+    assert isinstance(rotation, Rotation)
+    if condition.position == "zero" and rotation.problem is not None:
+        with rotation.removed():
+            yield
+        return
+    if rotation.problem is not None:
+        raise ConditionError(f"{architecture(model).model_type}: {rotation.problem}")
+    change = functools.partial(positions.position.call, condition.position)
+    with rotation.turned(change, tokens):
         yield
-    finally:
-        handle.remove()
 
 
 class PairScores:

@@ -130,8 +130,8 @@ def patterns(
     """
     import torch
 
+    from posenc.architectures.attention import recording
     from posenc.capture.capture import packed_last
-    from posenc.models.attention import recording
 
     counted = seen >= FEWEST  # [tokens]
     octave = octaves(seen)[counted]  # [queries]

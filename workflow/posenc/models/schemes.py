@@ -3,7 +3,7 @@
 A scheme is a word of the model's own ``config.json`` (``position_scheme``; without it, positions
 are learned, as in any GPT-2), so that a folder of weights says by itself how it is to be run.
 Tables lie in the weights; ALiBi and rotary embeddings act in the attention, through
-:mod:`posenc.models.attention`.
+:mod:`posenc.architectures.attention`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import functools
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures import attention
 from posenc.metrics.sinusoid import sinusoidal
-from posenc.models import attention
 
 KEY = "position_scheme"
 IN_ATTENTION = ("alibi", "rotary")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.architectures.table import first_row
 from posenc.artifacts.files import ArtifactError, read_json
-from posenc.models.files import CONFIG, WEIGHTS
+from posenc.models.files import CONFIG, weight_paths
 
 TABLES = {
     "tokens": ("wte.weight", "embeddings.word_embeddings.weight"),
@@ -28,6 +30,10 @@ _SPELLINGS = {"weight": "gamma", "bias": "beta"}
 """What older files call the parameters of a normalisation."""
 
 
+def _keys(file: Any) -> list[str]:
+    return list(file.keys())
+
+
 class Weights:
     """The tensors and the configuration of a model.
 
@@ -43,9 +49,10 @@ class Weights:
         from safetensors import safe_open
 
         self.folder, self.family = folder, family
-        self.path = folder / WEIGHTS
-        self.file = safe_open(self.path, "np")
-        self.keys = list(self.file.keys())
+        paths = weight_paths(folder)
+        self.path = paths[0]
+        self.file_of = {key: path for path in paths for key in _keys(safe_open(path, "np"))}
+        self.keys = list(self.file_of)
         self.config = read_json(folder / CONFIG)
 
     def tensor(self, name: str) -> NDArray[np.float32]:
@@ -72,8 +79,8 @@ class Weights:
         tokens, positions = (
             self._only(f"tables of embeddings of {kind}", *names) for kind, names in TABLES.items()
         )
-        # RoBERTa's first rows are for padding: its positions begin with row 2.
-        return tokens, positions[2 if self.family == "roberta" else 0 :]
+        # The first rows may be for padding.
+        return tokens, positions[first_row({"model_type": self.family, **self.config}) :]
 
     def token_type(self) -> NDArray[np.float32] | float:
         """The embedding of the only token type that is in use, [d_model]; 0 where there is none."""
@@ -94,7 +101,18 @@ class Weights:
         found = self._named(*names)
         if len(found) != 1:
             raise ArtifactError(f"{self.path} has {len(found)} {what}; fetch it again")
-        return self.file.get_tensor(found[0]).astype(np.float32)
+        return self._read(found[0])
+
+    def _read(self, key: str) -> NDArray[np.float32]:
+        """A tensor of a file, in whichever precision it is kept."""
+        from safetensors import safe_open
+
+        with safe_open(self.file_of[key], "np") as file:
+            if file.get_slice(key).get_dtype() != "BF16":
+                return file.get_tensor(key).astype(np.float32)
+        # NumPy has no bfloat16. Only here is the large library needed, and imported.
+        with safe_open(self.file_of[key], "pt") as file:
+            return file.get_tensor(key).float().numpy()
 
     def _named(self, *names: str) -> list[str]:
         wanted = tuple(f".{name}" for name in names)

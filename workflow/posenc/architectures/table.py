@@ -1,0 +1,44 @@
+"""What cannot be discovered of a model, written down: names, and types that are no text models.
+
+It imports neither torch nor transformers: what reads ``params.yaml`` asks it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions", "pos_emb")
+"""Last names of modules that are tables of position embeddings."""
+ROTARY = "Rotary"
+"""Part of the class name of modules that give a rotation's angles."""
+OUTPUT_OPTIONS = ("output_attentions", "output_hidden_states", "return_dict", "use_return_dict")
+"""Keys of ``config.json`` that say what a forward pass returns, and nothing of the model."""
+ROTATIONS_OF_THE_TEXT = ("dynamic", "longrope")
+"""Kinds of rotation that change with the length of the text."""
+ALIKE = {"llama": ("llama", "mistral", "qwen2")}
+"""Model types that ``family`` in params.yaml stands for, where it stands for several."""
+AFTER_PADDING = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text",
+                 "roberta-prelayernorm", "xmod", "esm", "longformer", "ibert", "mpnet")  # fmt: skip
+"""Types whose first position is the row after that of the padding."""
+KINDS: dict[str, tuple[bool, Literal["table", "rotation"]]] = {
+    "bert": (False, "table"),
+    "roberta": (False, "table"),
+    "gpt2": (True, "table"),
+    "llama": (True, "rotation"),
+}
+"""Whether a type that params.yaml may name without more is a decoder, and how positions enter."""
+
+TRAINED_HERE = "gpt2"
+"""The type of decoders that the workflow trains."""
+
+
+def types_of(family: str) -> tuple[str, ...]:
+    """Model types that the weights of a family may have."""
+    return ALIKE.get(family, (family,))
+
+
+def first_row(config: dict) -> int:
+    """Row of the first position in a table, by a configuration; a loaded model says it itself."""
+    if config.get("model_type") not in AFTER_PADDING or config.get("pad_token_id", 1) is None:
+        return 0
+    return config.get("pad_token_id", 1) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,6 +194,10 @@ class Architecture:
             if (reason := self.can.get(need)) is not None:
                 return f"{need}: {reason}"
         return None
+
+    def note(self, can: Mapping[str, str | None]) -> None:
+        """Take over what was verified of the same weights before."""
+        self.can = {Need(need): reason for need, reason in can.items() if need in set(Need)}
 
     def begin(self) -> None:
         """Say that a forward pass begins."""

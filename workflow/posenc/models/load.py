@@ -9,15 +9,16 @@ import contextlib
 import importlib.util
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.files import (
     CHECKSUMS,
     UNFINISHED,
     ArtifactError,
     atomic_file,
+    read_json,
     sha256_file,
     write_checksums,
     write_json,
@@ -40,12 +41,17 @@ from posenc.models.files import (
     weight_paths,
 )
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
+from posenc.models.tokenizers import read_tokenizer, with_begin
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import nn
 
 
+VERIFICATION = "verification.json"
+"""What was compared with the library when a model was fetched (posenc.architectures.verify)."""
+Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
+"""Runs a model of a folder with its tokenizer, and says what was compared."""
 LARGE = 2**30
 """Bytes from which on weights are not copied into ``data/``."""
 
@@ -176,8 +182,13 @@ def check_place(key: str, place: Path) -> None:
         raise ModelError(f"{key}: {error}") from None
 
 
-def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None:
-    """Copy a pretrained model's configuration, weights and tokenizer into ``data/``.
+def fetch(
+    name: str, model: Model, folder: Path, tokenizer_folder: Path, look: Look | None = None
+) -> None:
+    """Bring a pretrained model's configuration, weights and tokenizer into ``data/``.
+
+    Weights in several files, and large ones of a folder or the hub, stay where they are: the file
+    in ``data/`` refers to them.
 
     Parameters
     ----------
@@ -186,9 +197,12 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     model
         Its section.
     folder
-        Receives ``config.json``, ``model.safetensors`` and their checksums.
+        Receives ``config.json``, ``model.safetensors`` and their checksums; ``verification.json``
+        where the model is looked at.
     tokenizer_folder
         Receives ``tokenizer.json`` and its checksum.
+    look
+        Runs the model, before anything is written; None where it is not run.
 
     Raises
     ------
@@ -203,7 +217,10 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     try:
         with in_hub_format(place, folder.parent) as origin:
             check_family(name, model, origin)
-            copy_tokenizer(f"models.{name}", origin, tokenizer_folder, model)
+            tokenizer = read_tokenizer(f"models.{name}", origin)
+            tokenizer = fitted_tokenizer(tokenizer, origin, model.is_decoder)
+            said = None if look is None else look(origin, tokenizer)
+            save_tokenizer(tokenizer, tokenizer_folder)
             # What was converted is moved: it may be large.
             bring = shutil.copyfile if origin == place else shutil.move
             with atomic_file(folder / CONFIG) as temporary:
@@ -219,7 +236,10 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
         raise ModelError(
             f"models.{name}: {place / WEIGHTS} is damaged ({error}); get it again"
         ) from None
-    write_checksums(folder / CHECKSUMS, CONFIG, WEIGHTS)
+    if said is not None:
+        write_json(folder / VERIFICATION, said)
+    files = [CONFIG, WEIGHTS, *([] if said is None else [VERIFICATION])]
+    write_checksums(folder / CHECKSUMS, *files)
 
 
 def is_referenced(source: Source, place: Path) -> bool:
@@ -272,7 +292,7 @@ def in_hub_format(place: Path, beside: Path | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def copy_tokenizer(key: str, origin: Path, target: Path, model: Model | None = None) -> None:
+def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
     """Bring a tokenizer into one ``tokenizer.json``, whichever files its folder has.
 
     Parameters
@@ -281,26 +301,18 @@ def copy_tokenizer(key: str, origin: Path, target: Path, model: Model | None = N
         The key of ``params.yaml`` that the folder belongs to, for messages.
     origin, target
         The folder, and the one that receives ``tokenizer.json`` and its checksum.
-    model
-        The section of its model; None where a tokenizer alone is asked for.
 
     Raises
     ------
     ModelError
-        If the folder has no tokenizer, or one that does not fit the model.
+        If the folder has no tokenizer.
     """
-    from posenc.models.tokenizers import read_tokenizer
-
-    tokenizer = read_tokenizer(key, origin)
-    if model is not None:
-        tokenizer = fitted_tokenizer(tokenizer, origin, model.is_decoder)
-    save_tokenizer(tokenizer, target)
+    save_tokenizer(read_tokenizer(key, origin), target)
 
 
 def fitted_tokenizer(tokenizer: Tokenizer, folder: Path, is_decoder: bool) -> Tokenizer:
     """The tokenizer of a model, which begins a decoder's texts."""
     from posenc.architectures.classes import begin_token
-    from posenc.models.tokenizers import with_begin
 
     if not is_decoder:
         return tokenizer
@@ -337,7 +349,7 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
     import transformers
     from safetensors import SafetensorError
 
-    from posenc.architectures import attention
+    from posenc.architectures import attention, discover
     from posenc.models import schemes
 
     attention.register()
@@ -367,7 +379,10 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
     schemes.install(model)
-    return model.eval().to(device)
+    model = model.eval().to(device)
+    if (folder / VERIFICATION).is_file():
+        discover.of(model).note(read_json(folder / VERIFICATION)["can"])
+    return model
 
 
 def save(model: nn.Module, folder: Path) -> None:

@@ -102,8 +102,8 @@ def _check_random(key: str, tokenizer: Tokenizer) -> None:
     dropout = getattr(tokenizer.model, "dropout", None)
     if dropout:
         raise ModelError(
-            f"{key}: its tokenizer leaves out merges at random (dropout {dropout}): set dropout to "
-            f"null in {TOKENIZER}"
+            f"{key}: its tokenizer leaves out merges at random (dropout {dropout:.2g}): set "
+            f"dropout to null in {TOKENIZER}"
         )
 
 

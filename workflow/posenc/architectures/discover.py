@@ -90,7 +90,12 @@ def discover(model: nn.Module) -> Architecture:
         if former != NAME:
             model.set_attn_implementation(NAME)
         with torch.inference_mode():
-            return _looked_at(model, kind, ids)
+            found = _looked_at(model, kind, ids)
+            if isinstance(found.position, Rotation):
+                from posenc.architectures.turns import find_turns
+
+                find_turns(found, ids)
+            return found
     # Whatever a model of the library raises on a text of six tokens.
     except (
         ValueError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,15 +111,18 @@ class Turned:
         The rotary module that gives its angles.
     layer_type
         What that module is asked for, where it has several rotations; None where it has one.
+    form
+        How angles stand in what the module gives, see :class:`Rotation`.
     features
-        Which features of a head are turned.
+        The first feature of a head that is turned, and the one after the last.
     interleaved
         Whether a pair of features are neighbours, or half of the features apart.
     """
 
     module: nn.Module
     layer_type: str | None
-    features: slice
+    form: str
+    features: tuple[int, int]
     interleaved: bool
 
 
@@ -138,13 +141,16 @@ class Rotation:
     positions
         Tokens that it is made for, as the configuration says.
     layers
-        By layer, how it is turned; None if it is not, or not as :class:`Turned` can say.
+        By layer, how it is turned; None if it is not, or is one of ``unknown``.
+    unknown
+        Layers of which that could not be told.
     """
 
     modules: tuple[nn.Module, ...]
     forms: Mapping[tuple[int, str | None], str]
     positions: int
-    layers: list[Turned | None] = field(default_factory=list)
+    layers: Sequence[Turned | None] = ()
+    unknown: frozenset[int] = frozenset()
     kind = ROTATION
     first = 0
 
@@ -255,6 +261,36 @@ def _is_close(ours: Tensor, theirs: Tensor) -> bool:
     return bool((ours - theirs).abs().max() < CLOSE)
 
 
+def cosines_sines(
+    module: nn.Module, layer_type: str | None, form: str, x: Tensor, places: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cosines and sines at some positions, [positions, pairs] each.
+
+    The library's scale of queries and keys is not part of them: it stays with the vectors.
+
+    Parameters
+    ----------
+    module, layer_type, form
+        As of :class:`Turned`.
+    x
+        Whatever has the type and the device of the model's states.
+    places
+        int64 [positions].
+    """
+    named = {} if layer_type is None else {"layer_type": layer_type}
+    output = module(x, position_ids=places[None], **named)  # of one text
+    scale = scale_of(module, layer_type)
+    if form == "complex":
+        return output[0].real / scale, output[0].imag / scale
+    cosine, sine = (part[0] for part in output)  # [positions, features] each
+    if form == "half":
+        half = cosine.shape[-1] // 2
+        cosine, sine = cosine[:, :half], sine[:, :half]
+    elif form == "interleaved":
+        cosine, sine = cosine[:, ::2], sine[:, ::2]
+    return cosine / scale, sine / scale
+
+
 def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Vectors whose feature pairs (c, c + d_head / 2) are turned by angles.
 
@@ -272,7 +308,7 @@ def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 def rotated_as(x: Tensor, turned: Turned, cosine: Tensor, sine: Tensor) -> Tensor:
     """As :func:`rotated`, with the features and the pairs of a layer."""
     whole = x.shape[-1]
-    begin, end, _ = turned.features.indices(whole)
+    begin, end = turned.features
     part = x[..., begin:end]  # [..., tokens, turned features]
     if turned.interleaved:
         pairs = part.unflatten(-1, (-1, 2))  # [..., tokens, pairs, 2]

@@ -11,6 +11,15 @@ POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions", "pos_emb")
 """Last names of modules that are tables of position embeddings."""
 ROTARY = "Rotary"
 """Part of the class name of modules that give a rotation's angles."""
+SEPARATE_MAPS = (
+    ("q_proj", "k_proj", "v_proj"), ("query", "key", "value"), ("q_lin", "k_lin", "v_lin"),
+    ("q", "k", "v"),
+)  # fmt: skip
+"""Names of maps of queries, keys and values, each with its own module."""
+FUSED_MAPS = ("c_attn", "qkv_proj", "Wqkv", "qkv")
+"""Names of one map that gives queries, then keys, then values."""
+OUTPUT_MAPS = ("o_proj", "c_proj", "out_proj", "out_lin", "Wo", "o", "dense")
+"""Names of the map of what the heads give."""
 OUTPUT_OPTIONS = ("output_attentions", "output_hidden_states", "return_dict", "use_return_dict")
 """Keys of ``config.json`` that say what a forward pass returns, and nothing of the model."""
 ROTATIONS_OF_THE_TEXT = ("dynamic", "longrope")

@@ -19,6 +19,7 @@ from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.attention import NAME
 from posenc.architectures.discover import of, quiet, sample_ids
+from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need
 from posenc.architectures.position import NoPosition, Table
 
@@ -178,6 +179,9 @@ def _checked(found: Architecture, texts: list[list[int]], row: Row | None) -> li
     checks.append(Check("the restored model", _apart(_states(restored), _states(ours)), 0.0))
     by_name = {check.name: check for check in checks}
     _conclude(found, by_name)
+    with _under(model, NAME):
+        maps, path = check_maps(found, _ids(found, texts[0]))
+    found.can |= {Need.MAPS: maps, Need.NORM_PATH: path}
     return checks
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.architectures.position import Rotation
+from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
 from posenc.capture.masked_attention import scored
 from posenc.capture.parts import ConditionError, architecture, rotary
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
-from posenc.models.schemes import rotated
 
 
 def frequencies(model: nn.Module) -> np.ndarray:
@@ -42,8 +41,12 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
         return
     if isinstance(condition.position, Unrotated | Clipped):
         chosen = getattr(condition.position, "layers", None) or range(architecture(model).n_layers)
-        pairs = PairScores(rotary(model), condition.position)
-        with scored(model, dict.fromkeys(chosen, pairs)):
+        pairs = {
+            layer: PairScores(turn, condition.position)
+            for layer, turn in turns_of(model).items()
+            if layer in chosen
+        }
+        with scored(model, pairs):
             yield
         return
     rotation = architecture(model).position
@@ -60,18 +63,18 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
 
 
 class PairScores:
-    """Scores of documents in which some pairs are turned otherwise than the rest.
+    """Scores of documents in which some pairs are turned otherwise than the rest, in one layer.
 
     Parameters
     ----------
-    module
-        The library's rotation.
+    turn
+        How the layer is turned.
     section
         Which pairs, and how.
     """
 
-    def __init__(self, module: nn.Module, section: Unrotated | Clipped) -> None:
-        self.module, self.section = module, section
+    def __init__(self, turn: Turned, section: Unrotated | Clipped) -> None:
+        self.turn, self.section = turn, section
 
     def __call__(
         self,
@@ -80,13 +83,13 @@ class PairScores:
     ) -> Tensor:
         """Products of queries and keys, [batch, n_heads, tokens, tokens]."""
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        cosine, sine = self._angles(query, places)  # [tokens, d_head / 2] each
+        cosine, sine = self._angles(query, places)  # [tokens, pairs] each
         # The transpose of a rotation is its inverse.
-        query_before, key_before = (rotated(x, cosine, -sine) for x in (query, key))
+        query_before, key_before = (rotated_as(x, self.turn, cosine, -sine) for x in (query, key))
         scores = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         if isinstance(self.section, Clipped):
             edge = self._angles(query, torch.full_like(places[:1], self.section.distance))
-            at_edge = rotated(query_before, *edge)  # [batch, n_heads, tokens, d_head]
+            at_edge = rotated_as(query_before, self.turn, *edge)  # [batch, n_heads, tokens, d_head]
             other = at_edge @ key_before.transpose(-1, -2)
             return torch.where(places[:, None] - places > self.section.distance, other, scores)
         other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
@@ -102,11 +105,24 @@ class PairScores:
         heads[self.section.heads] = True
         return heads & keys
 
-    def _angles(self, x: Tensor, places: Tensor) -> Iterator[Tensor]:
-        """Cosines and sines at some positions, [positions, d_head / 2] each.
+    def _angles(self, x: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines at some positions, [positions, pairs] each."""
+        turn = self.turn
+        return cosines_sines(turn.module, turn.layer_type, turn.form, x, places)
 
-        A library's scale of queries and keys is not part of them: it stays with the vectors.
-        """
-        found = self.module(x, position_ids=places[None])  # [1, positions, d_head] each
-        scale, half = self.module.attention_scaling, x.shape[-1] // 2
-        return (one[0, :, :half] / scale for one in found)
+
+def turns_of(model: nn.Module) -> dict[int, Turned]:
+    """By layer, how queries and keys are turned; layers that are not turned are left out.
+
+    Raises
+    ------
+    ConditionError
+        If that is not known of a layer.
+    """
+    found = architecture(model)
+    rotation = found.position
+    if not isinstance(rotation, Rotation) or rotation.unknown or not rotation.layers:
+        raise ConditionError(
+            f"{found.model_type}: how its layers turn pairs of features could not be told"
+        )
+    return {layer: turn for layer, turn in enumerate(rotation.layers) if turn is not None}

@@ -86,7 +86,9 @@ def scores_under(
     with applied(network, condition):
         _, recorded = forward(network, [ids], is_decoder(network))
     return [
-        scores_of(recorded.queries[layer], recorded.keys[layer])[0].numpy()
+        scores_of(recorded.queries[layer], recorded.keys[layer], recorded.options[layer].scaling)[
+            0
+        ].numpy()
         for layer in sorted(recorded.queries)
     ]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc.architectures.needs import ArchitectureError
 from posenc.artifacts.files import (
     CHECKSUMS,
     UNFINISHED,
@@ -344,6 +345,8 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
     ------
     ArtifactError
         If the weights are damaged, do not fit the configuration, or are not finite.
+    ModelError
+        If the model is not one that positions can be studied in.
     """
     import torch
     import transformers
@@ -380,8 +383,12 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
     schemes.install(model)
     model = model.eval().to(device)
+    try:
+        found = discover.of(model)
+    except ArchitectureError as error:
+        raise ModelError(f"{folder}: {error}") from None
     if (folder / VERIFICATION).is_file():
-        discover.of(model).note(read_json(folder / VERIFICATION)["can"])
+        found.note(read_json(folder / VERIFICATION)["can"])
     return model
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.architectures import attention
+from posenc.architectures.position import rotated
 from posenc.metrics.sinusoid import sinusoidal
 
 KEY = "position_scheme"
@@ -116,20 +117,6 @@ def _turned(x: Tensor) -> Tensor:
     tokens, width = x.shape[-2:]
     cosine, sine = _angles(tokens, width)  # [tokens, d_head / 2] each
     return rotated(x, cosine.to(x), sine.to(x))
-
-
-def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Vectors whose feature pairs (c, c + d_head / 2) are turned by angles.
-
-    Parameters
-    ----------
-    x
-        [..., tokens, d_head].
-    cosine, sine
-        [tokens, d_head / 2], or one row for all tokens; a negated sine turns back.
-    """
-    first, second = x.chunk(2, dim=-1)  # [..., tokens, d_head / 2] each
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
 @functools.lru_cache(maxsize=8)

@@ -37,6 +37,10 @@ KINDS: dict[str, tuple[bool, Literal["table", "rotation"]]] = {
 }
 """Whether a type that params.yaml may name without more is a decoder, and how positions enter."""
 
+READ_BY_NAME = ("bert", "roberta", "gpt2", "llama", "mistral", "qwen2")
+"""Types whose tensors are read from files by their names (posenc.models.weights)."""
+VERIFICATION = "verification.json"
+"""What was compared with the library when a model was fetched, beside its weights."""
 TRAINED_HERE = "gpt2"
 """The type of decoders that the workflow trains."""
 

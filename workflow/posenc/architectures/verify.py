@@ -248,8 +248,9 @@ def _future(found: Architecture, ids: list[int], allowed: float) -> Check:
     apart = _apart([cut[0]], [cut[1]])
     if found.causal:
         return Check("the future", apart, allowed)
-    sees = apart > allowed
-    return Check("the future", 0.0 if sees else None, allowed, "no token sees a later one")
+    if apart > allowed:
+        return Check("the future", 0.0, allowed)
+    return Check("the future", None, allowed, "no token sees a later one")
 
 
 def _bias(found: Architecture, layer: int, tokens: int) -> Tensor | None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Bands, Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -64,6 +65,7 @@ class FilteredLoss(Section):
 MEASUREMENT = Measurement(
     "filtered_loss", FilteredLoss, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("C1", "C2"),
     uses=("scipy", "torch", "transformers"), subjects="examined",
+    needs=(Need.BLOCKS,),
 )  # fmt: skip
 
 

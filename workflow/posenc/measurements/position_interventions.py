@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
@@ -73,6 +74,7 @@ class PositionInterventions(Section):
 MEASUREMENT = Measurement(
     "position_interventions", PositionInterventions, of=CELL, reads=(TOKENS, WEIGHTS),
     catalogue=("C5",), uses=("torch", "transformers"), subjects="examined",
+    needs=(Need.TABLE, Need.BLOCKS),
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Length, Section, Seed
@@ -43,7 +44,12 @@ class RelativeAttention(Section):
 
 
 MEASUREMENT = Measurement(
-    "relative_attention", RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",)
+    "relative_attention",
+    RelativeAttention,
+    of=MODEL,
+    reads=(WEIGHTS,),
+    catalogue=("C3",),
+    needs=(Need.TABLE, Need.MAPS, Need.NORM_PATH),
 )
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -67,6 +68,7 @@ class Savings(Section):
 MEASUREMENT = Measurement(
     "savings", Savings, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A1", "F1"),
     uses=("torch", "transformers"), subjects="models",
+    needs=(Need.PACKED,),
 )  # fmt: skip
 
 

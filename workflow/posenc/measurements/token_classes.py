@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
@@ -72,6 +73,7 @@ class TokenClasses(Section):
 MEASUREMENT = Measurement(
     "token_classes", TokenClasses, of=CELL, reads=(DATASETS, TOKENS, WEIGHTS, MASKS),
     catalogue=("A1", "F1"), uses=("torch", "transformers", "scikit-learn"), subjects="models",
+    needs=(Need.REMOVABLE,),
 )  # fmt: skip
 
 Job = ConditionsJob[TokenClasses]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Count, Documents, Index, Length, Samples, Section, Seed
@@ -57,6 +58,7 @@ class UnrotatedHeads(Section):
 MEASUREMENT = Measurement(
     "unrotated_heads", UnrotatedHeads, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F5",),
     uses=("scipy", "torch", "transformers"), subjects="examined",
+    needs=(Need.ROTATION, Need.PATTERNS, Need.BLOCKS),
 )  # fmt: skip
 
 

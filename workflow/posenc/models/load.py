@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.files import (
     CHECKSUMS,
     UNFINISHED,
@@ -42,15 +43,12 @@ from posenc.models.files import (
     weight_paths,
 )
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
-from posenc.models.tokenizers import read_tokenizer, with_begin
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import nn
 
 
-VERIFICATION = "verification.json"
-"""What was compared with the library when a model was fetched (posenc.architectures.verify)."""
 Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
 """Runs a model of a folder with its tokenizer, and says what was compared."""
 LARGE = 2**30
@@ -213,6 +211,8 @@ def fetch(
     """
     from safetensors import SafetensorError
 
+    from posenc.models.tokenizers import read_tokenizer
+
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -308,12 +308,15 @@ def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
     ModelError
         If the folder has no tokenizer.
     """
+    from posenc.models.tokenizers import read_tokenizer
+
     save_tokenizer(read_tokenizer(key, origin), target)
 
 
 def fitted_tokenizer(tokenizer: Tokenizer, folder: Path, is_decoder: bool) -> Tokenizer:
     """The tokenizer of a model, which begins a decoder's texts."""
     from posenc.architectures.classes import begin_token
+    from posenc.models.tokenizers import with_begin
 
     if not is_decoder:
         return tokenizer

@@ -136,7 +136,10 @@ def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> No
 def new(
     name: Annotated[str, typer.Argument(help="of the study")],
     text: Annotated[Path | None, typer.Option(help="a file with a document per line")] = None,
-    model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
+    model: Annotated[
+        str, typer.Option(help="a key of `models`, a folder, or a name of the hub")
+    ] = "minilm",
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
     """Write a small study into params.yaml, to begin with, and make it the active one."""
     from posenc.study import place
@@ -144,13 +147,47 @@ def new(
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError
 
-    _load()
+    params, entry = _load(), None
+    if model not in params.models and (Path(model).is_dir() or "/" in model):
+        from posenc.api.describing import entry_of
+        from posenc.artifacts.files import ArtifactError
+        from posenc.models.files import ModelError
+
+        try:
+            found = entry_of(model, revision, params.models)
+        except (ModelError, ArtifactError) as error:
+            _stop(str(error))
+        model, entry = found.key, found.lines
     try:
         with place.writing(Path()):
-            write_study(PARAMS, name, model, text)
+            write_study(PARAMS, name, model, text, entry)
     except (StudyError, ParamsError, place.ReadOnlyError) as error:
         _stop(str(error))
     study(name)
+
+
+@app.command()
+def models(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="keys of `models`, folders, names of the hub")
+    ] = None,
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
+) -> None:
+    """Say what was found of models, and what was compared with the library; by default, fetched."""
+    from posenc.api.describing import fetched, said
+    from posenc.artifacts.files import ArtifactError
+    from posenc.models.files import ModelError
+
+    for name in names if names else _load().study.models:
+        lines = fetched(name) or [f"{name}: not fetched yet, or trained here"]
+        if names and fetched(name) is None:
+            from posenc.api.loading import load
+
+            try:
+                lines = said(load(name, revision))
+            except (ModelError, ArtifactError) as error:
+                _stop(str(error))
+        print("\n  ".join(lines))
 
 
 @app.command()

@@ -165,7 +165,7 @@ def load(
             )
         network = load_network(folder, params.models[name].family)
         return _checked(name, network, Tokenizer.from_file(str(table)), params.models[name].reading)
-    place = _place(name, revision)
+    place = place_of(name, revision)
     with in_hub_format(place) as folder:
         check_place(name, folder)
         reading = _reading(name, folder)
@@ -210,7 +210,7 @@ def _architecture(name: str, network: Any) -> Architecture:
         raise ModelError(f"{name}: {error}") from None
 
 
-def _place(name: str, revision: str) -> Path:
+def place_of(name: str, revision: str) -> Path:
     """Where a folder, a package or the hub has a model: its folder, or a GGUF file."""
     # Without the checksums and commits that sections of params.yaml have to name.
     kind: type[section.PathSource | section.PackageSource | section.HubSource]

@@ -37,8 +37,10 @@ KINDS: dict[str, tuple[bool, Literal["table", "rotation"]]] = {
 }
 """Whether a type that params.yaml may name without more is a decoder, and how positions enter."""
 
-READ_BY_NAME = ("bert", "roberta", "gpt2", "llama", "mistral", "qwen2")
-"""Types whose tensors are read from files by their names (posenc.models.weights)."""
+ACTIVATION_PAIRS = {
+    "c_fc": "act", "dense": "intermediate_act_fn", "gate_proj": "act_fn",
+}  # fmt: skip
+"""Names of an affine map and of the activation that takes what it gives, within one module."""
 VERIFICATION = "verification.json"
 """What was compared with the library when a model was fetched, beside its weights."""
 TRAINED_HERE = "gpt2"

@@ -93,7 +93,7 @@ class Filter(NamedTuple):
 
 def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, Any]:
     """Run drawn documents once for each filter and control, in all layers and in each."""
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     documents = beginnings(
         text, parameters.documents,
@@ -107,7 +107,7 @@ def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, A
     intact, sums = run_filtered(parameters, network, documents, filters)
     return {
         "is_causal": causal,
-        "n_layers": network.config.num_hidden_layers,
+        "n_layers": architecture(network).n_layers,
         "documents": len(documents),
         "tokens": int(lengths.sum()),
         "confidence": parameters.confidence,
@@ -132,10 +132,10 @@ def run_filtered(
     """
     from posenc.capture.capture import packed_states
     from posenc.capture.filtered import states_scored
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     causal = is_decoder(network)
-    n_layers = network.config.num_hidden_layers
+    n_layers = architecture(network).n_layers
     where = [range(n_layers), *([layer] for layer in range(n_layers))]
     lengths = np.array([len(ids) for ids in documents])  # [documents]
     # Neighbours of equal length share calls.

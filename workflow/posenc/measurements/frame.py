@@ -14,7 +14,8 @@ from typing import Annotated, Any, Generic, TypeVar
 import typer
 from pydantic import BaseModel
 
-from posenc.architectures.table import READ_BY_NAME, VERIFICATION
+from posenc.architectures.layouts import LAYOUTS
+from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
     ArtifactError,
@@ -190,7 +191,7 @@ def lacking(declared: Measurement, weights: Path, by_names: bool = False) -> str
     if not (weights / VERIFICATION).is_file():
         return None
     said = read_json(weights / VERIFICATION)
-    if by_names and said["model_type"] not in READ_BY_NAME:
+    if by_names and said["model_type"] not in LAYOUTS:
         return f"the names of the tensors of a {said['model_type']} are not known"
     reasons = (said["can"].get(need) for need in declared.needs)
     return next((reason for reason in reasons if reason is not None), None)

@@ -117,12 +117,12 @@ def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> di
     """Estimate the mean part of position on drawn documents, and intervene on as many others."""
     if network is None:
         return not_run("positions turn queries and keys: no table adds to states", parameters)
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     calibration, documents = drawn(parameters, text)
     learned = list(packs(network, calibration))
     vectors, measures = learn(network, learned, parameters.seed)
-    causal, n_layers = is_decoder(network), network.config.num_hidden_layers
+    causal, n_layers = is_decoder(network), architecture(network).n_layers
     sums = np.zeros((len(documents), 2 + len(interventions(n_layers)), len(RESULTS)))
     total = sum(map(len, documents)) * sums.shape[1]
     with tqdm(total=total, unit="token", desc="interventions", mininterval=5) as progress:

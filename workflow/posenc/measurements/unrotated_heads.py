@@ -96,8 +96,10 @@ def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str,
     )  # fmt: skip
     from scipy.stats import spearmanr
 
-    n_layers = network.config.num_hidden_layers
-    shape = (n_layers, network.config.num_attention_heads)
+    from posenc.capture.parts import architecture
+
+    n_layers = architecture(network).n_layers
+    shape = (n_layers, architecture(network).n_heads)
     every = np.ones(shape, bool)
     layers = np.repeat(np.arange(n_layers), shape[1])  # [heads], of each head
     alone = [

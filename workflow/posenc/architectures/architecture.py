@@ -173,6 +173,12 @@ class Architecture:
         return self.model.get_input_embeddings().weight.shape[0]
 
     @property
+    def filler(self) -> int:
+        """What rows of token ids are padded with."""
+        token = getattr(self.model.config.get_text_config(decoder=True), "pad_token_id", None)
+        return 0 if token is None else token
+
+    @property
     def positions(self) -> int | None:
         """Tokens that its table has rows for, or its rotation is made for; None for no limit."""
         return getattr(self.position, "positions", None) or length_of(self.model)

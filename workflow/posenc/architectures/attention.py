@@ -80,12 +80,16 @@ class Recording:
         self.queries: dict[int, Tensor] = {}  # layer -> [batch, n_heads, tokens, d_head]
         self.keys: dict[int, Tensor] = {}  # layer -> [batch, n_heads, tokens, d_head]
         self.options: dict[int, Options] = {}
+        self.values: dict[int, Tensor] | None = None
+        """layer -> [batch, key_value_heads, tokens, d_value], where they are asked for."""
 
-    def keep(self, layer: int, query: Tensor, key: Tensor, options: Options) -> None:
+    def keep(self, layer: int, query: Tensor, key: Tensor, value: Tensor, options: Options) -> None:
         """Record a layer; ``key`` may have fewer heads than ``query``."""
         self.queries[layer] = query
         self.keys[layer] = by_query_head(key, query.shape[1])
         self.options[layer] = options
+        if self.values is not None:
+            self.values[layer] = value
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def _attention(
         query, key, attention_mask = change(query, key, attention_mask)
     options = Options.of(query, kwargs)
     if _active is not None:
-        _active.keep(layer_of(module), query, key, options)
+        _active.keep(layer_of(module), query, key, value, options)
     is_causal = kwargs.get("is_causal")
     is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if _observed is not None:
@@ -293,10 +297,11 @@ def active() -> Recording | None:
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[Recording]:
-    """Record queries (before scaling) and keys of every layer during a block."""
+def recording(values: bool = False) -> Iterator[Recording]:
+    """Record queries (before scaling) and keys of every layer during a block; values if asked."""
     global _active
     previous, _active = _active, Recording()
+    _active.values = {} if values else None
     try:
         yield _active
     finally:
@@ -337,6 +342,11 @@ def without_sinks() -> Iterator[None]:
         yield
     finally:
         _has_sinks = previous
+
+
+def gives_content(module: nn.Module) -> bool:
+    """Whether :func:`recording_before_rotation` finds the maps of an attention module."""
+    return all(hasattr(module, name) for name in ("q_proj", "k_proj"))
 
 
 @contextlib.contextmanager

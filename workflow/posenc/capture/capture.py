@@ -117,7 +117,7 @@ def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
     """
     device = next(model.parameters()).device
     longest = max(len(ids) for ids in documents)
-    filler = model.config.pad_token_id if model.config.pad_token_id is not None else 0
+    filler = architecture(model).filler
     input_ids = torch.full((len(documents), longest), filler)  # [batch, longest]
     mask = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
     for row, ids in enumerate(documents):
@@ -316,7 +316,8 @@ def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
     for document in documents:
         found.begin()
         ids = torch.tensor([document], device=device)  # [1, tokens]
-        with attention.recording() as recording, of_documents([document]):
+        keeps = outer is not None and outer.values is not None
+        with attention.recording(keeps) as recording, of_documents([document]):
             outputs.append(found.body(ids, **quiet(found.body, **options)))
         recordings.append(recording)
     if outer is not None:
@@ -325,7 +326,10 @@ def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
                 torch.cat([getattr(one, name)[layer] for one in recordings], dim=2)
                 for name in ("queries", "keys")
             )  # [1, n_heads, tokens, d_head] each
-            outer.keep(layer, query, key, recordings[0].options[layer])
+            value = torch.empty(0)
+            if outer.values is not None:
+                value = torch.cat([one.values[layer] for one in recordings], dim=2)
+            outer.keep(layer, query, key, value, recordings[0].options[layer])
     joined = outputs[0]
     joined.last_hidden_state = torch.cat([one.last_hidden_state for one in outputs], dim=1)
     if options.get("output_hidden_states"):

@@ -7,7 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc.architectures.attention import Recording, recording_before_rotation
+from posenc.architectures.attention import (
+    Recording,
+    gives_content,
+    recording_before_rotation,
+)
 from posenc.architectures.needs import Need
 from posenc.architectures.position import cosines_sines, rotated_as
 from posenc.capture.capture import forward
@@ -92,7 +96,7 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
 def _gives_content(model: nn.Module) -> bool:
     """Whether maps of queries and keys give what is turned, and nothing comes between."""
     found = architecture(model)
-    has_maps = all(hasattr(layer.module, "q_proj") for layer in found.layers)
+    has_maps = all(gives_content(layer.module) for layer in found.layers)
     return has_maps and found.can.get(Need.MAPS) is None
 
 

@@ -87,11 +87,11 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
+    layer, options, own = layer_of(module), Options.of(query, kwargs), value
     key, value = (attention.by_query_head(x, query.shape[1]) for x in (key, value))
-    layer, options = layer_of(module), Options.of(query, kwargs)
     # The recorder of the plain implementation: captures go through either.
     if attention._active is not None:
-        attention._active.keep(layer, query, key, options)
+        attention._active.keep(layer, query, key, own, options)
     if _batch is None:
         raise ConditionError("the model's attention was left without a condition")
     if _batch.is_packed:

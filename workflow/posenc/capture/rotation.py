@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
+from posenc.architectures.position import frequencies as rates
 from posenc.capture.masked_attention import scored
 from posenc.capture.parts import ConditionError, architecture, rotary
 from posenc.conditions import positions
@@ -24,7 +25,7 @@ from posenc.conditions.section import Clipped, Condition, Unrotated
 
 def frequencies(model: nn.Module) -> np.ndarray:
     """Radians per token of each pair of features, float64 [d_head / 2]."""
-    return rotary(model).inv_freq.double().cpu().numpy()
+    return rates(rotary(model))
 
 
 @contextlib.contextmanager

@@ -12,9 +12,11 @@ POSITION_TABLES = ("position_embeddings", "wpe", "embed_positions", "pos_emb")
 ROTARY = "Rotary"
 """Part of the class name of modules that give a rotation's angles."""
 SEPARATE_MAPS = (
-    ("q_proj", "k_proj", "v_proj"), ("query", "key", "value"), ("q_lin", "k_lin", "v_lin"),
+    ("q_proj", "k_proj", "v_proj"),
+    ("query", "key", "value"),
+    ("q_lin", "k_lin", "v_lin"),
     ("q", "k", "v"),
-)  # fmt: skip
+)
 """Names of maps of queries, keys and values, each with its own module."""
 FUSED_MAPS = ("c_attn", "qkv_proj", "Wqkv", "qkv")
 """Names of one map that gives queries, then keys, then values."""

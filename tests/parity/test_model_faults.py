@@ -6,6 +6,7 @@ Each folder is made here, with several members of its kind.
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -457,3 +458,25 @@ def test_a_model_in_memory_is_taken_with_its_tokenizer(tmp_path, kind):
         np.testing.assert_allclose(patterns[-1], output.attentions[-1][0].numpy(), atol=1e-4)
     with pytest.raises(TypeError, match="needs its tokenizer"):
         posenc.load(network)
+
+
+def test_positions_are_not_taken_from_a_model_that_sees_too_little(tmp_path):
+    """A window of a few tokens tells positions by itself: nothing can be proved."""
+    kind, options = FLAGS["gemma2"]
+    model = posenc.load(save(tmp_path / "model", kind, **options))
+    with (
+        pytest.raises(posenc.ConditionError, match="fewer than 10 tokens, which tells positions"),
+        posenc.under(model, {"position": "zero"}),
+    ):
+        posenc.run(model, TEXTS[:1])
+
+
+def test_a_window_is_said_to_tell_positions(tmp_path):
+    kind, options = FLAGS["gemma2"]
+    model = posenc.load(save(tmp_path / "model", kind, **options | {"sliding_window": 12}))
+    with posenc.under(model, {"position": "zero"}):
+        with pytest.warns(UserWarning, match=r"2 layers of .* which tells positions: .*tokens=12"):
+            posenc.run(model, TEXTS[:1], max_tokens=20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            posenc.run(model, ["A film"], max_tokens=20)

@@ -22,7 +22,7 @@ from transformers import (
 
 from posenc.architectures.attention import recording
 from posenc.artifacts.files import ArtifactError
-from posenc.capture import reading
+from posenc.capture import masked_attention, reading
 from posenc.capture.capture import packed_last
 from posenc.capture.parts import is_decoder
 from posenc.capture.reading import CHOICES, Reading, read, states_reading
@@ -127,7 +127,7 @@ def test_reading_every_key_changes_nothing(model, choice):
     last = states_reading(model, IDS, Reading(choice, len(IDS)))
     torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
     assert model.config._attn_implementation == former
-    assert not any(hasattr(module, "pair_scores") for module in model.modules())
+    assert not masked_attention._pairs
     fewer = states_reading(model, IDS, Reading(choice, 2))
     assert (fewer[-1] - last[-1]).abs().max() > 1e-3
 

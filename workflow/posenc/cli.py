@@ -56,6 +56,7 @@ def check(
         tidy(params, lambda line: print(line, file=sys.stderr))
         link(params.study.name)
     print("\n".join(_parts(params)))
+    _say_models(params)
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
         _say_disk(params)
@@ -93,6 +94,15 @@ def _parts(params) -> list[str]:
         if names:
             lines.append(f"  {kind}: {', '.join(names)}")
     return lines
+
+
+def _say_models(params) -> None:
+    """What models that are fetched were verified to lack."""
+    from posenc.api.describing import fetched
+
+    for name in params.study.models:
+        for line in (fetched(name) or [])[1:]:
+            print(f"  {name}: {line}")
 
 
 def _say_disk(params) -> None:

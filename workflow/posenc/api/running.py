@@ -220,6 +220,7 @@ def run(
             f"{model.name} has {model.positions} positions, not {longest}: put it under a "
             f"condition, whose `beyond` says what later ones get (posenc.under(model, 'intact'))"
         )
+    _warn_of_windows(model, on, longest)
     absent = _absent(model, on, patterns, activations)
     kept: dict[str, Arrays] = {
         name: [] for name in ("hidden_states", "queries", "keys", "patterns") if name not in absent
@@ -251,6 +252,18 @@ def run(
         _kept=kept,
         _absent=absent,
     )
+
+
+def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
+    """A window of local attention tells positions, though they are taken away otherwise."""
+    if on.condition.position == "intact" or longest == 0:
+        return
+    if layers := model.architecture.window(longest):
+        warnings.warn(
+            f"{len(layers)} layers of {model.name} see fewer keys than a text of {longest} tokens "
+            f"has, which tells positions: take max_tokens={model.reading.max_tokens}",
+            stacklevel=3,
+        )
 
 
 def _check(model: Model, on: Active, patterns: bool) -> None:

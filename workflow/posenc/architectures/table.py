@@ -59,3 +59,16 @@ def first_row(config: dict) -> int:
     if config.get("model_type") not in AFTER_PADDING or config.get("pad_token_id", 1) is None:
         return 0
     return config.get("pad_token_id", 1) + 1
+
+
+def sizes_of(config: dict) -> tuple[int, int] | None:
+    """Layers and width, as a ``config.json`` says them; None if it does not."""
+    text = config.get("text_config") or config
+    layers, width = (
+        next((text[name] for name in names if isinstance(text.get(name), int)), None)
+        for names in (
+            ("num_hidden_layers", "n_layer", "n_layers"),
+            ("hidden_size", "n_embd", "dim"),
+        )
+    )
+    return None if layers is None or width is None else (layers, width)

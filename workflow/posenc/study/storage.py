@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from posenc.architectures.table import sizes_of
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
@@ -160,9 +161,8 @@ def _shape(name: str, model: Model) -> Shape | None:
         config = read_config(place)
     except (ArtifactError, OSError):
         return None  # the step that reads it says so
-    layers = config.get("num_hidden_layers", config.get("n_layer"))
-    width = config.get("hidden_size", config.get("n_embd"))
-    return None if layers is None or width is None else Shape(layers, width)
+    sizes = sizes_of(config)
+    return None if sizes is None else Shape(*sizes)
 
 
 class Count(NamedTuple):

@@ -21,7 +21,7 @@ from posenc.architectures.attention import NAME
 from posenc.architectures.discover import of, quiet, sample_ids
 from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need
-from posenc.architectures.position import NoPosition, Table
+from posenc.architectures.position import NoPosition
 
 TOKENS = 10
 """Of the text that proves that positions are gone."""
@@ -335,7 +335,7 @@ def _packed(found: Architecture, texts: list[list[int]], row: Row | None, allowe
 
 
 def _removed(found: Architecture, allowed: float) -> Check:
-    """Without position, a repeated token has one state; an encoder's follow a permutation."""
+    """Without position a repeated token is the same everywhere; an encoder follows the order."""
     name = "positions taken away"
     if isinstance(found.position, NoPosition):
         reason = "positions enter neither by a table nor by a rotation that is known"
@@ -346,12 +346,24 @@ def _removed(found: Architecture, allowed: float) -> Check:
     ids = sample_ids(found.model, TOKENS)
     order = [(3 * place + 1) % TOKENS for place in range(TOKENS)]
     with _under(found.model, NAME), attention.without_sinks(), found.removed():
-        if found.causal:
-            states = _whole(found, [ids[0]] * TOKENS).hidden_states
-            apart = _apart([states], [[state[:, :1].expand_as(state) for state in states]])
-        else:
-            apart = _moves(found, ids, order)
+        apart = _same_everywhere(found, ids[0]) if found.causal else _moves(found, ids, order)
     return Check(name, apart, allowed)
+
+
+def _same_everywhere(found: Architecture, token: int) -> float:
+    """How far states, queries and keys of one token again and again are from being the same.
+
+    States alone would not tell a rotation: whatever the weights are, a mean of equal values is one.
+    """
+    with attention.recording() as recording:
+        states = list(_whole(found, [token] * TOKENS).hidden_states)
+    compared = [
+        x.transpose(1, 2).flatten(2)  # [1, tokens, n_heads * d_head]
+        for part in (recording.queries, recording.keys)
+        for x in part.values()
+    ]
+    everything = [*states, *compared]
+    return _apart([everything], [[x[:, :1].expand_as(x) for x in everything]])
 
 
 def _moves(found: Architecture, ids: list[int], order: list[int]) -> float:
@@ -378,8 +390,3 @@ def _blocks(found: Architecture, ids: list[int], allowed: float) -> Check:
         return Check(name, None, allowed, "its blocks are not given the hidden states first")
     ours = [*taken, output.last_hidden_state]
     return Check(name, _apart([ours], [states]), 0.0)
-
-
-def is_table(found: Architecture) -> bool:
-    """Whether positions enter by a table."""
-    return isinstance(found.position, Table)

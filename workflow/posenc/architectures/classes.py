@@ -121,6 +121,14 @@ def _rotations(parameters: Any) -> list[Mapping[str, Any]]:
     return nested or [parameters]
 
 
+def has_own_width(config: Any) -> bool:
+    """Whether heads have a width of their own, which need not be the model's shared out."""
+    try:
+        return getattr(config, "head_dim", None) is not None
+    except ValueError:  # by layer
+        return True
+
+
 def window_of(config: PretrainedConfig) -> int | None:
     """Tokens that a layer with local attention sees; None where all layers see all."""
     text = config.get_text_config(decoder=True)

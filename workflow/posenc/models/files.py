@@ -298,12 +298,13 @@ def _check_sizes(
     folder: Path, config: PretrainedConfig, raw: Mapping[str, Any], family: str | None
 ) -> None:
     """Refuse heads that do not share out the width of a model."""
+    from posenc.architectures.classes import has_own_width
+
     text = config.get_text_config(decoder=True)
     heads = getattr(text, "num_attention_heads", 1)
     width = getattr(text, "hidden_size", heads)
-    has_own_width = getattr(text, "head_dim", None) is not None
     try:
-        if heads < 1 or (width % heads and not has_own_width):
+        if heads < 1 or (width % heads and not has_own_width(text)):
             raise ValueError(f"{heads} heads do not divide d_model {width}")
     except Exception as error:
         kind = family or raw.get("model_type")

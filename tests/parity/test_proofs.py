@@ -77,3 +77,11 @@ def test_a_decoder_that_sees_the_future_is_noticed():
         layer.module.is_causal = False
     with pytest.raises(ArchitectureError, match=r"(hidden states|the future) differ"):
         verified(network)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_plain"), [("llama", True), ("qwen3", True), ("gemma2", False), ("gpt_oss", False)]
+)
+def test_scores_that_are_more_than_products_are_told(kind, is_plain):
+    reason = verified(tiny("causal", kind)).architecture.can[Need.PRODUCTS]
+    assert (reason is None) == is_plain

@@ -12,6 +12,8 @@ class Need(StrEnum):
     """An output embedding, and a causal mask."""
     PATTERNS = "patterns"
     """Attention through the registered function: its pattern is the library's own."""
+    PRODUCTS = "products"
+    """Scores are scaled products of queries and keys and nothing else, so that parts add up."""
     TABLE = "table"
     """A table of positions that is added to the input embeddings."""
     ROTATION = "rotation"

@@ -193,6 +193,8 @@ def _conclude(found: Architecture, checks: dict[str, Check]) -> None:
     can[Need.PACKED] = checks["packed documents"].problem
     can[Need.BLOCKS] = checks["inputs of blocks"].problem
     can[Need.REMOVABLE] = checks["positions taken away"].problem
+    is_plain = not any(o.softcap or o.has_sinks or o.has_bias for o in found.layers)
+    can[Need.PRODUCTS] = None if is_plain else "its scores are capped, or have sinks or biases"
     for need in (Need.TABLE, Need.ROTATION):
         can[need] = None if kind == need else f"its positions are {_WORDS[kind]}"
 

@@ -15,17 +15,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
+from posenc.architectures.position import (
+    Rotation,
+    Turned,
+    cosines_sines,
+    rotated_as,
+    scale_of,
+)
 from posenc.architectures.position import frequencies as rates
 from posenc.capture.masked_attention import scored
-from posenc.capture.parts import ConditionError, architecture, rotary
+from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
 
 
 def frequencies(model: nn.Module) -> np.ndarray:
     """Radians per token of each pair of features, float64 [d_head / 2]."""
-    return rates(rotary(model))
+    return rates(*_only(model))
+
+
+def scaling(model: nn.Module) -> float:
+    """What a rotary model multiplies cosines and sines by."""
+    return scale_of(*_only(model))
+
+
+def _only(model: nn.Module) -> tuple[nn.Module, str | None]:
+    """The rotary module of a model, and what it is asked for.
+
+    Raises
+    ------
+    ConditionError
+        If layers are turned in several ways.
+    """
+    found = architecture(model)
+    rotation = found.position
+    if not isinstance(rotation, Rotation) or len(rotation.forms) != 1:
+        raise ConditionError(f"the layers of {found.model_type} are not all turned in one way")
+    number, kind = next(iter(rotation.forms))
+    return rotation.modules[number], kind
 
 
 @contextlib.contextmanager

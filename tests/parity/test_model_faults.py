@@ -458,6 +458,9 @@ def test_a_model_in_memory_is_taken_with_its_tokenizer(tmp_path, kind):
         np.testing.assert_allclose(patterns[-1], output.attentions[-1][0].numpy(), atol=1e-4)
     with pytest.raises(TypeError, match="needs its tokenizer"):
         posenc.load(network)
+    for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16")):
+        with pytest.raises(posenc.ModelError, match=rf"is in {name}: load it with dtype=torch.fl"):
+            posenc.load(network.to(dtype), tokenizer=tokenizer)
 
 
 def test_positions_are_not_taken_from_a_model_that_sees_too_little(tmp_path):

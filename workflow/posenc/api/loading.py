@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
@@ -126,7 +127,7 @@ def load(
         The first of these that there is: a model of ``params.yaml`` in the current folder, which
         the workflow has made; a folder in the hub's format, or with one GGUF file; an installed
         package that carries weights; a name of the hub. Or a model of the library that is in memory
-        already, whose attention goes through posenc from then.
+        already, in float32, whose attention goes through posenc from then.
     revision
         Commit, tag or branch of the hub; not looked at elsewhere.
     tokenizer
@@ -188,6 +189,13 @@ def _held(network: Any, tokenizer: Any) -> Model:
     if tokenizer is None:
         raise TypeError("a model in memory needs its tokenizer: posenc.load(model, tokenizer=...)")
     name = getattr(network.config, "_name_or_path", "") or type(network).__name__
+    kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
+    if kinds != {torch.float32}:
+        named = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        raise ModelError(
+            f"{name} is in {named}: load it with dtype=torch.float32, in which it is compared with "
+            f"the library"
+        )
     if problem := problem_of(network.config, network.config.to_dict()):
         raise ModelError(f"{name} {problem}")
     own = plain(getattr(tokenizer, "backend_tokenizer", tokenizer))

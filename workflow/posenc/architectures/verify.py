@@ -105,7 +105,7 @@ def verify(
     Parameters
     ----------
     model
-        Of the library, in float32 for differences of float32 rounding.
+        Of the library, in float32.
     documents
         Token ids of some texts, as the library's own tokenizer gives them; by default some that
         are made up.
@@ -143,15 +143,8 @@ def _made_up(found: Architecture) -> list[list[int]]:
     return [ids[:11], ids[5:12], ids[2:13]]
 
 
-def _tolerance(model: nn.Module) -> float:
-    """Rounding that is allowed, by the type that a model computes in."""
-    kinds = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
-    worst = max(torch.finfo(kind).eps for kind in kinds)
-    return FLOAT32 * max(1.0, worst / torch.finfo(torch.float32).eps / 64)
-
-
 def _checked(found: Architecture, texts: list[list[int]], row: Row | None) -> list[Check]:
-    model, allowed = found.model, _tolerance(found.model)
+    model, allowed = found.model, FLOAT32
     with _under(model, "eager"):
         theirs = [
             _whole(
@@ -293,7 +286,7 @@ def _patterns(
             if ours.shape != expected.shape:
                 return Check("patterns", None, PATTERN, "the library's have another shape")
             worst = max(worst, float((ours - expected.float()).abs().max()))
-    return Check("patterns", worst, PATTERN * _tolerance(found.model) / FLOAT32)
+    return Check("patterns", worst, PATTERN)
 
 
 def _losses(
@@ -313,7 +306,7 @@ def _losses(
             logits = found.logits(last)  # [tokens, vocabulary]
             own = functional.cross_entropy(logits[:-1].float(), targets)
             worst = max(worst, abs(float(own - wanted)) / max(1.0, float(wanted)))
-    return Check("losses", worst, _tolerance(found.model))
+    return Check("losses", worst, FLOAT32)
 
 
 def _packed(found: Architecture, texts: list[list[int]], row: Row | None, allowed: float) -> Check:

@@ -21,7 +21,8 @@ import posenc
 from posenc.api import running
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask, write
-from posenc.models.files import CONFIG, TOKENIZER, WEIGHTS
+from posenc.models.files import CONFIG, TOKENIZER
+from posenc.models.references import WEIGHTS
 from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 
 from .api_models import FAMILIES, saved, words

@@ -21,8 +21,9 @@ from posenc.config.base import Section
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.measurements.frame import lacking
 from posenc.models import load as loading
-from posenc.models.files import model_digests, weight_paths
+from posenc.models.files import model_digests
 from posenc.models.load import fetch
+from posenc.models.references import weight_paths
 from posenc.steps.model import look
 from posenc.study.new import write_study
 from posenc.study.params import load as load_params

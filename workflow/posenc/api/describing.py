@@ -12,16 +12,9 @@ from posenc.api.loading import Model, load, place_of
 from posenc.architectures.needs import Need
 from posenc.architectures.table import KINDS
 from posenc.artifacts.files import read_json, sha256_file
-from posenc.models.files import (
-    CONFIG,
-    GGUF,
-    INDEX,
-    WEIGHTS,
-    ModelError,
-    tokenizer_files,
-    weight_files,
-)
+from posenc.models.files import CONFIG, GGUF, ModelError, tokenizer_files
 from posenc.models.load import VERIFICATION
+from posenc.models.references import INDEX, WEIGHTS, weight_files
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 NEEDS = (Need.LOSS, Need.PATTERNS, Need.REMOVABLE, Need.PACKED, Need.MAPS, Need.NORM_PATH)

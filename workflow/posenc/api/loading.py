@@ -21,18 +21,12 @@ from posenc.architectures.table import ALIKE
 from posenc.architectures.verify import Verification
 from posenc.capture.verified import verified
 from posenc.models import section
-from posenc.models.files import (
-    CONFIG,
-    TOKENIZER,
-    WEIGHTS,
-    ModelError,
-    check_configuration,
-    library_class,
-)
-from posenc.models.load import check_place, fitted_tokenizer, in_hub_format, source_folder
+from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
+from posenc.models.load import check_place, in_hub_format, source_folder
 from posenc.models.load import load as load_network
+from posenc.models.references import WEIGHTS
 from posenc.models.section import Reading
-from posenc.models.tokenizers import TEXTS, plain, read_tokenizer
+from posenc.models.tokenizers import TEXTS, fitted_tokenizer, plain, read_tokenizer
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.params import load as load_params

@@ -6,7 +6,6 @@ computed goes straight into a buffer of the storage type, and is written while t
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,25 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from posenc.architectures import attention
-from posenc.architectures.architecture import LINEAR, Architecture
 from posenc.architectures.discover import quiet
-from posenc.architectures.needs import Need
-from posenc.architectures.position import Table
 from posenc.artifacts.files import ArtifactError
-from posenc.capture.masked_attention import of_documents, packed
+from posenc.capture.losses import losses_of
+from posenc.capture.masked_attention import of_documents
 from posenc.capture.parts import ConditionError, architecture, blocks, is_decoder
+from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
-from posenc.models.affine import affine
 from posenc.models.devices import wait_for
 from posenc.tokens.packing import Pack, positions_of
 
-_LOGITS = {"cpu": 2048, "cuda": 2**13}
-"""Tokens, and entries of the vocabulary, whose logits are made at a time."""
-_HEAD_LOGITS = 2**26
-"""Logits of a model's own head that are made at a time."""
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
@@ -123,18 +115,8 @@ def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
     for row, ids in enumerate(documents):
         input_ids[row, : len(ids)] = torch.tensor(ids)
         mask[row, : len(ids)] = 1
-    _check_ids(model, input_ids)
+    check_ids(model, input_ids)
     return input_ids.to(device), mask.to(device)
-
-
-def _check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
-    """Refuse tokens that a model has no embedding of."""
-    rows = architecture(model).vocabulary_size
-    if ids.numel() and int(ids.max()) >= rows:
-        raise ArtifactError(
-            f"a document has the token {int(ids.max())}, but the model's embeddings have {rows} "
-            f"rows: its tokenizer is another model's"
-        )
 
 
 @torch.inference_mode()
@@ -170,56 +152,6 @@ def forward(
 
 
 @torch.inference_mode()
-def token_losses(
-    hidden: Tensor,  # [tokens, d_model], after the final norm
-    weight: Tensor,  # [vocabulary, d_model]
-    targets: Tensor,  # [tokens]
-    chunk: int | None = None,
-) -> Tensor:
-    """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
-
-    Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
-    they stay in the processor's cache; the sum over the vocabulary grows block by block. None takes
-    as many as the device is best at.
-    """
-    losses = []
-    chunk = chunk or _LOGITS[hidden.device.type]
-    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
-        total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
-        for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
-            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
-        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
-    return torch.cat(losses)
-
-
-def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
-    """As :func:`token_losses`, by the head that a model has."""
-    found = architecture(model)
-    if found.head == LINEAR:
-        return token_losses(hidden, found.output_weight(), targets)
-    return head_losses(found, hidden, targets)
-
-
-def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
-    """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
-    found = architecture(model)
-    if found.head == LINEAR:
-        return affine(hidden, found.output_weight())
-    return found.logits(hidden)
-
-
-@torch.inference_mode()
-def head_losses(found: Architecture, hidden: Tensor, targets: Tensor) -> Tensor:
-    """As :func:`token_losses`, through a head that is more than a product with its weight."""
-    losses = []
-    chunk = max(1, _HEAD_LOGITS // found.vocabulary_size)
-    for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
-        logits = found.logits(part).float()  # [chunk, vocabulary]
-        losses.append(functional.cross_entropy(logits, wanted, reduction="none"))
-    return torch.cat(losses)
-
-
-@torch.inference_mode()
 def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, ...]:
     """Hidden states of documents that are run in one row, each attending to itself alone.
 
@@ -235,12 +167,12 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     n_layers + 1 tensors [branches, tokens, d_model], as those of :func:`forward`; there is one
     branch but for :mod:`posenc.capture.evaluation`.
     """
-    return _packed(model, documents, output_hidden_states=True).hidden_states
+    return output_of(model, documents, output_hidden_states=True).hidden_states
 
 
 def packed_last(model: nn.Module, documents: list[list[int]]) -> Tensor:
     """The last of :func:`packed_states`, [branches, tokens, d_model]; no other is kept."""
-    return _packed(model, documents).last_hidden_state
+    return output_of(model, documents).last_hidden_state
 
 
 def last_from(model: nn.Module, documents: list[list[int]], start: int, state: Tensor) -> Tensor:
@@ -274,68 +206,6 @@ def last_from(model: nn.Module, documents: list[list[int]], start: int, state: T
     finally:
         hook.remove()
         setattr(holder, name, whole)
-
-
-def _packed(model: nn.Module, documents: list[list[int]], **options):
-    """The library's output for documents in one row; each runs alone where that is another one."""
-    found = architecture(model)
-    if found.can.get(Need.PACKED) is not None:
-        return _one_by_one(model, documents, **options)
-    return packed_row(model, documents, **options)
-
-
-def packed_row(model: nn.Module, documents: list[list[int]], **options):
-    """The library's output for documents in one row."""
-    found = architecture(model)
-    device = next(model.parameters()).device
-    lengths = [len(ids) for ids in documents]
-    ids = torch.tensor([token for document in documents for token in document])  # [tokens]
-    _check_ids(model, ids)
-    ids = ids.to(device)
-    places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
-    is_placed = contextlib.nullcontext()
-    if isinstance(found.position, Table):
-        rows = np.concatenate([found.position.rows(document) for document in documents])  # [tokens]
-        places = torch.from_numpy(rows).to(device)[None]  # [1, tokens]
-        if not found.row["position_ids"]:
-            is_placed = found.position.placed(places[0])
-        places = places - found.position.shift
-    if found.row["position_ids"]:
-        options["position_ids"] = places
-    if found.row["token_type_ids"]:
-        options["token_type_ids"] = torch.zeros_like(places)
-    found.begin()
-    with packed(model, documents), is_placed:
-        return found.body(ids[None], **quiet(found.body, **options))
-
-
-def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
-    """What :func:`packed_row` would give, of documents that are run one after the other."""
-    found, device = architecture(model), next(model.parameters()).device
-    outputs, recordings, outer = [], [], attention.active()
-    for document in documents:
-        found.begin()
-        ids = torch.tensor([document], device=device)  # [1, tokens]
-        keeps = outer is not None and outer.values is not None
-        with attention.recording(keeps) as recording, of_documents([document]):
-            outputs.append(found.body(ids, **quiet(found.body, **options)))
-        recordings.append(recording)
-    if outer is not None:
-        for layer in sorted(recordings[0].queries):
-            query, key = (
-                torch.cat([getattr(one, name)[layer] for one in recordings], dim=2)
-                for name in ("queries", "keys")
-            )  # [1, n_heads, tokens, d_head] each
-            value = torch.empty(0)
-            if outer.values is not None:
-                value = torch.cat([one.values[layer] for one in recordings], dim=2)
-            outer.keep(layer, query, key, value, recordings[0].options[layer])
-    joined = outputs[0]
-    joined.last_hidden_state = torch.cat([one.last_hidden_state for one in outputs], dim=1)
-    if options.get("output_hidden_states"):
-        layers = zip(*(one.hidden_states for one in outputs), strict=True)
-        joined.hidden_states = tuple(torch.cat(states, dim=1) for states in layers)
-    return joined
 
 
 class _Into(dict):

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from posenc.capture.capture import logits_of
 from posenc.capture.evaluation import last_states_under
+from posenc.capture.losses import logits_of
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.tokens.packing import Pack

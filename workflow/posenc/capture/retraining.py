@@ -19,8 +19,9 @@ from torch.nn import functional
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.capture.branches import NO_CHANGE, Branch, branch_of
-from posenc.capture.capture import batches_of, losses_of, pad
+from posenc.capture.capture import batches_of, pad
 from posenc.capture.interventions import applied
+from posenc.capture.losses import losses_of
 from posenc.capture.masked_attention import Batch, attending
 from posenc.capture.parts import ConditionError, body, logits
 from posenc.conditions.learned import LearnedMask

@@ -13,7 +13,7 @@ from posenc.architectures.architecture import Architecture
 from posenc.architectures.discover import of
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.verify import Verification, verify
-from posenc.capture.capture import packed_row
+from posenc.capture.rows import packed_row
 from posenc.models import schemes
 from posenc.models.files import ModelError
 from posenc.models.load import load

@@ -98,10 +98,8 @@ class CausalProbes(Section):
 
 MEASUREMENT = Measurement(
     "causal_probes", CausalProbes, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("B4", "A5"),
-    uses=("scikit-learn", "torch", "transformers"), subjects="examined",
-    needs=(Need.REMOVABLE,),
+    uses=("scikit-learn", "torch", "transformers"), subjects="examined", needs=(Need.REMOVABLE,),
 )  # fmt: skip
-
 
 Job = ConditionsJob[CausalProbes]
 

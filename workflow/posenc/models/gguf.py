@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError, write_json
-from posenc.models.files import CONFIG, TOKENIZER, WEIGHTS
+from posenc.models.files import CONFIG, TOKENIZER
+from posenc.models.references import WEIGHTS
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

@@ -28,20 +28,16 @@ from posenc.artifacts.files import (
 from posenc.models.files import (
     CONFIG,
     GGUF,
-    INDEX,
     TOKENIZER,
     TOKENIZER_PARTS,
-    WEIGHTS,
     ModelError,
     check_digests,
     check_family,
     check_tensors,
     library_class,
-    refer,
     tokenizer_files,
-    weight_files,
-    weight_paths,
 )
+from posenc.models.references import INDEX, WEIGHTS, refer, weight_files, weight_paths
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
@@ -211,7 +207,7 @@ def fetch(
     """
     from safetensors import SafetensorError
 
-    from posenc.models.tokenizers import read_tokenizer
+    from posenc.models.tokenizers import fitted_tokenizer, read_tokenizer
 
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -311,17 +307,6 @@ def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
     from posenc.models.tokenizers import read_tokenizer
 
     save_tokenizer(read_tokenizer(key, origin), target)
-
-
-def fitted_tokenizer(tokenizer: Tokenizer, folder: Path, is_decoder: bool) -> Tokenizer:
-    """The tokenizer of a model, which begins a decoder's texts."""
-    from posenc.architectures.classes import begin_token
-    from posenc.models.tokenizers import with_begin
-
-    if not is_decoder:
-        return tokenizer
-    config, _, _ = library_class(folder)
-    return with_begin(tokenizer, begin_token(config))
 
 
 def save_tokenizer(tokenizer, folder: Path) -> None:

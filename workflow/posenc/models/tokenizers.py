@@ -10,6 +10,7 @@ from posenc.models.files import (
     CONFIG,
     TOKENIZER,
     ModelError,
+    library_class,
     tokenizer_files,
 )
 from posenc.tokens.tokenize import begin_of, byte_level_bpe
@@ -150,3 +151,13 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     former = tokenizer.post_processor
     tokenizer.post_processor = template if former is None else Sequence([former, template])
     return tokenizer
+
+
+def fitted_tokenizer(tokenizer: Tokenizer, folder: Path, is_decoder: bool) -> Tokenizer:
+    """The tokenizer of a model, which begins a decoder's texts."""
+    from posenc.architectures.classes import begin_token
+
+    if not is_decoder:
+        return tokenizer
+    config, _, _ = library_class(folder)
+    return with_begin(tokenizer, begin_token(config))

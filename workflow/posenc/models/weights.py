@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from posenc.architectures.layouts import LAYOUTS, TABLES, TOKEN_TYPES
 from posenc.architectures.table import KINDS, first_row
 from posenc.artifacts.files import ArtifactError, read_json
-from posenc.models.files import CONFIG, weight_paths
+from posenc.models.files import CONFIG
+from posenc.models.references import weight_paths
 
 _SPELLINGS = {"weight": "gamma", "bias": "beta"}
 """What older files call the parameters of a normalisation."""

@@ -15,7 +15,8 @@ from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content, Dataset, PathSource
 from posenc.models import load
-from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
+from posenc.models.files import GGUF, ModelError, read_config
+from posenc.models.references import WEIGHTS
 from posenc.models.section import HubSource, Model, TrainSource
 from posenc.study import plan
 from posenc.study.params import Params

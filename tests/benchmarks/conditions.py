@@ -11,9 +11,9 @@ import numpy as np
 import torch
 import transformers
 
+from posenc.architectures import attention
 from posenc.capture.evaluation import evaluate
 from posenc.conditions.section import Condition
-from posenc.models import attention
 
 
 def model() -> transformers.PreTrainedModel:

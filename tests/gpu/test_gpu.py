@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 
+from posenc.architectures import attention
 from posenc.capture import capture as capturing
 from posenc.capture import masked_attention
 from posenc.capture.calibration import Calibration
@@ -20,7 +21,7 @@ from posenc.capture.learning import learn
 from posenc.capture.section import Activations
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
-from posenc.models import attention, training
+from posenc.models import training
 from posenc.models.affine import load_ready
 from posenc.models.devices import device_for
 from posenc.tokens.packing import packs_of

@@ -40,6 +40,8 @@ class CaptureProject:
 
     def __init__(self, folder: Path, documents: list[list[int]]) -> None:
         self.folder, self.documents = folder, documents
+        # What a family of which it is not known is, and where its positions are.
+        self.kind: dict[str, str] = {}
         self.weights, self.tokens = folder / "models/gpt2", folder / "tokens/gpt2"
         self.output = folder / "activations/gpt2"
         self.conditions = {"intact": INTACT, "zero": ZERO}
@@ -64,7 +66,7 @@ class CaptureProject:
         """Options of both steps."""
         config = self.folder / "capture.json"
         job = {
-            "reading": {"family": self.family, "max_tokens": 40},
+            "reading": {"family": self.family, "max_tokens": 40, **self.kind},
             "activations": self.parameters,
             "datasets": ["sample"],
             "conditions": self.conditions,

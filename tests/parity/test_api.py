@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import posenc
+from posenc.architectures import attention
 from posenc.capture.evaluation import evaluate
 from posenc.capture.parts import first_row, position_embedding
-from posenc.models import attention
 from posenc.study.params import load as load_params
 from tests.unit.api_models import FAMILIES, saved, untouched
 from tests.unit.small_models import TEXT, WORDS
@@ -92,7 +92,7 @@ def library(family: str, ids: list[int], position: str = "intact", mask: str = "
             position_embedding(model).weight.data.zero_()
     if family not in CAUSAL:  # the library has neither beyond the last position
         options["token_type_ids"] = torch.zeros(1, n, dtype=torch.long)
-        options["position_ids"] = torch.arange(n)[None] + first_row(position_embedding(model))
+        options["position_ids"] = torch.arange(n)[None] + first_row(model)
     bias = bias_by_hand(mask, n)  # [n, n]
     if family in CAUSAL:
         bias = bias + torch.full((n, n), torch.finfo(torch.float32).min).triu(1)
@@ -325,7 +325,7 @@ def test_beyond_the_last_position(model, family):
 def test_later_positions_are_what_the_condition_says(model, family, beyond):
     plain = untouched(family)
     embedding = position_embedding(plain)
-    first, table = first_row(embedding), embedding.weight.data
+    first, table = first_row(model.network), embedding.weight.data
     count = len(table) - first
     later = torch.arange(12) if beyond == "wrap" else torch.full((12,), count - 1)
     longer = torch.cat([table, table[first + later]])

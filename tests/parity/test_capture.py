@@ -8,6 +8,7 @@ import torch
 
 import posenc.capture.capture as step
 from posenc.artifacts.files import ArtifactError
+from posenc.capture import losses
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
 from posenc.capture.parts import first_row, position_embedding
@@ -200,9 +201,9 @@ def test_losses_do_not_depend_on_the_blocks_they_are_computed_in():
         hidden.double() @ weight.double().T, targets, reduction="none"
     )
     for chunk in (1, 7, 50, 97, 1000):
-        found = step.token_losses(hidden, weight, targets, chunk)
+        found = losses.token_losses(hidden, weight, targets, chunk)
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
-    assert step.token_losses(hidden[:0], weight, targets[:0]).shape == (0,)
+    assert losses.token_losses(hidden[:0], weight, targets[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -265,7 +266,7 @@ def test_a_condition_ends_with_its_block(folder, family, documents):
     before = forward(model, documents[:1], family == "gpt2")[0][-1]
     weight = position_embedding(model).weight.detach().clone()
     with pytest.raises(KeyError), applied(model, Condition(position="zero")):
-        rows = position_embedding(model).weight[first_row(position_embedding(model)) :]
+        rows = position_embedding(model).weight[first_row(model) :]
         assert not rows.any()
         raise KeyError
     assert torch.equal(position_embedding(model).weight, weight)

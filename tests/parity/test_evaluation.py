@@ -203,7 +203,7 @@ def sized(device: str) -> SimpleNamespace:
     """What the sizes of passes depend on."""
     weight = SimpleNamespace(device=SimpleNamespace(type=device))
     return SimpleNamespace(
-        config=SimpleNamespace(hidden_size=4, num_hidden_layers=2),
+        _posenc_architecture=SimpleNamespace(d_model=4, n_layers=2),
         parameters=lambda: iter([weight]),
     )
 

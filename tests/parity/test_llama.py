@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from posenc.architectures import attention
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, write_checksums
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import evaluate
@@ -16,7 +17,7 @@ from posenc.capture.fast import faster
 from posenc.capture.interventions import applied
 from posenc.capture.parts import blocks, first_position, is_decoder, is_rotary
 from posenc.conditions.section import Condition
-from posenc.models import attention, schemes
+from posenc.models import schemes
 from posenc.models.affine import Affine, ready
 from posenc.models.files import check_tensors
 from posenc.models.load import ModelError, fetch, load, save
@@ -48,6 +49,7 @@ KINDS = {
     "mistral": {"kind": "mistral", "num_key_value_heads": 2, "sliding_window": None},
     "window": {"kind": "mistral", "num_key_value_heads": 2, "sliding_window": 40},
     "qwen2": {"kind": "qwen2", "num_key_value_heads": 2, "tie_word_embeddings": True},
+    "wide": {"kind": "llama", "num_key_value_heads": 2, "head_dim": 16},
 }  # fmt: skip
 CLASSES = {
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
@@ -178,22 +180,26 @@ def test_queries_and_keys_before_and_after_rotation(folder, library_model, docum
         packed_states(model, [documents[0], document])
     span = slice(len(documents[0]), None)
     config, states = library_model.config, library_output(library_model, document).hidden_states
-    parameters = config.rope_parameters
-    frequency = parameters["rope_theta"] ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    parameters, width = config.rope_parameters, getattr(config, "head_dim", None) or 8
+    frequency = parameters["rope_theta"] ** (
+        -torch.arange(0, width, 2, dtype=torch.float64) / width
+    )
     position = torch.arange(len(document)) / parameters.get("factor", 1.0)
-    turn = torch.polar(torch.ones(()).double(), position[:, None] * frequency)  # [tokens, 4]
+    turn = torch.polar(
+        torch.ones(()).double(), position[:, None] * frequency
+    )  # [tokens, width / 2]
     for layer, block in enumerate(library_model.model.layers):
         with torch.inference_mode():
             x = block.input_layernorm(states[layer][0])  # [tokens, d_model]
             for name, heads in (("queries", 4), ("keys", config.num_key_value_heads)):
                 part = getattr(block.self_attn, f"{name[0]}_proj")(x)
-                one = by_query_head(part.view(len(document), heads, 8).transpose(0, 1), 4)
-                first, second = one.double().chunk(2, dim=-1)  # [4, tokens, 4] each
+                one = by_query_head(part.view(len(document), heads, width).transpose(0, 1), 4)
+                first, second = one.double().chunk(2, dim=-1)  # [4, tokens, width / 2]
                 turned = torch.complex(first, second) * turn
                 expected = torch.cat([turned.real, turned.imag], dim=-1).float()
                 close = {"rtol": 1e-5, "atol": 2e-5}
                 found = getattr(before, name)[layer]
-                assert found.shape == (1, 4, len(documents[0]) + len(document), 8)
+                assert found.shape == (1, 4, len(documents[0]) + len(document), width)
                 torch.testing.assert_close(found[0][:, span], one, **close)
                 found = getattr(after, name)[layer]
                 torch.testing.assert_close(found[0][:, span], expected, **close)
@@ -228,7 +234,8 @@ def test_patterns_follow_from_the_recorded_queries_and_keys(folder, library_mode
     patterns = library_output(library_model, document, output_attentions=True).attentions
     future = torch.ones(len(document), len(document)).triu(1).bool()
     for layer, expected in enumerate(patterns):
-        scores = recording.queries[layer] @ recording.keys[layer].transpose(-1, -2) / 8**0.5
+        query, key = recording.queries[layer], recording.keys[layer]
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         pattern = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
         torch.testing.assert_close(pattern, expected, rtol=0, atol=1e-5)
 
@@ -245,9 +252,11 @@ def test_the_rotation_of_decoders_that_are_trained_here_is_the_same(tmp_path, do
 
 def test_recording_ends_with_its_block(folder, documents):
     model = load(folder, "llama")
+    before = [len(module._forward_hooks) for module in model.modules()]  # the library has its own
     with pytest.raises(KeyError), attention.recording_before_rotation(model):
+        assert [len(module._forward_hooks) for module in model.modules()] != before
         raise KeyError
-    assert not any(module._forward_hooks for module in model.modules())
+    assert [len(module._forward_hooks) for module in model.modules()] == before
 
 
 # --- Fewer calls, and bfloat16 ------------------------------------------------------------------
@@ -339,7 +348,6 @@ LONG = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
     [
         ("window", {"sliding_window": 20}, 36, r"last 20 tokens only: lower max_tokens to 20"),
         ("llama", {}, 41, r"max_tokens is 41, but the model has only 40 positions"),
-        ("llama", {"head_dim": 16}, 36, r"4 heads of 16 features, which are not d_model 32"),
         ("llama", {"rope_parameters": LONG}, 36, r"'dynamic' rotation, which depends on the"),
     ],
 )

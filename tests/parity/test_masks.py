@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 
+from posenc.architectures import attention
 from posenc.artifacts.files import ArtifactError
 from posenc.capture import closed_form, mask_fitting
 from posenc.capture import learning as masks
@@ -20,7 +21,6 @@ from posenc.conditions.learned import LearnedMask, read, write
 from posenc.conditions.masks import ClosedFormMask, DistilledMask, FittedMask, SlopeMask
 from posenc.conditions.section import Condition
 from posenc.metrics.mask_placebos import hashed_distances, hashed_sides
-from posenc.models import attention
 from posenc.models.load import load
 
 N, WIDTH = 12, 16
@@ -267,7 +267,7 @@ def test_vectors_are_added_to_an_intact_table(folder, family, documents):
         parameters.constant.copy_(torch.tensor(constant))
     found = data.loss(with_mask(position_of(source), False), parameters.mask())
     assert found != pytest.approx(untouched, abs=1e-3)
-    first = first_row(embedding)
+    first = first_row(model)
     with torch.no_grad():
         embedding.weight[first] += torch.tensor(initial)
         embedding.weight[first + 1 :] += torch.tensor(constant)

@@ -7,6 +7,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from posenc.architectures import attention
+from posenc.capture import masked_attention
 from posenc.capture.calibration import Calibration
 from posenc.capture.capture import forward, packed_states
 from posenc.capture.content import with_and_without
@@ -19,7 +21,6 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import ClosedFormMask, DistilledMask, FittedMask
 from posenc.conditions.section import Condition
 from posenc.metrics import rotary, score_parts
-from posenc.models import attention
 from posenc.models.affine import ready
 from posenc.models.load import load
 from tests.parity.test_llama import library_output, reference, saved
@@ -154,13 +155,13 @@ def test_scores_of_some_pairs_are_those_of_the_formula(model, documents):
     with attention.recording_before_rotation(model) as before:
         _, after = forward(model, [ids], True)
     places, theta = np.arange(len(ids)), frequencies(model)
-    for layer, block in enumerate(blocks(model)):
+    for layer in range(len(blocks(model))):
         q, k = (getattr(before, name)[layer][0].numpy() for name in ("queries", "keys"))
         turned_pair = after.queries[layer], after.keys[layer]
 
-        def found(q, k, section, layer=layer, block=block, pair=turned_pair):
+        def found(q, k, section, layer=layer, pair=turned_pair):
             with turned(model, under(section)):
-                return block.self_attn.pair_scores(*pair)[0].numpy() / np.sqrt(8)
+                return masked_attention._pairs[layer](*pair)[0].numpy() / np.sqrt(8)
 
         past = np.tril(np.ones((len(ids),) * 2, bool))
         for clip in (0, 3, 10):

@@ -18,6 +18,7 @@ from posenc.study.sources import problems
 from posenc.study.switch import StudyError, activate
 from tests.copies import ROOT
 from tests.parity.library import reference
+from tests.unit.api_models import words
 
 CHANGED = "Params have changed since last execution"
 DRY_RUN = """\
@@ -226,9 +227,10 @@ def test_a_folder_of_weights_is_looked_at_before_a_run(project):
     assert line.startswith("models.own.source.sha256")
 
     def right(raw):
-        weights, config = folder / "model.safetensors", folder / "config.json"
-        source["sha256"] = sha256_file(weights)
-        source["files"] = {"config.json": sha256_file(config)}
+        words(True).save(str(folder / "tokenizer.json"))
+        source["sha256"] = sha256_file(folder / "model.safetensors")
+        names = ("config.json", "tokenizer.json")
+        source["files"] = {name: sha256_file(folder / name) for name in names}
         raw["models"]["own"]["source"] = source
 
     available = json.loads((folder / "config.json").read_text())["n_positions"]

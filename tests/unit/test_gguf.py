@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, verify
-from posenc.models.gguf import _File, convert, tokenizer_of, unpermuted
+from posenc.models.gguf import _File, configuration, convert, tokenizer_of, unpermuted
 from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
 from posenc.study.params import load
@@ -388,3 +388,69 @@ def test_the_step_ends_with_one_line(tmp_path, file):
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith("error: models.mine: ")
     assert "is not a whole GGUF file" in done.stderr
+
+
+# --- What a file says of its rotation and its attention -----------------------------------------
+
+
+def with_keys(path, **values):
+    """A file of a Llama's sizes without weights, and further keys of it."""
+    from gguf import GGUFWriter
+
+    file = GGUFWriter(str(path), "llama")
+    sizes = {
+        "context_length": 64, "embedding_length": 32, "block_count": 1, "feed_forward_length": 64,
+        "attention.head_count": 4, "attention.head_count_kv": 2,
+    }  # fmt: skip
+    for name, value in sizes.items():
+        file.add_uint32(f"llama.{name}", value)
+    file.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-6)
+    for name, value in values.items():
+        add = {str: file.add_string, int: file.add_uint32, bool: file.add_bool}
+        add.get(type(value), file.add_float32)(f"llama.{name}", value)
+    file.add_token_list(["<|endoftext|>", "a"])
+    file.add_tensor("output_norm.weight", np.ones(32, np.float32))
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keys", "rotation"),
+    [
+        ({}, {"rope_type": "default"}),
+        ({"rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ({"rope.scale_linear": 2.5}, {"rope_type": "linear", "factor": 2.5}),
+        ({"rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
+         {"rope_type": "linear", "factor": 8.0}),
+        ({"rope.scaling.type": "none", "rope.scaling.factor": 8.0}, {"rope_type": "default"}),
+        ({"rope.scaling.factor": 1.0}, {"rope_type": "default"}),
+        ({"attention.key_length": 8, "attention.causal": True}, {"rope_type": "default"}),
+    ],
+)  # fmt: skip
+def test_a_linear_scaling_is_read(tmp_path, keys, rotation):
+    found = configuration(_File(with_keys(tmp_path / "m.gguf", **keys)))
+    assert found["rope_parameters"] == {**rotation, "rope_theta": 10000.0}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, "with the scaling 'yarn'"),
+        ({"rope.scaling.attn_factor": 1.2}, r"llama\.rope\.scaling\.attn_factor"),
+        ({"rope.scaling.original_context_length": 32}, "original_context_length = 32"),
+        ({"rope.dimension_count": 4}, "turns 4 of 8 features"),
+        ({"attention.scale": 0.1}, r"llama\.attention\.scale"),
+        ({"attention.key_length": 16}, r"attention\.key_length = 16; only 8 is read"),
+        ({"attention.sliding_window": 16}, r"attention\.sliding_window = 16"),
+        ({"attention.causal": False}, r"attention\.causal = False"),
+        ({"expert_count": 4}, r"expert_count = 4"),
+        ({"logit_scale": 0.5}, r"llama\.logit_scale"),
+    ],
+)
+def test_a_key_that_is_not_understood_is_refused(tmp_path, keys, message):
+    with pytest.raises(ArtifactError, match=message) as error:
+        configuration(_File(with_keys(tmp_path / "m.gguf", **keys)))
+    assert "\n" not in str(error.value)

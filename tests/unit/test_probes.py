@@ -30,7 +30,8 @@ from posenc.measurements import probes, scheme_probes
 from posenc.measurements.probes import Probes
 from posenc.metrics import probes as measures
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
-from posenc.models.files import CONFIG, WEIGHTS
+from posenc.models.files import CONFIG
+from posenc.models.references import WEIGHTS
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.study.params import load
 from posenc.tokens.tokenized import Tokens

@@ -27,7 +27,8 @@ from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import head_offsets
 from posenc.metrics.lags import profile_by_offset, score_by_offset
 from posenc.metrics.norms import layer_norm
-from posenc.models.files import CONFIG, WEIGHTS
+from posenc.models.files import CONFIG
+from posenc.models.references import WEIGHTS
 from posenc.models.section import Reading
 from posenc.study.params import load
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
+from posenc.architectures import attention
+from posenc.architectures.attention import recording
 from posenc.conditions.section import Condition
 from posenc.measurements import sample_scores as step
 from posenc.measurements.sample_scores import SampleScores
 from posenc.metrics.patterns import softmax
-from posenc.models import attention
-from posenc.models.attention import recording
 from posenc.models.section import Reading
 
 from .test_effective_keys import IDS, bert, gpt2, llama, patterns_of

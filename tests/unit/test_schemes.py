@@ -10,11 +10,12 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
+from posenc.architectures import attention
 from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError
 from posenc.conditions.section import Condition
 from posenc.metrics.sinusoid import sinusoidal
-from posenc.models import attention, schemes
+from posenc.models import schemes
 from posenc.models.load import load, save
 from posenc.models.training import build, train
 

@@ -11,6 +11,7 @@ import torch
 import transformers
 from scipy.special import softmax
 
+from posenc.architectures import attention
 from posenc.artifacts.files import (
     ArtifactError,
 )
@@ -25,7 +26,6 @@ from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_boo
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
 from posenc.metrics.position_means import Curves, PositionMeans
 from posenc.metrics.score_parts import correlation, moments, shares, split, with_mask
-from posenc.models import attention
 from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -77,3 +78,42 @@ def test_no_module_has_the_name_of_one_of_python_at_the_root(graph):
     """A script in that folder would import it in place of Python's own."""
     names = {module.split(".")[1] for module in graph.find_children("posenc")}
     assert not names & sys.stdlib_module_names
+
+
+FAMILIES = {"bert", "roberta", "gpt2", "llama", "mistral", "qwen2", "gemma", "opt", "distilbert"}
+MODULES = {
+    "wpe", "wte", "lm_head", "c_attn", "c_proj", "q_proj", "k_proj", "v_proj", "o_proj",
+    "self_attn", "embed_tokens", "word_embeddings", "rotary_emb", "base_model", "inv_freq",
+}  # fmt: skip
+FIELDS = {
+    "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size", "head_dim",
+    "max_position_embeddings", "n_layer", "n_head", "n_embd", "n_positions", "vocab_size",
+    "pad_token_id", "bos_token_id", "sliding_window", "layer_types", "rope_parameters",
+}  # fmt: skip
+KNOWS_A_FAMILY = {
+    "models/gguf.py": "the names of a file format, llama.cpp's",
+    "models/schemes.py": "changes decoders that were trained here",
+    "experiments/pretraining/network.py": "a network of the experiment's own making",
+    "experiments/downstream/network.py": "a network of the experiment's own making",
+    "measurements/random_causal.py": "a random network of its own making",
+    "report/tables/evaluation.py": "names of cases in the record of the library's versions",
+}
+
+
+def test_one_room_knows_families_of_models():
+    """No family's name, module or configuration field elsewhere: models are asked what they are."""
+    package, found = PROJECT / "workflow/posenc", {}
+    for path in sorted(package.rglob("*.py")):
+        place = str(path.relative_to(package))
+        if place.startswith("architectures/"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_name = isinstance(node, ast.Constant) and node.value in FAMILIES | MODULES
+            is_part = isinstance(node, ast.Attribute) and node.attr in MODULES
+            of = node.value if isinstance(node, ast.Attribute) else None
+            is_config = getattr(of, "attr", getattr(of, "id", None)) == "config"
+            is_field = isinstance(node, ast.Attribute) and is_config and node.attr in FIELDS
+            if is_name or is_part or is_field:
+                found.setdefault(place, []).append(node.lineno)
+    assert {place: lines for place, lines in found.items() if place not in KNOWS_A_FAMILY} == {}
+    assert set(found) == set(KNOWS_A_FAMILY), "a reason that is no longer needed"

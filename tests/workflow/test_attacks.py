@@ -586,6 +586,7 @@ def test_a_name_is_never_run(project, tmp_path):
                 "source": {"kind": "path", "path": name, "sha256": sha256_file(path)},
                 "text": {"line_breaks": "keep", "normalization": "none"},
                 "evaluation": {"split": "test", "documents": None, "seed": 0},
+                "calibration": {"split": "train", "documents": 2, "seed": 0},
             }
         })  # fmt: skip
         project.snakemake("--", "data/documents/imdb_local.parquet")

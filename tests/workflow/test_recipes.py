@@ -75,9 +75,10 @@ def planned(copies) -> dict[str, dict[str, int]]:
         return dict(zip(names, pool.map(lambda n: copies[n].planned(), names), strict=True))
 
 
-def test_there_are_five_recipes_and_five_patches():
+def test_there_are_six_recipes_and_six_patches():
     assert list(SECTIONS) == [
-        f"add-a-{kind}" for kind in ("data-set", "model", "condition", "measurement", "figure")
+        f"add-a-{kind}"
+        for kind in ("data-set", "model", "model-type", "condition", "measurement", "figure")
     ]
     assert set(PATCHES.values()) == set((ROOT / "docs/recipes").glob("*"))
 
@@ -203,6 +204,7 @@ def test_the_tests_of_all_recipes_pass_together(copies):
     )
     tests = [
         *(f"tests/unit/test_{name}.py" for name in ("reverse", "state_norms", "norm_shares")),
+        "tests/parity/test_maps.py",
         f"tests/unit/test_plan.py::{sections}",
         "tests/unit/test_conditions_page.py::test_the_page_names_all_there_is",
         *(f"tests/workflow/test_agreement.py::test_{name}" for name in agreement),

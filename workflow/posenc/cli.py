@@ -76,6 +76,7 @@ def check(
         with _holding("check --write"):
             _write(params)
     print("\n".join(_parts(params)))
+    _say_models(params)
     # DVC begins with `--write`: what it has fetched need not be there any more.
     if not write:
         _say_sizes(params)
@@ -133,6 +134,15 @@ def _parts(params) -> list[str]:
     return lines
 
 
+def _say_models(params) -> None:
+    """What models that are fetched were verified to lack."""
+    from posenc.api.describing import fetched
+
+    for name in params.study.models:
+        for line in (fetched(name) or [])[1:]:
+            print(f"  {name}: {line}")
+
+
 def _say_sizes(params) -> None:
     from posenc.study.cut import lines
     from posenc.study.storage import summary
@@ -178,7 +188,10 @@ def new(
     name: Annotated[str, typer.Argument(help="of the study")],
     text: Annotated[Path | None, typer.Option(help="a file or folder of your own texts")] = None,
     column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
-    model: Annotated[str, typer.Option(help="a key of `models`")] = "minilm",
+    model: Annotated[
+        str, typer.Option(help="a key of `models`, a folder, or a name of the hub")
+    ] = "minilm",
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
     """Write a small study into params.yaml, to begin with, and make it the active one."""
     from posenc.artifacts.files import ArtifactError
@@ -187,14 +200,47 @@ def new(
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError
 
-    _load()
+    params, entry = _load(), None
+    if model not in params.models and (Path(model).is_dir() or "/" in model):
+        from posenc.api.describing import entry_of
+        from posenc.models.files import ModelError
+
+        try:
+            found = entry_of(model, revision, params.models)
+        except (ModelError, ArtifactError) as error:
+            _stop(str(error))
+        model, entry = found.key, found.lines
     try:
         with _holding(f"new {name}"):
-            said = write_study(PARAMS, name, model, text, column)
+            said = write_study(PARAMS, name, model, text, column, entry)
     except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
         _stop(str(error))
     print("\n".join(said), end="\n" if said else "")
     study(name)
+
+
+@app.command()
+def models(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="keys of `models`, folders, names of the hub")
+    ] = None,
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
+) -> None:
+    """Say what was found of models, and what was compared with the library; by default, fetched."""
+    from posenc.api.describing import fetched, said
+    from posenc.artifacts.files import ArtifactError
+    from posenc.models.files import ModelError
+
+    for name in names if names else _load().study.models:
+        lines = fetched(name) or [f"{name}: not fetched yet, or trained here"]
+        if names and fetched(name) is None:
+            from posenc.api.loading import load
+
+            try:
+                lines = said(load(name, revision))
+            except (ModelError, ArtifactError) as error:
+                _stop(str(error))
+        print("\n  ".join(lines))
 
 
 @app.command()

@@ -49,7 +49,9 @@ rule masks:
     resources:
         gpu=GPU,
     params:
-        tokens=lambda wildcards, input: f"--tokens {shlex.quote(str(input.tokens))}" if input.tokens else "",
+        tokens=lambda wildcards, input: (
+            f"--tokens {shlex.quote(str(input.tokens))}" if input.tokens else ""
+        ),
     shell:
         job(
             "posenc.steps.masks --model {wildcards.model} --config {input.config:q}"

@@ -147,7 +147,9 @@ rule reference:
     benchmark:
         "logs/benchmarks/reference/{model}.tsv"
     params:
-        corpus=lambda wildcards, input: f"--corpus {shlex.quote(str(input.corpus))}" if input.corpus else "",
+        corpus=lambda wildcards, input: (
+            f"--corpus {shlex.quote(str(input.corpus))}" if input.corpus else ""
+        ),
     shell:
         job(
             "posenc.measurements.reference --model {wildcards.model} --config {input.config:q}"

@@ -19,6 +19,7 @@ rule model:
     output:
         [f"data/models/{{model}}/{file}" for file in MODEL_FILES],
         [f"data/tokenizers/{{model}}/{file}" for file in TOKENIZER_FILES],
+        verification="data/models/{model}/verification.json",
         receipt=update("data/receipts/models/model/{model}.json"),
     log:
         "logs/model/{model}.log",

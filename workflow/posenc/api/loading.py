@@ -1,42 +1,42 @@
-"""Models by name: of ``params.yaml``, of a folder, of an installed package, or of the hub."""
+"""Models by name: of ``params.yaml``, a folder, a package, the hub, or already in memory."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
-from posenc.capture.parts import first_row, is_rotary, position_embedding
+from posenc.architectures import attention
+from posenc.architectures.architecture import Architecture
+from posenc.architectures.classes import window_of
+from posenc.architectures.discover import of
+from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.table import ALIKE
+from posenc.architectures.verify import Verification
+from posenc.capture.verified import verified
 from posenc.models import section
-from posenc.models.files import (
-    CONFIG,
-    LLAMAS,
-    TOKENIZER,
-    WEIGHTS,
-    ModelError,
-    check_family,
-    model_class,
-    read_config,
-)
-from posenc.models.load import copy_tokenizer, in_hub_format, source_folder
+from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
+from posenc.models.load import check_place, in_hub_format, source_folder
 from posenc.models.load import load as load_network
+from posenc.models.references import WEIGHTS
 from posenc.models.section import Reading
+from posenc.models.tokenizers import TEXTS, fitted_tokenizer, plain, read_tokenizer
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.params import load as load_params
-from posenc.tokens.tokenize import END_OF_TEXT
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FAMILIES = get_args(Reading.model_fields["family"].annotation)
 PARAMS = Path("params.yaml")
+UNBOUNDED = 2048
+"""Tokens at which texts are cut by default, of a model that sets no limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,27 +53,33 @@ class Model:
     tokenizer
         Of the ``tokenizers`` library, without padding and truncation.
     reading
-        Its family (``bert``, ``roberta``, ``gpt2`` or ``llama``), and where texts are cut
-        (``max_tokens``, special tokens included).
+        Its family (the model type; ``llama`` for Mistral and Qwen2 too), whether it is a decoder,
+        and where texts are cut (``max_tokens``, special tokens included).
+    verification
+        What was compared with the library's own run of it; None for a decoder that was trained
+        here with a scheme of positions that the library does not have.
     """
 
     name: str
     network: PreTrainedModel
     tokenizer: Tokenizer
     reading: Reading
+    verification: Verification | None = None
+
+    @property
+    def architecture(self) -> Architecture:
+        """What was found of the network."""
+        return of(self.network)
 
     @property
     def is_decoder(self) -> bool:
         """Whether it is a causal language model, which has losses."""
-        return self.reading.is_decoder
+        return self.architecture.has_losses
 
     @property
-    def positions(self) -> int:
-        """Tokens that its table, or its rotation, is made for."""
-        if is_rotary(self.network):
-            return self.network.config.max_position_embeddings
-        table = position_embedding(self.network)
-        return len(table.weight) - first_row(table)
+    def positions(self) -> int | None:
+        """Tokens that its table, or its rotation, is made for; None for no limit."""
+        return self.architecture.positions
 
     def __repr__(self) -> str:
         kind = self.reading
@@ -100,19 +106,26 @@ def _read_params(path: Path, changed: int, size: int) -> Params:
     return load_params(path)
 
 
-def load(name: str | Path, revision: str = "main") -> Model:
-    """Load a model in float32 on the CPU.
+def load(
+    name: str | Path | PreTrainedModel, revision: str = "main", *, tokenizer: Any = None
+) -> Model:
+    """Load a model in float32 on the CPU, and compare it with the library's own run of it.
 
-    Only safetensors and GGUF weights are read, and no code from the hub is run.
+    Only safetensors and GGUF weights are read, and no code from the hub is run. A few fixed texts
+    go through the library's own tokenizer and its eager attention, one at a time, and through what
+    is run here: other tokens or hidden states are refused.
 
     Parameters
     ----------
     name
         The first of these that there is: a model of ``params.yaml`` in the current folder, which
         the workflow has made; a folder in the hub's format, or with one GGUF file; an installed
-        package that carries weights; a name of the hub.
+        package that carries weights; a name of the hub. Or a model of the library that is in memory
+        already, in float32, whose attention goes through posenc from then.
     revision
         Commit, tag or branch of the hub; not looked at elsewhere.
+    tokenizer
+        Of a model in memory: the library's, or one of the ``tokenizers`` library.
 
     Returns
     -------
@@ -121,7 +134,7 @@ def load(name: str | Path, revision: str = "main") -> Model:
     Raises
     ------
     ModelError
-        If there is no such model, it is not made yet, or it is of a kind that is not read.
+        If there is no such model, it is not made yet, or it is not run here as the library runs it.
     ArtifactError
         If its files are damaged or do not fit together.
 
@@ -131,31 +144,75 @@ def load(name: str | Path, revision: str = "main") -> Model:
     >>> model
     Model('tiny', family='gpt2', max_tokens=48)
     """
+    if not isinstance(name, str | Path):
+        return _held(name, tokenizer)
+    if tokenizer is not None:
+        raise TypeError("tokenizer is of a model in memory: a folder has its own")
     name = str(name)
     params = project() if Path(name).name == name else None
     if params and name in params.models:
-        folder, tokenizer = Path("data/models", name), Path("data/tokenizers", name, TOKENIZER)
-        wanted = [folder / WEIGHTS, tokenizer]
+        folder, table = Path("data/models", name), Path("data/tokenizers", name, TOKENIZER)
+        wanted = [folder / WEIGHTS, table]
         if missing := [path for path in (folder / CONFIG, *wanted) if not path.is_file()]:
             raise ModelError(
                 f"{missing[0]} is not there yet: "
                 f"`snakemake --cores 8 -- {' '.join(map(str, wanted))}` makes it"
             )
-        return _read(name, folder, Tokenizer.from_file(str(tokenizer)), params.models[name].reading)
-    place = _place(name, revision)
-    with in_hub_format(place) as folder, tempfile.TemporaryDirectory() as copied:
-        for file in (CONFIG, WEIGHTS):
-            if not (folder / file).is_file():
-                raise ModelError(
-                    f"{name}: its folder has no {file}; only safetensors weights, or one GGUF "
-                    f"file of a package or a folder, are read"
-                )
+        network = load_network(folder, params.models[name].family)
+        return _checked(name, network, Tokenizer.from_file(str(table)), params.models[name].reading)
+    place = place_of(name, revision)
+    with in_hub_format(place) as folder:
+        check_place(name, folder)
         reading = _reading(name, folder)
-        copy_tokenizer(name, folder, Path(copied))
-        return _read(name, folder, Tokenizer.from_file(f"{copied}/{TOKENIZER}"), reading)
+        network = load_network(folder, reading.family)
+        own = read_tokenizer(name, folder)
+        is_decoder = _architecture(name, network).has_losses
+        own = fitted_tokenizer(own, folder, is_decoder)
+        return _checked(name, network, own, reading)
 
 
-def _place(name: str, revision: str) -> Path:
+def _held(network: Any, tokenizer: Any) -> Model:
+    """A model of the library that somebody holds, with its tokenizer."""
+    from transformers import PreTrainedModel
+
+    from posenc.architectures.classes import begin_token, problem_of
+    from posenc.models.tokenizers import with_begin
+
+    if not isinstance(network, PreTrainedModel):
+        raise TypeError(f"the model is {network!r}: give a name, a folder or a PreTrainedModel")
+    if tokenizer is None:
+        raise TypeError("a model in memory needs its tokenizer: posenc.load(model, tokenizer=...)")
+    name = getattr(network.config, "_name_or_path", "") or type(network).__name__
+    kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
+    if kinds != {torch.float32}:
+        named = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        raise ModelError(
+            f"{name} is in {named}: load it with dtype=torch.float32, in which it is compared with "
+            f"the library"
+        )
+    if problem := problem_of(network.config, network.config.to_dict()):
+        raise ModelError(f"{name} {problem}")
+    own = plain(getattr(tokenizer, "backend_tokenizer", tokenizer))
+    if hasattr(tokenizer, "backend_tokenizer"):
+        expected = [list(tokenizer(text)["input_ids"]) for text in TEXTS]
+        if [own.encode(text).ids for text in TEXTS] != expected:
+            raise ModelError(f"{name}: its tokenizer gives other tokens than its own tables")
+    found = _architecture(name, network)
+    attention.register()
+    network.set_attn_implementation(attention.NAME)
+    if found.has_losses:
+        own = with_begin(own, begin_token(network.config))
+    return _checked(name, network.eval(), own, _reading_of(network.config))
+
+
+def _architecture(name: str, network: Any) -> Architecture:
+    try:
+        return of(network)
+    except ArchitectureError as error:
+        raise ModelError(f"{name}: {error}") from None
+
+
+def place_of(name: str, revision: str) -> Path:
     """Where a folder, a package or the hub has a model: its folder, or a GGUF file."""
     # Without the checksums and commits that sections of params.yaml have to name.
     kind: type[section.PathSource | section.PackageSource | section.HubSource]
@@ -186,30 +243,34 @@ def _place(name: str, revision: str) -> Path:
 
 def _reading(name: str, folder: Path) -> Reading:
     """What a folder's configuration says of how the model reads texts."""
-    raw = read_config(folder)
-    kind = raw.get("model_type")
-    family: Any = "llama" if kind in LLAMAS else kind
-    if family not in FAMILIES:
-        raise ModelError(
-            f"{name} is of model type {kind!r}: {', '.join(FAMILIES)}, mistral and qwen2 are read"
-        )
-    made_by, _ = model_class(family, kind)
-    config = made_by.config_class.from_dict(raw)
-    tokens = config.max_position_embeddings
-    if family == "roberta":
-        tokens -= (config.pad_token_id or 0) + 1
-    window = getattr(config, "sliding_window", None) if family == "llama" else None
-    reading = Reading(family=family, max_tokens=min(tokens, window or tokens))
+    config, _, _ = library_class(folder)
+    reading = _reading_of(config)
     try:
-        check_family(name, section.Model.model_construct(**reading.model_dump()), folder)
+        check_configuration(name, section.Model.model_construct(**reading.model_dump()), folder)
     except SafetensorError as error:
         raise ModelError(f"{folder / WEIGHTS} is damaged ({error}): get it again") from None
     return reading
 
 
-def _read(name: str, folder: Path, tokenizer: Tokenizer, reading: Reading) -> Model:
-    if reading.is_decoder and tokenizer.token_to_id(END_OF_TEXT) is None:
-        raise ModelError(
-            f"{name}: its tokenizer has no {END_OF_TEXT} token, after which a decoder's texts begin"
-        )
-    return Model(name, load_network(folder, reading.family), tokenizer, reading)
+def _reading_of(config: Any) -> Reading:
+    """The family of a configuration, and the tokens that all its layers see."""
+    from posenc.architectures.classes import positions_of
+
+    limits = [limit for limit in (positions_of(config), window_of(config)) if limit is not None]
+    kind = config.model_type
+    family = next((family for family, types in ALIKE.items() if kind in types), kind)
+    return Reading.model_construct(family=family, max_tokens=min(limits, default=UNBOUNDED))
+
+
+def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) -> Model:
+    """The model, once it was compared with the library."""
+    found = _architecture(name, network)
+    kind = "decoder" if found.has_losses else "encoder"
+    said = {"kind": kind, "position": found.position.kind}
+    reading = reading.model_copy(update=said)
+    texts = [tokenizer.encode(text).ids for text in TEXTS]
+    try:
+        verification = verified(network, [ids[: reading.max_tokens] for ids in texts])
+    except ArchitectureError as error:
+        raise ModelError(f"{name}: {error}") from None
+    return Model(name, network, tokenizer, reading, verification)

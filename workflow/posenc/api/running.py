@@ -22,15 +22,17 @@ from tqdm import tqdm
 
 from posenc.api.loading import Model
 from posenc.api.under import Active, active, check_model
+from posenc.architectures import attention
+from posenc.architectures.attention import Recording
+from posenc.architectures.needs import Need
 from posenc.capture.branches import branch_of
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import states_under
 from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError, first_position
-from posenc.capture.patterns import problem
+from posenc.capture.patterns import pattern_of, problem
 from posenc.conditions.section import Condition
-from posenc.models import attention, schemes
-from posenc.models.attention import Recording
+from posenc.models import schemes
 from posenc.tokens.tokenize import tokenize
 
 if TYPE_CHECKING:
@@ -213,11 +215,12 @@ def run(
     _check(model, on, patterns)
     ids = _ids(model, texts, max_tokens)
     longest = max(map(len, ids), default=0)
-    if longest > model.positions and active(model) is None:
+    if model.positions is not None and longest > model.positions and active(model) is None:
         raise ConditionError(
             f"{model.name} has {model.positions} positions, not {longest}: put it under a "
             f"condition, whose `beyond` says what later ones get (posenc.under(model, 'intact'))"
         )
+    _warn_of_windows(model, on, longest)
     absent = _absent(model, on, patterns, activations)
     kept: dict[str, Arrays] = {
         name: [] for name in ("hidden_states", "queries", "keys", "patterns") if name not in absent
@@ -232,10 +235,11 @@ def run(
             made: dict[str, Any] = {
                 "hidden_states": states, "queries": recording.queries, "keys": recording.keys,
             }  # fmt: skip
+            arrays = {name: _array(made[name]) for name in kept if name != "patterns"}
             if "patterns" in kept:
-                made["patterns"] = _patterns(on, document, recording)
-            for name, found in kept.items():
-                found.append(_array(made[name]))
+                arrays["patterns"] = _array(_patterns(on, document, recording))
+            for name, array in arrays.items():
+                kept[name].append(array)
             if model.is_decoder:
                 nll += document_losses(model.network, states[-1], [document])
             progress.update(len(document))
@@ -250,6 +254,18 @@ def run(
     )
 
 
+def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
+    """A window of local attention tells positions, though they are taken away otherwise."""
+    if on.condition.position == "intact" or longest == 0:
+        return
+    if layers := model.architecture.window(longest):
+        warnings.warn(
+            f"{len(layers)} layers of {model.name} see fewer keys than a text of {longest} tokens "
+            f"has, which tells positions: take max_tokens={model.reading.max_tokens}",
+            stacklevel=3,
+        )
+
+
 def _check(model: Model, on: Active, patterns: bool) -> None:
     """Refuse what would run, and be wrong."""
     network = model.network
@@ -259,7 +275,8 @@ def _check(model: Model, on: Active, patterns: bool) -> None:
     if patterns:
         scheme = getattr(network.config, schemes.KEY, "learned")
         inside = f"{scheme} acts inside the attention" if scheme in schemes.IN_ATTENTION else None
-        reason = problem(on.condition) or inside
+        lacking = model.architecture.lacks(Need.PATTERNS)
+        reason = problem(on.condition) or inside or lacking
     if wrong := on.changed_attention() or (reason and f"no attention patterns: {reason}"):
         raise ConditionError(f"under {on.name}: {wrong}")
 
@@ -269,7 +286,10 @@ def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict
     absent = {}
     if not patterns:
         absent["patterns"] = "ask for them by posenc.run(..., patterns=True)"
-    if reason := problem(on.condition):
+    reason = problem(on.condition)
+    if reason is None and not model.architecture.is_even:
+        reason = "the layers have heads of different sizes"
+    if reason is not None:
         absent |= dict.fromkeys(("queries", "keys"), reason)
     if not activations:
         asked = "the run was asked to keep none (activations=False)"
@@ -295,7 +315,7 @@ def _ids(model: Model, texts: Sequence[str], max_tokens: int | None) -> list[lis
             f"{cut} of {len(texts)} texts are longer than {limit} tokens and were cut", stacklevel=3
         )
     ids: list[list[int]] = table["input_ids"].to_pylist()
-    size = model.network.config.vocab_size
+    size = model.architecture.vocabulary_size
     for number, document in enumerate(ids):
         if not document:
             raise ValueError(f"texts[{number}] has no tokens")
@@ -314,11 +334,12 @@ def _forward(on: Active, document: list[int]) -> tuple[list[Tensor], Recording]:
         (cut,) = states_under(network, [document], [on.condition], on.masks)
         return cut, Recording()
     change: contextlib.AbstractContextManager = contextlib.nullcontext()
-    if on.condition != Condition() or len(document) > on.model.positions:
+    is_long = on.model.positions is not None and len(document) > on.model.positions
+    if on.condition != Condition() or is_long:
         tokens = len(document) + first_position(network)  # rows of the table
         change = applied(network, on.condition, on.masks, tokens)
     with change:
-        if on.model.is_decoder:
+        if on.model.architecture.causal:
             states, recording = forward(network, [document], is_decoder=True)
         else:  # the library has no token types beyond an encoder's last position
             with attention.recording() as recording:
@@ -327,40 +348,16 @@ def _forward(on: Active, document: list[int]) -> tuple[list[Tensor], Recording]:
 
 
 def _patterns(on: Active, document: list[int], recording: Recording) -> list[Tensor]:
-    """Each layer's softmax(factor * scores + bias), times the factor on the pattern.
+    """Each layer's pattern under the condition, [n_heads, tokens, tokens].
 
-    As :func:`posenc.capture.patterns.patterns_under`, which is for decoders and takes a forward
-    pass of its own.
-
-    Returns
-    -------
-    By layer, [n_heads, tokens, tokens].
+    As :func:`posenc.capture.patterns.patterns_under`, without a forward pass of its own.
     """
-    network, n = on.model.network, len(document)
+    network = on.model.network
     branch = branch_of(network, on.condition.mask, on.masks)
-    device = next(network.parameters()).device
-    plain = torch.zeros(n, n, device=device)  # [tokens, tokens]
-    if branch.causal:
-        plain = plain.fill_(-torch.inf).triu_(1)
-    scaling = {
-        module.layer_idx: module.scaling
-        for module in network.modules()
-        if hasattr(module, "layer_idx") and hasattr(module, "scaling")
-    }
-    made = []
-    for layer in range(branch.n_layers):
-        change: dict[str, Tensor | None] = {"bias": plain}
-        if branch.acts_on(layer):
-            change = branch.tensors(layer, [document], n, device)
-        query, key = recording.queries[layer].float(), recording.keys[layer].float()
-        scores = query @ key.transpose(-1, -2) * scaling[layer]  # [1, n_heads, tokens, tokens]
-        if (factor := change.get("score_factor")) is not None:
-            scores = scores * factor
-        pattern = (scores + change["bias"]).softmax(dim=-1)  # [1, n_heads, tokens, tokens]
-        if (factor := change.get("pattern_factor")) is not None:
-            pattern = pattern * factor
-        made.append(pattern[0])
-    return made
+    return [
+        pattern_of(network, branch, layer, [document], recording)[0]
+        for layer in range(branch.n_layers)
+    ]
 
 
 def _array(layers: Sequence[Tensor] | dict[int, Tensor]) -> NDArray[np.float32]:

@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 from posenc.api.loading import Model, project
+from posenc.architectures import attention
 from posenc.capture.interventions import applied
-from posenc.capture.parts import ConditionError, body, first_position, positions_of
+from posenc.capture.parts import ConditionError, architecture, body, first_position
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import read as read_mask
 from posenc.conditions.section import Condition, dumped
-from posenc.models import attention
 from posenc.study.explain import suggestion
 
 
@@ -103,7 +103,7 @@ class Active:
             return (
                 f"position_ids are those of a document's first tokens ({first}, {first + 1}, ...)"
             )
-        if tokens > self.model.positions:
+        if self.model.positions is not None and tokens > self.model.positions:
             return (
                 f"the model has {self.model.positions} positions, not {tokens}: "
                 f"posenc.run(..., max_tokens={tokens}) goes on as the condition's `beyond` says"
@@ -214,10 +214,8 @@ def _named(
             )
         name, found = condition, known[condition]
     # Before masks are looked for: a condition that does not fit needs none.
-    config = model.network.config
-    problem = found.problem(
-        config.num_hidden_layers, config.num_attention_heads, positions_of(model.network)
-    )
+    own = architecture(model.network)
+    problem = found.problem(own.n_layers, own.n_heads, own.position.kind)
     if problem:
         raise ConditionError(f"{name}: {problem}")
     given = masks or {}

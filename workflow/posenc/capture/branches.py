@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from posenc.capture.parts import ConditionError, is_decoder
+from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions import profiles
 from posenc.conditions import semantics as rows
 from posenc.conditions.learned import LearnedMask
@@ -233,13 +233,13 @@ def branch_of(
     model: nn.Module, mask: Mask | None, masks: Mapping[str, LearnedMask] | None = None
 ) -> Branch:
     """The branch of a condition's mask; None for the trunk, which has none."""
-    config = model.config
+    found = architecture(model)
     profile = mask.profile if mask else None
     return Branch(
         mask=mask,
-        n_layers=config.num_hidden_layers,
-        n_heads=config.num_attention_heads,
-        causal=is_decoder(model),
+        n_layers=found.n_layers,
+        n_heads=found.n_heads,
+        causal=found.causal,
         learned=(masks or {})[profile.mask] if getattr(profile, "kind", "") == "learned" else None,
     )
 

@@ -9,14 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from posenc.architectures.attention import recording
 from posenc.capture.capture import packed_last
-from posenc.capture.parts import body, first_row, is_rotary, position_embedding
-from posenc.models.attention import recording
-
-_VALUES = {"value": 1, "v_proj": 1, "c_attn": 3}
-"""Names of the maps that give values, last of so many parts: BERT's, Llama's and GPT-2's."""
+from posenc.capture.parts import ConditionError, architecture, body
 
 
 class Cache(NamedTuple):
@@ -37,10 +34,10 @@ class Cache(NamedTuple):
 
 def positions_at_hand(model: nn.Module) -> int:
     """How many positions a model can tell apart: rows of its table, or what it is made for."""
-    if is_rotary(model):
-        return model.config.max_position_embeddings
-    embedding = position_embedding(model)
-    return len(embedding.weight) - first_row(embedding)
+    found = architecture(model)
+    if found.positions is None:
+        raise ConditionError(f"{found.model_type} sets no limit to positions")
+    return found.positions
 
 
 @torch.inference_mode()
@@ -56,9 +53,14 @@ def cache_of(model: nn.Module, ids: list[int], offset: int = 0) -> Cache:
     offset
         Position of its first token; there are :func:`positions_at_hand`.
     """
-    with _at(model, offset), _values(model) as values, recording() as recorded:
+    with _at(model, offset), recording(values=True) as recorded:
         packed_last(model, [ids])
-    return Cache([recorded.keys[layer][0].numpy() for layer in sorted(recorded.keys)], values)
+    assert recorded.values is not None
+    return Cache(
+        [recorded.keys[layer][0].numpy() for layer in sorted(recorded.keys)],
+        # [1, key_value_heads, tokens, d_value] to [tokens, key_value_heads * d_value]
+        [x[0].transpose(0, 1).flatten(1).numpy() for _, x in sorted(recorded.values.items())],
+    )
 
 
 @contextlib.contextmanager
@@ -73,23 +75,3 @@ def _at(model: nn.Module, offset: int) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-@contextlib.contextmanager
-def _values(model: nn.Module) -> Iterator[list[NDArray[np.float32]]]:
-    """Values of each layer of the forward passes in a block, [tokens, ...] each."""
-    found: list[NDArray[np.float32]] = []
-    hooks = []
-    for name, module in model.named_modules():
-        parts = _VALUES.get(name.rsplit(".", 1)[-1])
-        if parts is not None:
-
-            def keep(_: nn.Module, __: tuple, output: Tensor, parts: int = parts) -> None:
-                found.append(output[0].chunk(parts, dim=-1)[-1].numpy())
-
-            hooks.append(module.register_forward_hook(keep))
-    try:
-        yield found
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
-from posenc.capture.parts import is_decoder
+from posenc.capture.parts import architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import FittedMask, LearnedMaskSource
 from posenc.conditions.section import Condition
@@ -138,6 +138,6 @@ def masked(position: str | dict, profile: dict) -> Condition:
 
 def shape_of(model: nn.Module) -> tuple[int, int, int]:
     """Layers, heads, and sides that a key can stand on."""
-    config = model.config
-    sides = 1 if is_decoder(model) else 2
-    return config.num_hidden_layers, config.num_attention_heads, sides
+    found = architecture(model)
+    sides = 1 if found.causal else 2
+    return found.n_layers, found.n_heads, sides

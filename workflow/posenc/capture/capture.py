@@ -17,17 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.architectures import attention
+from posenc.architectures.discover import quiet
 from posenc.artifacts.files import ArtifactError
-from posenc.capture.masked_attention import of_documents, packed
-from posenc.capture.parts import blocks, body, first_position, is_decoder
+from posenc.capture.losses import losses_of
+from posenc.capture.masked_attention import of_documents
+from posenc.capture.parts import ConditionError, architecture, blocks, is_decoder
+from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
-from posenc.models import attention
-from posenc.models.affine import affine
 from posenc.models.devices import wait_for
 from posenc.tokens.packing import Pack, positions_of
 
-_LOGITS = {"cpu": 2048, "cuda": 2**13}
-"""Tokens, and entries of the vocabulary, whose logits are made at a time."""
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
@@ -39,26 +39,41 @@ class Shape:
     n_heads: int
     d_model: int
     vocabulary_size: int
+    width: int | None = None
+    """Features of a head, where they are not those of ``d_model`` shared out."""
 
     @property
     def d_head(self) -> int:
         """Width of one head."""
-        return self.d_model // self.n_heads
+        return self.d_model // self.n_heads if self.width is None else self.width
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
-        """Read the sizes off a model's configuration."""
-        config = model.config
+        """The sizes of a model.
+
+        Raises
+        ------
+        ConditionError
+            If its layers have heads of different sizes.
+        """
+        found = architecture(model)
+        if not found.is_even:
+            raise ConditionError(
+                f"the layers of {found.model_type} have heads of different sizes: capture its "
+                f"hidden_states alone (activations.quantities)"
+            )
+        is_shared_out = found.d_head * found.n_heads == found.d_model
         return cls(
-            n_layers=config.num_hidden_layers,
-            n_heads=config.num_attention_heads,
-            d_model=config.hidden_size,
-            vocabulary_size=config.vocab_size,
+            n_layers=found.n_layers,
+            n_heads=found.n_heads,
+            d_model=found.d_model,
+            vocabulary_size=found.vocabulary_size,
+            width=None if is_shared_out else found.d_head,
         )
 
     def as_json(self) -> dict[str, int]:
         """What the index of a store says of the model."""
-        return dataclasses.asdict(self)
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the activations of so many tokens: layer, then head, token, feature."""
@@ -94,12 +109,13 @@ def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
     """
     device = next(model.parameters()).device
     longest = max(len(ids) for ids in documents)
-    filler = model.config.pad_token_id if model.config.pad_token_id is not None else 0
+    filler = architecture(model).filler
     input_ids = torch.full((len(documents), longest), filler)  # [batch, longest]
     mask = torch.zeros(len(documents), longest, dtype=torch.long)  # [batch, longest]
     for row, ids in enumerate(documents):
         input_ids[row, : len(ids)] = torch.tensor(ids)
         mask[row, : len(ids)] = 1
+    check_ids(model, input_ids)
     return input_ids.to(device), mask.to(device)
 
 
@@ -127,35 +143,12 @@ def forward(
         Queries and keys, each [batch, n_heads, longest, d_head].
     """
     input_ids, mask = pad(model, documents)  # [batch, longest] each
-    options = {} if is_decoder or bool(mask.all()) else {"attention_mask": mask}
-    if is_decoder:
-        options["use_cache"] = False
+    found = architecture(model)
+    options = {} if found.causal or bool(mask.all()) else {"attention_mask": mask}
+    found.begin()
     with attention.recording() as recording, of_documents(documents):
-        output = body(model)(input_ids, output_hidden_states=True, **options)
+        output = found.body(input_ids, **quiet(found.body, output_hidden_states=True), **options)
     return output.hidden_states, recording
-
-
-@torch.inference_mode()
-def token_losses(
-    hidden: Tensor,  # [tokens, d_model], after the final norm
-    weight: Tensor,  # [vocabulary, d_model]
-    targets: Tensor,  # [tokens]
-    chunk: int | None = None,
-) -> Tensor:
-    """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
-
-    Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
-    they stay in the processor's cache; the sum over the vocabulary grows block by block. None takes
-    as many as the device is best at.
-    """
-    losses = []
-    chunk = chunk or _LOGITS[hidden.device.type]
-    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
-        total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
-        for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
-            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
-        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
-    return torch.cat(losses)
 
 
 @torch.inference_mode()
@@ -174,12 +167,12 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     n_layers + 1 tensors [branches, tokens, d_model], as those of :func:`forward`; there is one
     branch but for :mod:`posenc.capture.evaluation`.
     """
-    return _packed(model, documents, output_hidden_states=True).hidden_states
+    return output_of(model, documents, output_hidden_states=True).hidden_states
 
 
 def packed_last(model: nn.Module, documents: list[list[int]]) -> Tensor:
     """The last of :func:`packed_states`, [branches, tokens, d_model]; no other is kept."""
-    return _packed(model, documents).last_hidden_state
+    return output_of(model, documents).last_hidden_state
 
 
 def last_from(model: nn.Module, documents: list[list[int]], start: int, state: Tensor) -> Tensor:
@@ -213,21 +206,6 @@ def last_from(model: nn.Module, documents: list[list[int]], start: int, state: T
     finally:
         hook.remove()
         setattr(holder, name, whole)
-
-
-def _packed(model: nn.Module, documents: list[list[int]], **options):
-    """The library's output for documents in one row."""
-    device = next(model.parameters()).device
-    lengths = [len(ids) for ids in documents]
-    first = first_position(model)
-    ids = torch.tensor([token for document in documents for token in document], device=device)
-    places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
-    if is_decoder(model):
-        options["use_cache"] = False
-    else:
-        options["token_type_ids"] = torch.zeros_like(places)
-    with packed(model, documents):
-        return body(model)(ids[None], position_ids=places + first, **options)
 
 
 class _Into(dict):
@@ -403,5 +381,5 @@ def document_losses(
     targets = ids[scored].to(last.device)  # [scored tokens]
     # A token is predicted from the one before it.
     previous = last[(scored - 1).to(last.device)]  # [scored tokens, d_model]
-    losses = token_losses(previous, model.lm_head.weight, targets).cpu().numpy()
+    losses = losses_of(model, previous, targets).cpu().numpy()
     return np.split(losses, np.cumsum([length - 1 for length in lengths])[:-1])

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.calibration import REACH, Calibration, Progress
 from posenc.capture.content import Heads, with_and_without
-from posenc.capture.parts import is_decoder, is_rotary, rotary
-from posenc.capture.rotation import frequencies
+from posenc.capture.parts import is_decoder, is_rotary
+from posenc.capture.rotation import frequencies, scaling
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.metrics import mask_placebos, score_parts
@@ -128,7 +128,7 @@ class HeadMeans:
             return self._means.absolute(pairs, causal=causal, row_term=row_term)
         return self._means.rotary(
             frequencies(self.model), n or len(pairs), causal=causal,
-            scale=rotary(self.model).attention_scaling,
+            scale=scaling(self.model),
         )  # fmt: skip
 
 

@@ -7,11 +7,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures.attention import (
+    Recording,
+    gives_content,
+    recording_before_rotation,
+)
+from posenc.architectures.needs import Need
+from posenc.architectures.position import cosines_sines, rotated_as
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
-from posenc.capture.parts import is_decoder, is_rotary
+from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
+from posenc.capture.rotation import turns_of
 from posenc.conditions.section import Condition
-from posenc.models.attention import recording_before_rotation
 
 
 class Heads(NamedTuple):
@@ -24,25 +31,33 @@ class Heads(NamedTuple):
     content_queries, content_keys
         Without positions. Of a rotary model, the same ones before rotation; of a model with a
         table, those of the model under another condition, layer by layer.
+    scaling
+        What products are multiplied by, by layer.
     """
 
     queries: dict[int, Tensor]
     keys: dict[int, Tensor]
     content_queries: dict[int, Tensor]
     content_keys: dict[int, Tensor]
+    scaling: dict[int, float]
 
     def scores(self, layer: int) -> Tensor:
         """Attention scores of the intact model, [batch, n_heads, longest, longest]."""
-        return scores_of(self.queries[layer], self.keys[layer])
+        return scores_of(self.queries[layer], self.keys[layer], self.scaling[layer])
 
     def content(self, layer: int) -> Tensor:
         """Scores without position, [batch, n_heads, longest, longest]."""
-        return scores_of(self.content_queries[layer], self.content_keys[layer])
+        query, key = self.content_queries[layer], self.content_keys[layer]
+        return scores_of(query, key, self.scaling[layer])
 
 
-def scores_of(query: Tensor, key: Tensor) -> Tensor:  # [batch, n_heads, n, d_head] each
+def scores_of(
+    query: Tensor,  # [batch, n_heads, n, d_head]
+    key: Tensor,  # [batch, n_heads, n, d_head]
+    scaling: float,
+) -> Tensor:
     """Scaled attention scores before mask and softmax, [batch, n_heads, n, n]."""
-    return query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    return query @ key.transpose(-1, -2) * scaling
 
 
 @torch.inference_mode()
@@ -59,11 +74,49 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
         What the table becomes in a model that has one; not looked at in a rotary model.
     """
     decoder = is_decoder(model)
-    if is_rotary(model):
+    if is_rotary(model) and _gives_content(model):
         with recording_before_rotation(model) as content:
             _, intact = forward(model, documents, decoder)
+    elif is_rotary(model):
+        _, intact = forward(model, documents, decoder)
+        content = turned_back(model, intact)
     else:
         _, intact = forward(model, documents, decoder)
         with applied(model, Condition.model_validate({"position": position})):
             _, content = forward(model, documents, decoder)
-    return Heads(intact.queries, intact.keys, content.queries, content.keys)
+    if not all(options.is_plain for options in intact.options.values()):
+        raise ConditionError(
+            f"{architecture(model).model_type}: its scores are capped, or have sinks or biases: "
+            f"they have no parts that add up"
+        )
+    scaling = {layer: options.scaling for layer, options in intact.options.items()}
+    return Heads(intact.queries, intact.keys, content.queries, content.keys, scaling)
+
+
+def _gives_content(model: nn.Module) -> bool:
+    """Whether maps of queries and keys give what is turned, and nothing comes between."""
+    found = architecture(model)
+    has_maps = all(gives_content(layer.module) for layer in found.layers)
+    return has_maps and found.can.get(Need.MAPS) is None
+
+
+def turned_back(model: nn.Module, intact: Recording) -> Recording:
+    """Queries and keys as they were before rotation, from those that were turned.
+
+    Raises
+    ------
+    ConditionError
+        If it is not known how a layer turns them.
+    """
+    content, turns = Recording(), turns_of(model)
+    content.options = intact.options
+    for layer, query in intact.queries.items():
+        pair = query, intact.keys[layer]  # [batch, n_heads, tokens, d_head] each
+        if (turn := turns.get(layer)) is not None:
+            places = torch.arange(query.shape[2], device=query.device)  # [tokens]
+            cosine, sine = cosines_sines(
+                turn.module, turn.layer_type, turn.form, query, places
+            )  # [tokens, pairs] each
+            pair = tuple(rotated_as(x, turn, cosine, -sine) for x in pair)
+        content.queries[layer], content.keys[layer] = pair
+    return content

@@ -32,7 +32,12 @@ def scores_under(
     """Attention scores by layer under a condition, [batch, n_heads, n, n]."""
     with applied(data.model, condition, {"it": mask} if mask else {}):
         _, recording = forward(data.model, documents, data.is_decoder)
-    return {layer: scores_of(recording.queries[layer], recording.keys[layer]) for layer in layers}
+    return {
+        layer: scores_of(
+            recording.queries[layer], recording.keys[layer], recording.options[layer].scaling
+        )
+        for layer in layers
+    }
 
 
 class _Averages:

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posenc.architectures.needs import Need
 from posenc.capture.branches import Branch, branch_of
-from posenc.capture.capture import document_losses, packed_last
-from posenc.capture.interventions import common_part, embedded
+from posenc.capture.capture import document_losses, packed_last, packed_states
+from posenc.capture.interventions import applied, common_part, embedded
 from posenc.capture.masked_attention import Batch, attending, embedding_factors
-from posenc.capture.parts import blocks, is_decoder
+from posenc.capture.parts import architecture, blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.models.devices import tokens_at_once
@@ -85,6 +86,8 @@ def stacked_states(
     -------
     For each condition, n_layers + 1 times what ``keep`` returned.
     """
+    if architecture(model).lacks(Need.BLOCKS, Need.PACKED):
+        return [_alone(model, documents, one, masks, keep) for one in conditions]
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition.mask, masks) for condition in conditions]
     trunk = branch_of(model, None)
@@ -97,6 +100,20 @@ def stacked_states(
         for layer, block in enumerate(blocks(model)):
             stack.callback(block.register_forward_pre_hook(tree.hook(layer)).remove)
         return tree.finish(packed_last(model, documents))
+
+
+def _alone(
+    model: nn.Module,
+    documents: list[list[int]],
+    condition: Condition,
+    masks: Mapping[str, LearnedMask],
+    keep: Keep,
+) -> list[Any]:
+    """As :func:`stacked_states`, of one condition: of a model whose blocks are not known."""
+    whole = condition.model_copy(update={"segments": None, "stride": None})
+    with applied(model, whole, masks, max(map(len, documents))):
+        states = packed_states(model, documents)
+    return [keep(layer, state[0]) for layer, state in enumerate(states)]
 
 
 class _Tree:
@@ -208,8 +225,8 @@ def _packs(
     batch_tokens: int,
 ) -> Iterator[tuple[Pack, list[list[int]]]]:
     """Documents of each forward pass, and their token ids."""
-    config = model.config
-    room = STATES_BYTES // (4 * config.hidden_size * (config.num_hidden_layers + 1))
+    found = architecture(model)
+    room = STATES_BYTES // (4 * found.d_model * (found.n_layers + 1))
     most = max((len(names) * conditions[names[0]].runs_per_token for names in groups), default=1)
     budget = max(1, tokens_at_once(model, min(batch_tokens, room)) // most)
     lengths = np.array([len(ids) for ids in documents])
@@ -242,7 +259,7 @@ def last_states_under(
     ------
     Name of a condition, index of a document, and what was kept.
     """
-    n_layers = model.config.num_hidden_layers
+    n_layers = architecture(model).n_layers
     groups = groups_of(conditions)
     for pack, ids in _packs(model, documents, conditions, groups, batch_tokens):
 
@@ -315,7 +332,7 @@ def evaluate(
     Name of a condition, and the outcome of a document under it.
     """
     groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
-    n_layers = model.config.num_hidden_layers
+    n_layers = architecture(model).n_layers
     for pack, ids in _packs(model, documents, conditions, groups, batch_tokens):
         flags = [flag for index in pack.documents for flag in counted[index]]
         count = torch.tensor(flags, device=next(model.parameters()).device)  # [tokens]

@@ -7,6 +7,7 @@ Position embeddings are exchanged, hooks touch the embeddings, and masks go to
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -14,16 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from posenc.architectures.architecture import Handle
+from posenc.architectures.needs import Need
+from posenc.architectures.position import TABLE
 from posenc.capture.branches import Branch, branch_of
 from posenc.capture.masked_attention import Batch, attending, embedding_factors
-from posenc.capture.parts import (
-    ConditionError,
-    first_row,
-    is_decoder,
-    is_rotary,
-    position_embedding,
-    positions_of,
-)
+from posenc.capture.parts import ConditionError, architecture, is_rotary, positions_of, table
 from posenc.capture.rotation import turned
 from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
@@ -51,15 +48,19 @@ def embeddings_of(
 
 
 def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
-    config = model.config
-    problem = condition.problem(
-        config.num_hidden_layers, config.num_attention_heads, positions_of(model)
-    )
+    found = architecture(model)
+    problem = condition.problem(found.n_layers, found.n_heads, positions_of(model))
+    if problem is None and condition.position != "intact" and found.can.get(Need.REMOVABLE):
+        problem = f"position {_word(condition)!r}: {found.can[Need.REMOVABLE]}"
     missing = [name for name in condition.masks() if name not in masks]
     if missing:
         problem = f"the learned mask {missing[0]!r} is not there"
     if problem:
         raise ConditionError(problem)
+
+
+def _word(condition: Condition) -> str:
+    return getattr(condition.position, "kind", condition.position)
 
 
 def common_part(condition: Condition) -> Condition:
@@ -79,35 +80,40 @@ def embedded(
     with contextlib.ExitStack() as stack:
         if is_rotary(model):
             stack.enter_context(turned(model, condition, tokens))
-            module = model.get_input_embeddings()
-        else:
+        elif positions_of(model) == TABLE:
             stack.enter_context(_with_table(model, condition, masks or {}, tokens))
-            module = model.transformer.drop if is_decoder(model) else model.embeddings.LayerNorm
         if condition.embeddings != "intact":
-            # A Llama's embeddings are not summed with anything: what they give is touched.
-            if is_rotary(model):
-                hook = module.register_forward_hook(
-                    lambda module, inputs, output: _resized(output, condition.embeddings)
-                )
-            else:
-                hook = module.register_forward_pre_hook(
-                    lambda module, inputs: (_resized(inputs[0], condition.embeddings),)
-                )
-            stack.callback(hook.remove)
+            handle = _handle(model, "embeddings")
+            change = functools.partial(_resized, change=condition.embeddings)
+            stack.enter_context(handle.changed(change))
         yield
+
+
+def _handle(model: nn.Module, name: str) -> Handle:
+    """Where a tensor passes that a condition changes.
+
+    Raises
+    ------
+    ConditionError
+        If that is not known.
+    """
+    found = architecture(model)
+    handle = getattr(found, name)
+    if handle is None:
+        raise ConditionError(f"where the embeddings of {found.model_type} are summed is not known")
+    return handle
 
 
 @contextlib.contextmanager
 def _with_table(
     model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
 ) -> Iterator[None]:
-    embedding = position_embedding(model)
+    own = table(model)
+    embedding = own.module
     original = embedding.weight.data  # [rows, d_model]
     try:
         if condition.position != "intact" or tokens > len(original):
-            embedding.weight.data = embeddings_of(
-                original, first_row(embedding), condition, masks, tokens
-            )
+            embedding.weight.data = embeddings_of(original, own.first, condition, masks, tokens)
         yield
     finally:
         embedding.weight.data = original
@@ -168,17 +174,6 @@ def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
     if branch.mask.semantics != "emb_mul":
         yield
         return
-
-    # A BERT's hidden state 0 is the output of its embeddings, a GPT-2's the input of its block 0; a
-    # Llama's is both.
-    if is_rotary(model):
-        module = model.get_input_embeddings()
-    else:
-        module = model.transformer.drop if is_decoder(model) else model.embeddings
-    hook = module.register_forward_hook(
-        lambda module, inputs, output: output * embedding_factors(branch, output)
-    )
-    try:
+    handle = _handle(model, "stream")
+    with handle.changed(lambda x: x * embedding_factors(branch, x)):
         yield
-    finally:
-        hook.remove()

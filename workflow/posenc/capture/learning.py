@@ -29,6 +29,7 @@ from posenc.capture.closed_form import closed_form, drawn
 from posenc.capture.distilling import distill
 from posenc.capture.evaluation import INTACT
 from posenc.capture.mask_fitting import fit
+from posenc.capture.parts import architecture
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import FittedMask, LearnedMaskSource, SlopeMask
 
@@ -112,4 +113,4 @@ def work(source: LearnedMaskSource, data: Calibration) -> int:
     if source.method == "closed_form":
         return passes * sum(map(len, drawn(source, data)))
     tokens = sum(map(len, data.fitting))
-    return tokens * (data.model.config.num_hidden_layers if source.sequential else passes)
+    return tokens * (architecture(data.model).n_layers if source.sequential else passes)

@@ -24,7 +24,7 @@ from posenc.capture.calibration import (
 from posenc.capture.capture import forward, pad
 from posenc.capture.interventions import applied
 from posenc.capture.masked_attention import Batch, attending
-from posenc.capture.parts import body, first_row, position_embedding
+from posenc.capture.parts import body, first_row, logits, position_embedding
 from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask, hashed_places
 from posenc.conditions.masks import FittedMask
@@ -41,7 +41,7 @@ class _Parameters(nn.Module):
         self.base = LearnedMask() if base is None else base
         if source.learn_position:
             embedding = position_embedding(model)
-            table = embedding.weight.detach()[first_row(embedding) :].cpu().numpy()
+            table = embedding.weight.detach()[first_row(model) :].cpu().numpy()
             start = positions.position.call(source.position, table)  # [positions, d_model]
             begin = np.zeros_like(start) if source.adds else start  # [positions, d_model]
             self.initial = nn.Parameter(torch.tensor(begin[0]))  # [d_model]
@@ -216,8 +216,10 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
         None, n_layers, n_heads, data.is_decoder, learned=parameters.base, bias=bias
     )
 
+    first = first_row(model)
+
     def vectors(module, inputs, output):
-        is_first = (inputs[0] == first_row(module))[..., None]  # [1 or batch, longest, 1]
+        is_first = (inputs[0] == first)[..., None]  # [1 or batch, longest, 1]
         learned = torch.where(is_first, parameters.initial, parameters.constant)
         return output + learned if source.adds else learned
 
@@ -235,8 +237,8 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
             last = body(model)(ids, **options).last_hidden_state  # [batch, longest, d_model]
             if data.is_decoder:
                 keep = real[:, 1:].bool()  # [batch, longest - 1]
-                logits = model.lm_head(last[:, :-1][keep])  # [scored, vocabulary]
-                return functional.cross_entropy(logits.float(), ids[:, 1:][keep])
+                scores = logits(model, last[:, :-1][keep])  # [scored, vocabulary]
+                return functional.cross_entropy(scores.float(), ids[:, 1:][keep])
     finally:
         if hook is not None:
             hook.remove()

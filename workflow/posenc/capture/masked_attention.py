@@ -18,10 +18,13 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
+from posenc.architectures import attention
+from posenc.architectures.architecture import Layer
+from posenc.architectures.attention import Options, layer_of
+from posenc.architectures.discover import of
 from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_of, real_keys
 from posenc.capture.parts import ConditionError
 from posenc.capture.ragged import Ragged
-from posenc.models import attention
 
 PairScores = Callable[[Tensor, Tensor], Tensor]
 """Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each, as a matrix
@@ -70,6 +73,10 @@ class Batch:
 
 
 _batch: Batch | None = None
+_layers: Sequence[Layer] = ()
+"""Of the model that the forward pass is of."""
+_pairs: Mapping[int, PairScores] = {}
+"""By layer, see :func:`scored`."""
 
 
 def _attention(
@@ -80,15 +87,15 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
+    layer, options, own = layer_of(module), Options.of(query, kwargs), value
     key, value = (attention.by_query_head(x, query.shape[1]) for x in (key, value))
     # The recorder of the plain implementation: captures go through either.
     if attention._active is not None:
-        attention._active.queries[module.layer_idx] = query
-        attention._active.keys[module.layer_idx] = key
+        attention._active.keep(layer, query, key, own, options)
     if _batch is None:
         raise ConditionError("the model's attention was left without a condition")
     if _batch.is_packed:
-        return _packed_attention(module, query, key, value, kwargs), None
+        return _packed_attention(layer, query, key, value, options), None
     size = len(query) // len(_batch.branches)
     longest = query.shape[2]
     documents = _batch.documents or [longest] * size
@@ -96,25 +103,26 @@ def _attention(
     for number, branch in enumerate(_batch.branches):
         part = slice(number * size, (number + 1) * size)
         given = (query[part], key[part], value[part])
-        parts.append(_attend(module, *given, branch, documents, kwargs))
+        parts.append(_attend(layer, *given, branch, documents, options, attention_mask))
     joined = torch.cat(parts) if len(parts) > 1 else parts[0]
     return joined.transpose(1, 2).contiguous(), None  # [branches * batch, tokens, n_heads, d_head]
 
 
 def _packed_attention(
-    module: nn.Module,
+    layer: int,
     query: Tensor,  # [branches, n_heads, tokens, d_head]
     key: Tensor,  # [branches, n_heads, tokens, d_head]
-    value: Tensor,  # [branches, n_heads, tokens, d_head]
-    options: Mapping,
+    value: Tensor,  # [branches, n_heads, tokens, d_value]
+    options: Options,
 ) -> Tensor:
-    """Attention of each document to itself, [branches, tokens, n_heads, d_head]."""
-    n_heads, tokens, width = query.shape[1:]
+    """Attention of each document to itself, [branches, tokens, n_heads, d_value]."""
+    n_heads, tokens, width = value.shape[1:]
     out = query.new_empty(len(query), tokens, n_heads, width)
     for row, branch in enumerate(_batch.branches):
-        if is_together(query.device) and branch.serves_all(module.layer_idx):
+        is_one = is_together(query.device) and branch.serves_all(layer)
+        if is_one and options.position_bias is None:
             parts = [x[row] for x in (query, key, value)]  # [n_heads, tokens, d_head] each
-            out[row] = _together(module, *parts, branch, options)
+            out[row] = _together(layer, *parts, branch, options)
             continue
         for begin, documents in _batch.groups():
             number, length = len(documents), len(documents[0])
@@ -124,7 +132,10 @@ def _packed_attention(
                 x[row, :, span].unflatten(1, (number, length)).transpose(0, 1)
                 for x in (query, key, value)
             ]
-            attended = _attend(module, *parts, branch, documents, options)
+            own = options.of_span(slice(begin, begin + length)) if number == 1 else options
+            if number > 1 and options.position_bias is not None:
+                raise ConditionError("a bias on positions is of one document of each length only")
+            attended = _attend(layer, *parts, branch, documents, own)
             out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))
     return out
 
@@ -135,107 +146,99 @@ def is_together(device: torch.device) -> bool:
 
 
 def _together(
-    module: nn.Module,
+    layer: int,
     query: Tensor,  # [n_heads, tokens, d_head]
     key: Tensor,  # [n_heads, tokens, d_head]
     value: Tensor,  # [n_heads, tokens, d_head]
     branch: Branch,
-    options: Mapping,
+    options: Options,
 ) -> Tensor:
     """Attention of each document to itself, in one call: [tokens, n_heads, d_head]."""
     ragged = _batch.ragged(query.device)
-    is_plain = not branch.acts_on(module.layer_idx) and not hasattr(module, "pair_scores")
+    is_plain = not branch.acts_on(layer) and layer not in _pairs and options.is_plain
+    is_plain = is_plain and _layers[layer].sees(ragged.longest) is None
     if is_plain and query.dtype == torch.bfloat16:
-        return ragged.attend(query, key, value, _scaling(query, options), branch.causal)
+        return ragged.attend(query, key, value, options.scaling, branch.causal)
     parts = (ragged.padded(x) for x in (query, key, value))
-    return ragged.packed(_attend(module, *parts, branch, _batch.lengths, options))
-
-
-def _scaling(query: Tensor, options: Mapping) -> float:  # query [..., d_head]
-    """What products of queries and keys are multiplied by."""
-    scaling = options.get("scaling")
-    return query.shape[-1] ** -0.5 if scaling is None else scaling
+    return ragged.packed(_attend(layer, *parts, branch, _batch.lengths, options))
 
 
 def _attend(
-    module: nn.Module,
+    layer: int,
     query: Tensor,  # [batch, n_heads, tokens, d_head]
     key: Tensor,  # [batch, n_heads, tokens, d_head]
     value: Tensor,  # [batch, n_heads, tokens, d_head]
     branch: Branch,
     documents: Documents,
-    options: Mapping,
+    options: Options,
+    own_mask: Tensor | None = None,
 ) -> Tensor:
-    """Attention of one branch, [batch, n_heads, tokens, d_head]."""
-    layer, longest = module.layer_idx, query.shape[2]
-    lengths = lengths_of(documents)
-    scaling = _scaling(query, options)
+    """Attention of one branch, [batch, n_heads, tokens, d_head].
+
+    ``own_mask`` is what the library made of the model's mask: it is looked at where the model made
+    it by itself.
+    """
+    longest, lengths = query.shape[2], lengths_of(documents)
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
     is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
-    pairs = getattr(module, "pair_scores", None)  # see `scored`
-    is_fused = is_fused and pairs is None
+    pairs = _pairs.get(layer)  # see `scored`
+    is_fused = is_fused and pairs is None and options.is_plain
+    products = None if pairs is None else pairs(query, key)  # [batch, n_heads, tokens, tokens]
+    window = _hidden(layer, longest, query.device)  # [tokens, tokens]
     if not branch.acts_on(layer):
         is_padded = not branch.causal and min(lengths) < longest
         mask = real_keys(lengths, longest, query.device) if is_padded else None
+        if _layers[layer].mask is None:
+            mask, is_causal = own_mask, False
+        elif window is not None:
+            mask, is_causal = window if mask is None else mask & window, False
+        else:
+            is_causal = branch.causal
         if is_fused:
             return functional.scaled_dot_product_attention(
-                query, key, value, attn_mask=mask, is_causal=branch.causal, scale=scaling
+                query, key, value, attn_mask=mask, is_causal=is_causal, scale=options.scaling
             )
-        bias = None if mask is None else torch.where(mask, 0.0, -torch.inf)
-        if branch.causal:
+        bias = attention.as_bias(mask, longest, False, query.device)
+        if is_causal:
             bias = _future(longest).to(query.device)
-        return _step_by_step(query, key, value, scaling, bias, pairs=pairs)
+        return attention.explicit(query, key, value, options, bias, products=products)
+    if _layers[layer].mask is None:
+        raise ConditionError(
+            f"layer {layer} of the model makes a mask of its own: a condition cannot change it"
+        )
     made = branch.tensors(layer, documents, longest, query.device)
     score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
+    whole = made["bias"]  # [batch or 1, n_heads or 1, tokens, tokens]
+    if window is not None:
+        whole = torch.where(window, whole, -torch.inf)
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
     if all(by_key) and is_fused:
         if score_factor is not None:
             key = key * score_factor.transpose(-1, -2).to(key.dtype)  # m_j k_j: q k_j times m_j
         if pattern_factor is not None:
             value = value * pattern_factor.transpose(-1, -2).to(value.dtype)  # p_j m_j v_j
-        bias = made["bias"].to(query.dtype).expand(len(query), -1, -1, -1)
+        bias = whole.to(query.dtype).expand(len(query), -1, -1, -1)
         if bias.requires_grad and not query.requires_grad:
             # A GPU keeps what the gradient of a bias needs where queries have one, and only there.
             query = query.detach().requires_grad_()
         return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=bias, scale=scaling
+            query, key, value, attn_mask=bias, scale=options.scaling
         )
-    return _step_by_step(
-        query, key, value, scaling, made["bias"], score_factor, pattern_factor, pairs
+    return attention.explicit(
+        query, key, value, options, whole, score_factor, pattern_factor, products
     )
+
+
+def _hidden(layer: int, tokens: int, device: torch.device) -> Tensor | None:
+    """Which keys the model's own window leaves a query, bool [tokens, tokens]; None if all."""
+    sees = _layers[layer].sees(tokens)
+    return None if sees is None else sees.to(device)
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _future(length: int) -> Tensor:
     """What hides the keys after each query, float32 [length, length]; all layers share it."""
     return torch.full((length, length), -torch.inf).triu_(1)
-
-
-def _step_by_step(
-    query: Tensor,  # [batch, n_heads, tokens, d_head]
-    key: Tensor,  # [batch, n_heads, tokens, d_head]
-    value: Tensor,  # [batch, n_heads, tokens, d_head]
-    scaling: float,
-    bias: Tensor | None,
-    score_factor: Tensor | None = None,
-    pattern_factor: Tensor | None = None,
-    pairs: PairScores | None = None,
-) -> Tensor:
-    """Attention with its scores and its pattern in float32, whatever the model computes in.
-
-    Factors and biases are large numbers. All three are [batch or 1, n_heads or 1, tokens or 1,
-    tokens], or fewer axes. ``pairs`` gives other products of queries and keys.
-    """
-    products = query @ key.transpose(-1, -2) if pairs is None else pairs(query, key)
-    scores = products.float() * scaling  # [batch, n_heads, tokens, tokens]
-    if score_factor is not None:
-        scores *= score_factor
-    if bias is not None:
-        scores += bias
-    pattern = scores.softmax(dim=-1)  # [batch, n_heads, tokens, tokens]
-    if pattern_factor is not None:
-        pattern *= pattern_factor
-    return pattern.to(value.dtype) @ value
 
 
 @contextlib.contextmanager
@@ -249,30 +252,28 @@ def scored(model: nn.Module, scores: Mapping[int, PairScores]) -> Iterator[None]
     scores
         By layer, what gives the products; the other layers keep theirs.
     """
-    modules = [one for one in model.modules() if getattr(one, "layer_idx", None) in scores]
-    for module in modules:
-        module.pair_scores = scores[module.layer_idx]
+    global _pairs
+    previous, _pairs = _pairs, {**_pairs, **scores}
     try:
         yield
     finally:
-        for module in modules:
-            del module.pair_scores
+        _pairs = previous
 
 
 @contextlib.contextmanager
 def _routed(model: nn.Module, name: str, mask: Callable, batch: Batch) -> Iterator[None]:
     """Route the model's attention through this module, under a name that the library knows."""
-    global _batch
+    global _batch, _layers
     AttentionInterface.register(name, _attention)
     AttentionMaskInterface.register(name, mask)
-    previous, former = _batch, model.config._attn_implementation
-    _batch = batch
+    previous, former = (_batch, _layers), model.config._attn_implementation
+    _batch, _layers = batch, of(model).layers
     if former != name:
         model.set_attn_implementation(name)
     try:
         yield
     finally:
-        _batch = previous
+        _batch, _layers = previous
         if former != name:
             model.set_attn_implementation(former)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.capture.evaluation import last_states_under
+from posenc.capture.losses import logits_of
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.models.affine import affine
 from posenc.tokens.packing import Pack
 
 _ROWS = 64
@@ -68,7 +68,7 @@ def _next_logs(
     for begin in range(0, len(spans), some):
         part = spans[begin : begin + some]
         rows = torch.cat([state[span][-places:] for _, span in part])  # [rows, d_model]
-        logs = affine(rows, model.lm_head.weight).float().log_softmax(dim=-1)  # [rows, vocabulary]
+        logs = logits_of(model, rows).float().log_softmax(dim=-1)  # [rows, vocabulary]
         for (document, _), own in zip(part, logs.split(places), strict=True):
             if candidates is not None:
                 own = own[:, torch.from_numpy(candidates[document]).to(own.device)]

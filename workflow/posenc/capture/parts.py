@@ -1,10 +1,14 @@
-"""The parts of the library's models that conditions touch."""
+"""The parts of the library's models that conditions touch, as :mod:`posenc.architectures` finds."""
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Sequence
 
-from posenc.conditions.positions import ROTATION, TABLE
+from torch import Tensor, nn
+
+from posenc.architectures.architecture import LINEAR, Architecture
+from posenc.architectures.discover import of
+from posenc.architectures.position import Rotation, Table
 
 
 class ConditionError(RuntimeError):
@@ -14,58 +18,95 @@ class ConditionError(RuntimeError):
 
 
 def is_decoder(model: nn.Module) -> bool:
-    """Whether a model is a causal language model."""
-    return body(model) is not model
+    """Whether a model is a causal language model, which has losses."""
+    return of(model).has_losses
+
+
+def is_causal(model: nn.Module) -> bool:
+    """Whether no token of a model sees a later one."""
+    return of(model).causal
 
 
 def body(model: nn.Module) -> nn.Module:
-    """A model without its language-model head; an encoder has none."""
-    return getattr(model, "transformer", getattr(model, "model", model))
+    """A model without its language-model head; itself where it has none."""
+    return of(model).body
 
 
-def blocks(model: nn.Module) -> nn.ModuleList:
-    """The model's Transformer blocks in order."""
-    inner = body(model)
-    for name in ("h", "layers"):
-        if hasattr(inner, name):
-            return getattr(inner, name)
-    return inner.encoder.layer
-
-
-def is_rotary(model: nn.Module) -> bool:
-    """Whether a model of the library turns queries and keys in place of adding embeddings."""
-    return hasattr(body(model), "rotary_emb")
-
-
-def rotary(model: nn.Module) -> nn.Module:
-    """The library's module that gives a rotary model's angles."""
-    return body(model).rotary_emb
-
-
-def positions_of(model: nn.Module) -> str:
-    """How positions come into a model: ``table`` or ``rotation``."""
-    return ROTATION if is_rotary(model) else TABLE
-
-
-def position_embedding(model: nn.Module) -> nn.Embedding:
-    """The module that holds a model's learned position embeddings.
+def blocks(model: nn.Module) -> Sequence[nn.Module]:
+    """The model's Transformer blocks in order.
 
     Raises
     ------
     ConditionError
-        If the model has none.
+        If they are no list of blocks, each of which holds the attention of one layer.
     """
-    for name, module in model.named_modules():
-        if name.rsplit(".", 1)[-1] in ("position_embeddings", "wpe"):
-            return module
-    raise ConditionError(f"{type(model).__name__} has no learned position embeddings")
+    found = of(model)
+    if not found.blocks:
+        raise ConditionError(f"the layers of {found.model_type} are no list of blocks")
+    return found.blocks
 
 
-def first_row(embedding: nn.Embedding) -> int:
-    """Row of the first position that a token can have: RoBERTa's come after its padding's."""
-    return 0 if embedding.padding_idx is None else embedding.padding_idx + 1
+def is_rotary(model: nn.Module) -> bool:
+    """Whether a model turns queries and keys in place of adding embeddings."""
+    return isinstance(of(model).position, Rotation)
+
+
+def rotary(model: nn.Module) -> nn.Module:
+    """The module that gives a rotary model's angles.
+
+    Raises
+    ------
+    ConditionError
+        If there are several, or none.
+    """
+    found = of(model)
+    modules: Sequence[nn.Module] = getattr(found.position, "modules", ())
+    if len(modules) != 1:
+        raise ConditionError(f"{found.model_type} has {len(modules)} modules that give angles")
+    return modules[0]
+
+
+def positions_of(model: nn.Module) -> str:
+    """How positions come into a model: ``table``, ``rotation`` or ``none``."""
+    return of(model).position.kind
+
+
+def table(model: nn.Module) -> Table:
+    """A model's table of position embeddings.
+
+    Raises
+    ------
+    ConditionError
+        If it has none.
+    """
+    found = of(model)
+    if not isinstance(found.position, Table):
+        raise ConditionError(f"{found.model_type} has no learned position embeddings")
+    return found.position
+
+
+def position_embedding(model: nn.Module) -> nn.Module:
+    """The module that holds a model's position embeddings, see :func:`table`."""
+    return table(model).module
+
+
+def first_row(model: nn.Module) -> int:
+    """Row of the first position that a token can have, as the model reads its table."""
+    return getattr(of(model).position, "first", 0)
 
 
 def first_position(model: nn.Module) -> int:
     """The position id of a document's first token."""
-    return 0 if is_rotary(model) else first_row(position_embedding(model))
+    position = of(model).position
+    return position.first - position.shift if isinstance(position, Table) else 0
+
+
+def logits(model: nn.Module, last: Tensor) -> Tensor:
+    """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
+    found = of(model)
+    return model.get_output_embeddings()(last) if found.head == LINEAR else found.logits(last)
+
+
+def architecture(model: nn.Module) -> Architecture:
+    """All that was found of a model."""
+    return of(model)

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.capture.branches import branch_of
+from posenc.architectures import attention
+from posenc.architectures.attention import Recording
+from posenc.architectures.verify import mask_bias
+from posenc.capture.branches import Branch, branch_of
 from posenc.capture.capture import forward
-from posenc.capture.content import scores_of
 from posenc.capture.interventions import applied
-from posenc.capture.parts import ConditionError, is_decoder
+from posenc.capture.parts import ConditionError, architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 
@@ -71,18 +73,38 @@ def patterns_under(
     branch = branch_of(model, condition.mask, masks)
     with applied(model, condition, masks, tokens):
         states, recording = forward(model, documents, is_decoder(model))
-    future = torch.full((tokens, tokens), -torch.inf).triu_(1)  # [tokens, tokens]
     kept = []
     for layer in range(branch.n_layers):
-        # [documents, n_heads, tokens, tokens]
-        scores = scores_of(recording.queries.pop(layer), recording.keys.pop(layer)).float()
-        made: dict[str, Tensor | None] = {"bias": future.to(scores.device)}
-        if branch.acts_on(layer):
-            made = branch.tensors(layer, documents, tokens, scores.device)
-        if (factor := made.get("score_factor")) is not None:
-            scores *= factor
-        pattern = (scores + made["bias"]).softmax(dim=-1)  # [documents, n_heads, tokens, tokens]
-        if (factor := made.get("pattern_factor")) is not None:
-            pattern *= factor
-        kept.append(keep(pattern))
+        kept.append(keep(pattern_of(model, branch, layer, documents, recording)))
     return states[-1], kept
+
+
+def pattern_of(
+    model: nn.Module, branch: Branch, layer: int, documents: list[list[int]], recording: Recording
+) -> Tensor:
+    """The pattern of a layer, from what was recorded of documents of equal length.
+
+    Queries and keys of the layer are taken out of the recording.
+
+    Returns
+    -------
+    float32 [documents, n_heads, tokens, tokens].
+
+    Raises
+    ------
+    ConditionError
+        If the model makes a mask of its own in the layer.
+    """
+    query, key = recording.queries.pop(layer), recording.keys.pop(layer)
+    tokens, device = query.shape[2], query.device
+    plain = mask_bias(architecture(model), layer, tokens, device)  # [tokens, tokens]
+    if plain is None:
+        raise ConditionError(f"layer {layer} of the model makes a mask of its own: no patterns")
+    made: dict[str, Tensor | None] = {"bias": plain}
+    if branch.acts_on(layer):
+        made = dict(branch.tensors(layer, documents, tokens, device))
+        if (sees := architecture(model).layers[layer].sees(tokens)) is not None:
+            made["bias"] = torch.where(sees.to(device), made["bias"], -torch.inf)
+    products = query.float() @ key.float().transpose(-1, -2)  # [documents, n_heads, tokens, tokens]
+    factors = made.get("score_factor"), made.get("pattern_factor")
+    return attention.pattern(products, recording.options[layer], made["bias"], *factors)

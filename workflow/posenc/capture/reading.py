@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from posenc.capture.capture import packed_last
 from posenc.capture.masked_attention import scored
-from posenc.capture.parts import is_decoder
+from posenc.capture.parts import architecture
 
 Choice = Literal["strongest", "nearest", "first_nearest", "random"]
 """Which keys of those that a query sees are left to it: of the highest scores, of the least
@@ -55,7 +55,7 @@ def states_reading(model: nn.Module, ids: list[int], reading: Reading) -> Tensor
     -------
     Hidden states after the last layer and its norm, [tokens, d_model].
     """
-    layers, causal = range(model.config.num_hidden_layers), is_decoder(model)
+    layers, causal = range(architecture(model).n_layers), architecture(model).causal
     with scored(model, {layer: _FewKeys(reading, layer, causal) for layer in layers}):
         return packed_last(model, [ids])[0]
 

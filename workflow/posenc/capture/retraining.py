@@ -19,10 +19,11 @@ from torch.nn import functional
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.capture.branches import NO_CHANGE, Branch, branch_of
-from posenc.capture.capture import batches_of, pad, token_losses
+from posenc.capture.capture import batches_of, pad
 from posenc.capture.interventions import applied
+from posenc.capture.losses import losses_of
 from posenc.capture.masked_attention import Batch, attending
-from posenc.capture.parts import ConditionError, body
+from posenc.capture.parts import ConditionError, body, logits
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
@@ -179,9 +180,9 @@ def _backward(
         with torch.autocast(batch.device.type, torch.bfloat16, enabled=is_mixed):
             # The last token is run, too: kernels are made for round lengths.
             last = body(model)(part, use_cache=False).last_hidden_state  # [rows, tokens, d_model]
-            logits = model.lm_head(last[:, :-1])  # [rows, tokens - 1, vocabulary]
+            scores = logits(model, last[:, :-1])  # [rows, tokens - 1, vocabulary]
         loss = functional.cross_entropy(
-            logits.flatten(0, 1).float(), wanted.flatten(), reduction="sum"
+            scores.flatten(0, 1).float(), wanted.flatten(), reduction="sum"
         )
         loss = loss / targets.numel()
         loss.backward()
@@ -205,7 +206,7 @@ def document_sums(
         # Padding lies in the future, which no token sees.
         last = body(model)(ids, use_cache=False).last_hidden_state  # [batch, longest, d_model]
         keep = real[:, 1:].bool()  # [batch, longest - 1]
-        nll = token_losses(last[:, :-1][keep], model.lm_head.weight, ids[:, 1:][keep])  # [scored]
+        nll = losses_of(model, last[:, :-1][keep], ids[:, 1:][keep])  # [scored]
         sums = [part.double().sum() for part in nll.split((lengths[some] - 1).tolist())]
         found[some] = torch.stack(sums).cpu().numpy()
     return found

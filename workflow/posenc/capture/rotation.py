@@ -8,22 +8,51 @@ back there, and the scores of those pairs are computed again.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures.position import (
+    Rotation,
+    Turned,
+    cosines_sines,
+    rotated_as,
+    scale_of,
+)
+from posenc.architectures.position import frequencies as rates
 from posenc.capture.masked_attention import scored
-from posenc.capture.parts import blocks, rotary
+from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions import positions
 from posenc.conditions.section import Clipped, Condition, Unrotated
-from posenc.models.schemes import rotated
 
 
 def frequencies(model: nn.Module) -> np.ndarray:
     """Radians per token of each pair of features, float64 [d_head / 2]."""
-    return rotary(model).inv_freq.double().cpu().numpy()
+    return rates(*_only(model))
+
+
+def scaling(model: nn.Module) -> float:
+    """What a rotary model multiplies cosines and sines by."""
+    return scale_of(*_only(model))
+
+
+def _only(model: nn.Module) -> tuple[nn.Module, str | None]:
+    """The rotary module of a model, and what it is asked for.
+
+    Raises
+    ------
+    ConditionError
+        If layers are turned in several ways.
+    """
+    found = architecture(model)
+    rotation = found.position
+    if not isinstance(rotation, Rotation) or len(rotation.forms) != 1:
+        raise ConditionError(f"the layers of {found.model_type} are not all turned in one way")
+    number, kind = next(iter(rotation.forms))
+    return rotation.modules[number], kind
 
 
 @contextlib.contextmanager
@@ -39,44 +68,41 @@ def turned(model: nn.Module, condition: Condition, tokens: int = 0) -> Iterator[
         yield
         return
     if isinstance(condition.position, Unrotated | Clipped):
-        chosen = getattr(condition.position, "layers", None) or range(len(blocks(model)))
-        pairs = PairScores(rotary(model), condition.position)
-        with scored(model, dict.fromkeys(chosen, pairs)):
+        chosen = getattr(condition.position, "layers", None) or range(architecture(model).n_layers)
+        pairs = {
+            layer: PairScores(turn, condition.position)
+            for layer, turn in turns_of(model).items()
+            if layer in chosen
+        }
+        with scored(model, pairs):
             yield
         return
-    module = rotary(model)
-    count = max(model.config.max_position_embeddings, tokens)
-    angles = np.arange(count)[:, None] * frequencies(model)  # [positions, d_head / 2]
-    made = torch.from_numpy(positions.position.call(condition.position, angles))
-
-    def hook(module: nn.Module, arguments: tuple, options: dict, output: tuple) -> tuple:
-        # Some of the library's models give them by name.
-        places = options.get("position_ids", arguments[-1])  # [batch, tokens]
-        angle = made.to(places.device)[places]  # [batch, tokens, d_head / 2]
-        angle = torch.cat([angle, angle], dim=-1)
-        parts = (angle.cos(), angle.sin())  # [batch, tokens, d_head] each
-        return tuple((x * module.attention_scaling).to(output[0].dtype) for x in parts)
-
-    handle = module.register_forward_hook(hook, with_kwargs=True)
-    try:
+    rotation = architecture(model).position
+    assert isinstance(rotation, Rotation)
+    if condition.position == "zero" and rotation.problem is not None:
+        with rotation.removed():
+            yield
+        return
+    if rotation.problem is not None:
+        raise ConditionError(f"{architecture(model).model_type}: {rotation.problem}")
+    change = functools.partial(positions.position.call, condition.position)
+    with rotation.turned(change, tokens):
         yield
-    finally:
-        handle.remove()
 
 
 class PairScores:
-    """Scores of documents in which some pairs are turned otherwise than the rest.
+    """Scores of documents in which some pairs are turned otherwise than the rest, in one layer.
 
     Parameters
     ----------
-    module
-        The library's rotation.
+    turn
+        How the layer is turned.
     section
         Which pairs, and how.
     """
 
-    def __init__(self, module: nn.Module, section: Unrotated | Clipped) -> None:
-        self.module, self.section = module, section
+    def __init__(self, turn: Turned, section: Unrotated | Clipped) -> None:
+        self.turn, self.section = turn, section
 
     def __call__(
         self,
@@ -85,13 +111,13 @@ class PairScores:
     ) -> Tensor:
         """Products of queries and keys, [batch, n_heads, tokens, tokens]."""
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        cosine, sine = self._angles(query, places)  # [tokens, d_head / 2] each
+        cosine, sine = self._angles(query, places)  # [tokens, pairs] each
         # The transpose of a rotation is its inverse.
-        query_before, key_before = (rotated(x, cosine, -sine) for x in (query, key))
+        query_before, key_before = (rotated_as(x, self.turn, cosine, -sine) for x in (query, key))
         scores = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         if isinstance(self.section, Clipped):
             edge = self._angles(query, torch.full_like(places[:1], self.section.distance))
-            at_edge = rotated(query_before, *edge)  # [batch, n_heads, tokens, d_head]
+            at_edge = rotated_as(query_before, self.turn, *edge)  # [batch, n_heads, tokens, d_head]
             other = at_edge @ key_before.transpose(-1, -2)
             return torch.where(places[:, None] - places > self.section.distance, other, scores)
         other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
@@ -107,11 +133,24 @@ class PairScores:
         heads[self.section.heads] = True
         return heads & keys
 
-    def _angles(self, x: Tensor, places: Tensor) -> Iterator[Tensor]:
-        """Cosines and sines at some positions, [positions, d_head / 2] each.
+    def _angles(self, x: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines at some positions, [positions, pairs] each."""
+        turn = self.turn
+        return cosines_sines(turn.module, turn.layer_type, turn.form, x, places)
 
-        A library's scale of queries and keys is not part of them: it stays with the vectors.
-        """
-        found = self.module(x, position_ids=places[None])  # [1, positions, d_head] each
-        scale, half = self.module.attention_scaling, x.shape[-1] // 2
-        return (one[0, :, :half] / scale for one in found)
+
+def turns_of(model: nn.Module) -> dict[int, Turned]:
+    """By layer, how queries and keys are turned; layers that are not turned are left out.
+
+    Raises
+    ------
+    ConditionError
+        If that is not known of a layer.
+    """
+    found = architecture(model)
+    rotation = found.position
+    if not isinstance(rotation, Rotation) or rotation.unknown or not rotation.layers:
+        raise ConditionError(
+            f"{found.model_type}: how its layers turn pairs of features could not be told"
+        )
+    return {layer: turn for layer, turn in enumerate(rotation.layers) if turn is not None}

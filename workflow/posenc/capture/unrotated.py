@@ -14,10 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.architectures.position import Turned
 from posenc.capture.capture import last_from, packed_last
 from posenc.capture.masked_attention import scored
-from posenc.capture.parts import blocks, rotary
-from posenc.capture.rotation import PairScores
+from posenc.capture.parts import blocks
+from posenc.capture.rotation import PairScores, turns_of
 from posenc.conditions.section import Unrotated
 
 Documents = list[list[int]]
@@ -65,8 +66,12 @@ def states_unrotated(
     """
     changed = np.flatnonzero(heads.any(axis=1)).tolist()  # layers
     start = changed[0] if changed else 0
-    turns = rotary(model)
-    some = {layer: _SomeHeads(turns, torch.from_numpy(heads[layer]), key) for layer in changed}
+    turns = turns_of(model)
+    some = {
+        layer: _SomeHeads(turns[layer], torch.from_numpy(heads[layer]), key)
+        for layer in changed
+        if layer in turns
+    }
     with scored(model, some):
         return last_from(model, documents, start, inputs[start])
 
@@ -74,8 +79,8 @@ def states_unrotated(
 class _SomeHeads(PairScores):
     """Products of queries and keys, those of some heads as they were before rotation."""
 
-    def __init__(self, module: nn.Module, heads: Tensor, key: int | None) -> None:
-        super().__init__(module, Unrotated(kind="unrotated"))
+    def __init__(self, turn: Turned, heads: Tensor, key: int | None) -> None:
+        super().__init__(turn, Unrotated(kind="unrotated"))
         self.heads, self.key = heads, key  # bool [n_heads]
 
     def _chosen(self, places: Tensor, n_heads: int) -> Tensor:

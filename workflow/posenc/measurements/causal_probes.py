@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask
@@ -97,9 +98,8 @@ class CausalProbes(Section):
 
 MEASUREMENT = Measurement(
     "causal_probes", CausalProbes, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("B4", "A5"),
-    uses=("scikit-learn", "torch", "transformers"), subjects="examined",
+    uses=("scikit-learn", "torch", "transformers"), subjects="examined", needs=(Need.REMOVABLE,),
 )  # fmt: skip
-
 
 Job = ConditionsJob[CausalProbes]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from posenc.architectures.needs import Need
 from posenc.config.base import Section
 
 RUN = ("model", "dataset", "condition")
@@ -64,6 +65,9 @@ class Measurement:
         activations are kept; or ``schemes``.
     parameters_of
         The measurement whose section of ``params.yaml`` it shares; None if it has its own.
+    needs
+        What it needs of a model beside being run: of a model that was verified to lack one, the
+        frame writes that it was not run, and why.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Measurement:
     also: tuple[str, ...] = ()
     subjects: str = "captured"
     parameters_of: str | None = None
+    needs: tuple[Need, ...] = ()
 
     @property
     def learns(self) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -58,6 +59,7 @@ class EffectiveKeys(Section):
 MEASUREMENT = Measurement(
     "effective_keys", EffectiveKeys, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("E1", "E2"),
     uses=("torch", "transformers", "scipy"), subjects="models", schema=2,
+    needs=(Need.PATTERNS,),
 )  # fmt: skip
 
 
@@ -130,8 +132,8 @@ def patterns(
     """
     import torch
 
+    from posenc.architectures.attention import recording
     from posenc.capture.capture import packed_last
-    from posenc.models.attention import recording
 
     counted = seen >= FEWEST  # [tokens]
     octave = octaves(seen)[counted]  # [queries]

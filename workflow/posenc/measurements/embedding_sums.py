@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Confidence, Draws, Section, Seed, Width
@@ -46,7 +47,13 @@ class EmbeddingSums(Section):
 
 
 MEASUREMENT = Measurement(
-    "embedding_sums", EmbeddingSums, of=MODEL, reads=(WEIGHTS,), catalogue=("B5",), uses=("scipy",)
+    "embedding_sums",
+    EmbeddingSums,
+    of=MODEL,
+    reads=(WEIGHTS,),
+    catalogue=("B5",),
+    uses=("scipy",),
+    needs=(Need.TABLE,),
 )
 
 

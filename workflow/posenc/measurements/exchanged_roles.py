@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.section import Condition
 from posenc.config.base import Confidence, Documents, Samples, Section, Seed
@@ -43,6 +44,7 @@ class ExchangedRoles(Section):
 MEASUREMENT = Measurement(
     "exchanged_roles", ExchangedRoles, of=MODEL, reads=(TOKENIZER, WEIGHTS), catalogue=("A1",),
     uses=("torch", "transformers", "tokenizers"),
+    needs=(Need.PATTERNS,),
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Bands, Confidence, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -64,6 +65,7 @@ class FilteredLoss(Section):
 MEASUREMENT = Measurement(
     "filtered_loss", FilteredLoss, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("C1", "C2"),
     uses=("scipy", "torch", "transformers"), subjects="examined",
+    needs=(Need.BLOCKS,),
 )  # fmt: skip
 
 
@@ -91,7 +93,7 @@ class Filter(NamedTuple):
 
 def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, Any]:
     """Run drawn documents once for each filter and control, in all layers and in each."""
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     documents = beginnings(
         text, parameters.documents,
@@ -105,7 +107,7 @@ def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, A
     intact, sums = run_filtered(parameters, network, documents, filters)
     return {
         "is_causal": causal,
-        "n_layers": network.config.num_hidden_layers,
+        "n_layers": architecture(network).n_layers,
         "documents": len(documents),
         "tokens": int(lengths.sum()),
         "confidence": parameters.confidence,
@@ -130,10 +132,10 @@ def run_filtered(
     """
     from posenc.capture.capture import packed_states
     from posenc.capture.filtered import states_scored
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     causal = is_decoder(network)
-    n_layers = network.config.num_hidden_layers
+    n_layers = architecture(network).n_layers
     where = [range(n_layers), *([layer] for layer in range(n_layers))]
     lengths = np.array([len(ids) for ids in documents])  # [documents]
     # Neighbours of equal length share calls.

@@ -14,8 +14,16 @@ from typing import Annotated, Any, Generic, TypeVar
 import typer
 from pydantic import BaseModel
 
+from posenc.architectures.layouts import LAYOUTS
+from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.command import read_section
-from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
+from posenc.artifacts.files import (
+    ArtifactError,
+    read_json,
+    read_sealed,
+    sha256_file,
+    write_sealed,
+)
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
@@ -162,8 +170,31 @@ def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any])
 
 def not_run(reason: str, parameters: Any) -> dict[str, Any]:
     """What a measurement returns for a run that cannot be measured."""
-    empty = {"documents": 0, "tokens": 0, "confidence": parameters.confidence}
+    empty: dict[str, Any] = {"documents": 0, "tokens": 0}
+    if hasattr(parameters, "confidence"):
+        empty["confidence"] = parameters.confidence
     return {"status": "not run", "reason": reason, **empty}
+
+
+def lacking(declared: Measurement, weights: Path, by_names: bool = False) -> str | None:
+    """Why a model has not what a measurement needs; None if it has, or was not verified.
+
+    Parameters
+    ----------
+    declared
+        The measurement.
+    weights
+        Folder of the model: what was verified when it was fetched lies beside its weights.
+    by_names
+        Whether tensors are read from files, by the names that a type gives them.
+    """
+    if not (weights / VERIFICATION).is_file():
+        return None
+    said = read_json(weights / VERIFICATION)
+    if by_names and said["model_type"] not in LAYOUTS:
+        return f"the names of the tensors of a {said['model_type']} are not known"
+    reasons = (said["can"].get(need) for need in declared.needs)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def provenance(

@@ -29,11 +29,21 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Confidence, Count, Draws, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, CELL, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Job, Output, Stores, measure_runs, naming, not_run
+from posenc.measurements.frame import (
+    Config,
+    Job,
+    Output,
+    Stores,
+    lacking,
+    measure_runs,
+    naming,
+    not_run,
+)
 from posenc.measurements.heads import not_rebuilt
 from posenc.measurements.of_models import Model, WeightsFolder
 from posenc.metrics.hard_attention import scaled_to, standardised
@@ -83,6 +93,7 @@ class HardAttention(Section):
 MEASUREMENT = Measurement(
     "hard_attention", HardAttention, of=CELL, reads=(ACTIVATIONS, WEIGHTS),
     catalogue=("E1", "E2"), uses=("scipy",),
+    needs=(Need.MAPS,),
 )  # fmt: skip
 
 
@@ -121,7 +132,8 @@ def main(
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, RunsJob)
     digests = model_digests(weights)
-    maps = ValueWeights(weights, job.reading.family)
+    reason = lacking(MEASUREMENT, weights, by_names=True)
+    maps = None if reason else ValueWeights(weights, job.reading.family)
 
     def of_run(
         parameters: HardAttention, intact: ActivationStore, condition: ActivationStore
@@ -129,6 +141,8 @@ def main(
         made_of = condition.metadata["inputs"]
         if any(made_of[name] != digest for name, digest in digests.items()):
             raise ArtifactError(f"{condition.directory} is of other weights; rerun to make it")
+        if maps is None:
+            return not_run(str(reason), parameters)
         return measure(parameters, condition, maps)
 
     measure_runs(MEASUREMENT, job, of_run, activations, output, beside=digests)

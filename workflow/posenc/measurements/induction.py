@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
@@ -72,6 +73,7 @@ class Induction(Section):
 MEASUREMENT = Measurement(
     "induction", Induction, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
     uses=("torch", "transformers"), subjects="models",
+    needs=(Need.PATTERNS,),
 )  # fmt: skip
 
 

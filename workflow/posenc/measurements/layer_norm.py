@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Draws, Section, Seed
@@ -49,6 +50,7 @@ class LayerNorm(Section):
 MEASUREMENT = Measurement(
     "layer_norm", LayerNorm, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("C5",), schema=2,
     uses=("scipy", "torch", "transformers"),
+    needs=(Need.TABLE, Need.NORM_PATH),
 )  # fmt: skip
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import read_section, run
 from posenc.config.base import Draws, Folds, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.frame import Config, Output, seal
+from posenc.measurements.frame import Config, Output, lacking, not_run, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.norms import norm_r2
 from posenc.metrics.sampling import sampled
@@ -31,7 +32,13 @@ class Norms(Section):
 
 
 MEASUREMENT = Measurement(
-    "norms", Norms, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A3",), uses=("scikit-learn",)
+    "norms",
+    Norms,
+    of=CELL,
+    reads=(TOKENS, WEIGHTS),
+    catalogue=("A3",),
+    uses=("scikit-learn",),
+    needs=(Need.TABLE,),
 )
 
 
@@ -41,9 +48,14 @@ def main(
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, CellsJob[Norms])
     digests = model_digests(weights)
-    embeddings, places = Weights(weights, job.reading.family).embeddings()
+    reason, tables = lacking(MEASUREMENT, weights, by_names=True), None
+    if reason is None:
+        tables = Weights(weights, job.reading.family).embeddings()
     for path, of, text in cells(model, job.datasets, tokens, output):
-        measured = measure(job.parameters, embeddings, places, text)
+        if tables is None:
+            measured = not_run(str(reason), job.parameters)
+        else:
+            measured = measure(job.parameters, *tables, text)
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
 

@@ -15,7 +15,15 @@ from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.config.base import Name
 from posenc.datasets.documents import read_documents
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.frame import Config, Output, StudyJob, documented, seal
+from posenc.measurements.frame import (
+    Config,
+    Output,
+    StudyJob,
+    documented,
+    lacking,
+    not_run,
+    seal,
+)
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.tokens.tokenized import Tokens
@@ -50,7 +58,9 @@ def of_weights(
     def main(model: Model, config: Config, weights: WeightsFolder, output: Output) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         digests = model_digests(weights)
-        seal(output, declared, {"model": model}, measure(job, weights), job.parameters, digests)
+        reason = lacking(declared, weights, by_names=True)
+        measured = not_run(reason, job.parameters) if reason else measure(job, weights)
+        seal(output, declared, {"model": model}, measured, job.parameters, digests)
 
     return documented(main, measure)
 
@@ -70,14 +80,19 @@ def of_tokens(
         model: Model, config: Config, weights: WeightsFolder, tokens: TokensFolder, output: Output
     ) -> None:
         job = read_section(config, CellsJob[declared.parameters])  # type: ignore[name-defined]
-        digests, network = model_digests(weights), None
+        digests, network, reason = model_digests(weights), None, None
         if is_for(job.reading):
+            reason = lacking(declared, weights)
+        if is_for(job.reading) and reason is None:
             from posenc.models.affine import load_ready
 
             # Sums by several threads would be in another order.
             network = load_ready(weights, job.reading.family, "cpu", threads=1)
         for path, of, text in cells(model, job.datasets, tokens, output):
-            measured = measure(job.parameters, network, text)
+            if reason is None:
+                measured = measure(job.parameters, network, text)
+            else:
+                measured = not_run(reason, job.parameters)
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
     return documented(main, measure)

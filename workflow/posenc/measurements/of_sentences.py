@@ -8,7 +8,7 @@ from typing import Any
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file, verify
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.frame import Config, Output, documented, seal
+from posenc.measurements.frame import Config, Output, documented, lacking, not_run, seal
 from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
 from posenc.models.files import model_digests
 
@@ -34,9 +34,12 @@ def of_sentences(
 
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         digests = model_digests(weights) | {"tokenizer": sha256_file(tokenizer)}
-        # Sums by several threads would be in another order.
-        network = load_ready(weights, job.reading.family, "cpu", threads=1)
-        measured = measure(job, network, Tokenizer.from_file(str(verify(tokenizer))))
+        if (reason := lacking(declared, weights)) is not None:
+            measured = not_run(reason, job.parameters)
+        else:
+            # Sums by several threads would be in another order.
+            network = load_ready(weights, job.reading.family, "cpu", threads=1)
+            measured = measure(job, network, Tokenizer.from_file(str(verify(tokenizer))))
         seal(output, declared, {"model": model}, measured, job.parameters, digests)
 
     return documented(main, measure)

@@ -15,7 +15,17 @@ from pydantic import BaseModel, model_validator
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, write_sealed
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.frame import Config, Output, StudyJob, documented, provenance, result
+from posenc.measurements.frame import (
+    Config,
+    Output,
+    StudyJob,
+    documented,
+    lacking,
+    not_run,
+    provenance,
+    result,
+    seal,
+)
 from posenc.models.files import model_digests
 from posenc.models.heads import HeadFile, HeadWeights
 from posenc.models.matrices import Matrix, PathMatrix
@@ -77,6 +87,12 @@ def of_tables(
             if weights is None:
                 raise ArtifactError(f"{subject} is a model: give --weights, its folder")
             assert job.reading is not None  # a job has one of both
+            reason = lacking(declared, weights, by_names=True)
+            if reason is not None:
+                facts = {"subject": subject, "kind": "model", **not_run(reason, job.parameters)}
+                digests = model_digests(weights)
+                seal(output, declared, {"model": subject}, facts, job.parameters, digests)
+                return
             opened, inputs = _of_model(subject, job.reading.family, weights)
         else:
             opened, inputs = _of_matrix(subject, job.matrix)

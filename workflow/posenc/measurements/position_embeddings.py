@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Count, Draws, Folds, Length, Section, Seed, Width
 from posenc.measurements.declaration import MATRICES, MODEL, WEIGHTS, Measurement
@@ -49,6 +50,7 @@ class PositionEmbeddings(Section):
 MEASUREMENT = Measurement(
     "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, MATRICES),
     catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn", "python-picard"), schema=2,
+    needs=(Need.TABLE,),
 )  # fmt: skip
 
 

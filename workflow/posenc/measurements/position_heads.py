@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Count, Length, Section, Seed
@@ -47,6 +48,7 @@ class PositionHeads(Section):
 MEASUREMENT = Measurement(
     "position_heads", PositionHeads, of=MODEL, reads=(WEIGHTS, MATRICES), catalogue=("C3", "C6"),
     schema=3,
+    needs=(Need.TABLE, Need.MAPS, Need.NORM_PATH),
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Documents, Length, Samples, Section, Seed
@@ -73,6 +74,7 @@ class PositionInterventions(Section):
 MEASUREMENT = Measurement(
     "position_interventions", PositionInterventions, of=CELL, reads=(TOKENS, WEIGHTS),
     catalogue=("C5",), uses=("torch", "transformers"), subjects="examined",
+    needs=(Need.TABLE, Need.BLOCKS),
 )  # fmt: skip
 
 
@@ -115,12 +117,12 @@ def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> di
     """Estimate the mean part of position on drawn documents, and intervene on as many others."""
     if network is None:
         return not_run("positions turn queries and keys: no table adds to states", parameters)
-    from posenc.capture.parts import is_decoder
+    from posenc.capture.parts import architecture, is_decoder
 
     calibration, documents = drawn(parameters, text)
     learned = list(packs(network, calibration))
     vectors, measures = learn(network, learned, parameters.seed)
-    causal, n_layers = is_decoder(network), network.config.num_hidden_layers
+    causal, n_layers = is_decoder(network), architecture(network).n_layers
     sums = np.zeros((len(documents), 2 + len(interventions(n_layers)), len(RESULTS)))
     total = sum(map(len, documents)) * sums.shape[1]
     with tqdm(total=total, unit="token", desc="interventions", mininterval=5) as progress:

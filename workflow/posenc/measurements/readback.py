@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Draws, Section, Seed
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
@@ -39,7 +40,13 @@ class Readback(Section):
 
 
 MEASUREMENT = Measurement(
-    "readback", Readback, of=MODEL, reads=(WEIGHTS,), catalogue=("B2",), uses=("scipy",)
+    "readback",
+    Readback,
+    of=MODEL,
+    reads=(WEIGHTS,),
+    catalogue=("B2",),
+    uses=("scipy",),
+    needs=(Need.TABLE,),
 )
 
 

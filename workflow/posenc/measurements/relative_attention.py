@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.config.base import Length, Section, Seed
@@ -25,10 +26,10 @@ PAIRS = 4
 COMPONENTS = (4, 12)
 """Leading principal components of the position embeddings whose share of the variance is kept."""
 INPUT = {
-    "gpt2": "the block's LayerNorm of position embedding + mean token embedding",
-    "bert": "the embeddings' LayerNorm of position embedding + mean token embedding + type 0",
+    True: "the block's LayerNorm of position embedding + mean token embedding",
+    False: "the embeddings' LayerNorm of position embedding + mean token embedding + type 0",
 }
-INPUT["roberta"] = INPUT["bert"]
+"""By whether each block begins with a normalisation of its own."""
 
 
 class RelativeAttention(Section):
@@ -43,7 +44,12 @@ class RelativeAttention(Section):
 
 
 MEASUREMENT = Measurement(
-    "relative_attention", RelativeAttention, of=MODEL, reads=(WEIGHTS,), catalogue=("C3",)
+    "relative_attention",
+    RelativeAttention,
+    of=MODEL,
+    reads=(WEIGHTS,),
+    catalogue=("C3",),
+    needs=(Need.TABLE, Need.MAPS, Need.NORM_PATH),
 )
 
 
@@ -83,7 +89,7 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         "n_layers": weights.n_layers,
         "n_heads": weights.n_heads,
         "rows": rows,
-        "input": INPUT[family],
+        "input": INPUT[is_decoder],
         "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
         "position_variance": {
             str(count): float(shares[:count].sum()) for count in COMPONENTS

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.section import Condition
 from posenc.config.base import Length, Line, Section
@@ -35,6 +36,7 @@ class SampleScores(Section):
 MEASUREMENT = Measurement(
     "sample_scores", SampleScores, of=MODEL, reads=(TOKENIZER, WEIGHTS), catalogue=("C6",),
     uses=("torch", "transformers", "tokenizers"), subjects="models",
+    needs=(Need.PATTERNS,),
 )  # fmt: skip
 
 
@@ -86,8 +88,8 @@ def scores_under(
     with applied(network, condition):
         _, recorded = forward(network, [ids], is_decoder(network))
     return [
-        scores_of(recorded.queries[layer], recorded.keys[layer])[0].numpy()
-        for layer in sorted(recorded.queries)
+        scores_of(query, recorded.keys[layer], recorded.options[layer].scaling)[0].numpy()
+        for layer, query in sorted(recorded.queries.items())
     ]
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -67,13 +68,14 @@ class Savings(Section):
 MEASUREMENT = Measurement(
     "savings", Savings, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("A1", "F1"),
     uses=("torch", "transformers"), subjects="models",
+    needs=(Need.PACKED,),
 )  # fmt: skip
 
 
 def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
     """Count what positions take, and run passages at several offsets, also without positions."""
     from posenc.capture.caches import positions_at_hand
-    from posenc.capture.parts import is_decoder, positions_of
+    from posenc.capture.parts import architecture, is_decoder, positions_of
 
     documents = beginnings(
         text, parameters.documents,
@@ -94,7 +96,7 @@ def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
     return {
         "is_causal": is_decoder(network),
         "positions": positions_of(network),
-        "n_layers": network.config.num_hidden_layers,
+        "n_layers": architecture(network).n_layers,
         "documents": len(documents),
         "tokens": sum(len(ids) for ids in documents),
         "confidence": parameters.confidence,
@@ -112,20 +114,19 @@ def sizes(network: Any) -> dict[str, Any]:
 
     Angles of a rotation are no parameters. A matrix that is used twice counts once.
     """
-    from posenc.capture.parts import is_rotary, position_embedding
+    from posenc.capture.parts import architecture, is_rotary, position_embedding
 
-    every, config = list(network.parameters()), network.config
+    every, found = list(network.parameters()), architecture(network)
     entry = every[0].element_size()
     table = 0 if is_rotary(network) else position_embedding(network).weight.numel()
     count = sum(one.numel() for one in every)
-    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
-    d_head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    kept = [one.n_key_value_heads * (one.d_head + one.d_value) for one in found.layers]
     return {
         "bytes_per_entry": entry,
         "parameters": {
             "all": count, "positions": table, "share": table / count, "bytes": table * entry,
         },
-        "bytes_per_cached_token": 2 * config.num_hidden_layers * heads * d_head * entry,
+        "bytes_per_cached_token": sum(kept) * entry,
     }  # fmt: skip
 
 

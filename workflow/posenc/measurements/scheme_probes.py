@@ -107,7 +107,10 @@ def hidden_states(
     """
     import torch
 
-    shape = network.config.n_layer + 1, len(document), network.config.n_embd
+    from posenc.capture.parts import architecture
+
+    sizes = architecture(network)
+    shape = sizes.n_layers + 1, len(document), sizes.d_model
     found = np.empty(shape, np.float32)  # [n_layers + 1, wanted, d_model]
     numbers, begin = np.unique(document, return_index=True)  # [documents] each
     ends = np.append(begin[1:], len(document))  # [documents]

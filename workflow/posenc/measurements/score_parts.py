@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.config.base import Confidence, Count, Documents, Length, Samples, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -65,6 +66,7 @@ class ScoreParts(Section):
 MEASUREMENT = Measurement(
     "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"), schema=2,
     uses=("torch", "transformers"), subjects="models",
+    needs=(Need.PATTERNS, Need.PRODUCTS, Need.REMOVABLE),
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
@@ -72,6 +73,7 @@ class TokenClasses(Section):
 MEASUREMENT = Measurement(
     "token_classes", TokenClasses, of=CELL, reads=(DATASETS, TOKENS, WEIGHTS, MASKS),
     catalogue=("A1", "F1"), uses=("torch", "transformers", "scikit-learn"), subjects="models",
+    needs=(Need.REMOVABLE,),
 )  # fmt: skip
 
 Job = ConditionsJob[TokenClasses]
@@ -81,7 +83,7 @@ def measure(
     job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
 ) -> dict[str, Any]:
     """Score the documents of a text under all conditions, and break their costs down by class."""
-    from posenc.capture.parts import positions_of
+    from posenc.capture.parts import architecture, positions_of
 
     parameters = job.parameters
     if not job.reading.is_decoder:
@@ -97,7 +99,8 @@ def measure(
         starts, ends, special = (np.array(one[number][:longest]) for one in columns)
         classes.append(classes_of(texts[number], ids[number], starts, ends, special))
     codes = np.concatenate(classes)  # [tokens, factors but the last]
-    surprisal = np.concatenate(surprisals(ids, read, network.config.vocab_size))  # [tokens]
+    size = architecture(network).vocabulary_size
+    surprisal = np.concatenate(surprisals(ids, read, size))  # [tokens]
     document = np.repeat(np.arange(len(read)), [len(one) for one in classes])  # [tokens]
     counted = (codes >= 0).all(axis=1)  # [tokens]
     quarter = levels_of(surprisal, np.quantile(surprisal[counted], QUARTERS))  # [tokens]

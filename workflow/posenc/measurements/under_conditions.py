@@ -16,7 +16,7 @@ from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
 from posenc.config.base import Name
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.frame import Config, Output, documented, seal
+from posenc.measurements.frame import Config, Output, documented, lacking, not_run, seal
 from posenc.measurements.of_models import (
     CellsJob,
     DocumentsFolder,
@@ -103,9 +103,13 @@ def of_masks(
         output: Output,
     ) -> None:
         job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
+        reason = lacking(declared, weights)
         network, learned, inputs = load(job, weights, masks)
         for path, of, text in cells(model, job.datasets, tokens, output):
-            measured = measure(job, network, text, learned)
+            if reason is None:
+                measured = measure(job, network, text, learned)
+            else:
+                measured = not_run(reason, job.parameters)
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
     return documented(main, measure)
@@ -130,10 +134,14 @@ def of_texts(
         output: Output,
     ) -> None:
         job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
+        reason = lacking(declared, weights)
         network, learned, inputs = decoder(job, weights, masks)
         for path, of, text in cells(model, job.datasets, tokens, output):
             texts = texts_of(documents / path.with_suffix(".parquet").name, text)
-            measured = measure(job, network, text, texts, learned)
+            if reason is None:
+                measured = measure(job, network, text, texts, learned)
+            else:
+                measured = not_run(reason, job.parameters)
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **inputs})
 
     return documented(main, measure)

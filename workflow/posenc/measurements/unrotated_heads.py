@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from tqdm import tqdm
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.positions import ROTATION
 from posenc.config.base import Confidence, Count, Documents, Index, Length, Samples, Section, Seed
@@ -57,6 +58,7 @@ class UnrotatedHeads(Section):
 MEASUREMENT = Measurement(
     "unrotated_heads", UnrotatedHeads, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F5",),
     uses=("scipy", "torch", "transformers"), subjects="examined",
+    needs=(Need.ROTATION, Need.PATTERNS, Need.BLOCKS),
 )  # fmt: skip
 
 
@@ -94,8 +96,10 @@ def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str,
     )  # fmt: skip
     from scipy.stats import spearmanr
 
-    n_layers = network.config.num_hidden_layers
-    shape = (n_layers, network.config.num_attention_heads)
+    from posenc.capture.parts import architecture
+
+    n_layers = architecture(network).n_layers
+    shape = (n_layers, architecture(network).n_heads)
     every = np.ones(shape, bool)
     layers = np.repeat(np.arange(n_layers), shape[1])  # [heads], of each head
     alone = [

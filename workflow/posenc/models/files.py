@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.table import AFTER_PADDING, types_of
 from posenc.artifacts.files import ArtifactError, read_json, sha256_file, verify
+from posenc.models.references import WEIGHTS, weight_files, weight_paths
 from posenc.models.section import Model
 
 if TYPE_CHECKING:
-    from torch import nn
-    from transformers import PretrainedConfig
+    from transformers import PretrainedConfig, PreTrainedModel
 
-CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 GGUF = ".gguf"
 """Ending of llama.cpp's files, which hold configuration, weights and tokenizer."""
 BYTE_LEVEL = ("vocab.json", "merges.txt")
 """GPT-2's form of a tokenizer, read where there is no ``tokenizer.json``."""
+TOKENIZER_PARTS = (TOKENIZER, *BYTE_LEVEL, "tokenizer_config.json", "special_tokens_map.json",
+                   "added_tokens.json", "vocab.txt", "tokenizer.model", "spiece.model")  # fmt: skip
+"""Files that the library may read a tokenizer from."""
 OF_ONE_MODEL = "both files must be of one model"
 _LAYER = re.compile(r"(?:encoder\.layer|h|layers)\.(\d+)\.")
+_NUMBER = re.compile(r"\.(\d+)\.")
+MOST_LAYERS = 1000
+"""More layers than any model has."""
 _SPELLINGS = {"gamma": "weight", "beta": "bias"}
 """What older files call the parameters of a normalisation."""
 
@@ -93,37 +102,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-LLAMAS = ("llama", "mistral", "qwen2")
-"""Model types of the family ``llama``: rotary positions, RMSNorm, SwiGLU."""
-_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert": ("BertModel", {"add_pooling_layer": False}),
-    "roberta": ("RobertaModel", {"add_pooling_layer": False}),
-    "gpt2": ("GPT2LMHeadModel", {}),
-    "llama": ("LlamaForCausalLM", {}),
-    "mistral": ("MistralForCausalLM", {}),
-    "qwen2": ("Qwen2ForCausalLM", {}),
-}
-
-
-def model_class(family: str, kind: str | None = None) -> tuple[type[nn.Module], dict[str, Any]]:
-    """The library's class of a family, and the arguments of its constructor.
-
-    Encoders come without their pooler, decoders with their language-model head.
-
-    Parameters
-    ----------
-    family
-        ``bert``, ``roberta``, ``gpt2`` or ``llama``.
-    kind
-        The ``model_type`` of a configuration, which tells the members of ``llama`` apart.
-    """
-    import transformers
-
-    name, options = _CLASSES[kind if family == "llama" and kind in LLAMAS else family]
-    return getattr(transformers, name), options
-
-
-def check_tensors(folder: Path, family: str) -> PretrainedConfig:
+def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
     """Compare the weights with the model that the configuration implies, and read its tensors.
 
     Tensors that the model does not have, such as the heads of a pre-training, are not looked at.
@@ -131,9 +110,9 @@ def check_tensors(folder: Path, family: str) -> PretrainedConfig:
     Parameters
     ----------
     folder
-        With ``config.json`` and ``model.safetensors``.
+        With ``config.json`` and its weights.
     family
-        ``bert``, ``roberta``, ``gpt2`` or ``llama``.
+        What it is called in errors; by default its model type.
 
     Returns
     -------
@@ -150,11 +129,24 @@ def check_tensors(folder: Path, family: str) -> PretrainedConfig:
     """
     from safetensors import safe_open
 
-    path = folder / WEIGHTS
-    with safe_open(path, "pt") as file:
-        keys = {_own_name(key, family): key for key in list(file.keys())}
-        shapes = {name: list(file.get_slice(key).get_shape()) for name, key in keys.items()}
-        config, implied = _implied(folder, family, shapes)
+    raw = read_config(folder)
+    config, made_by, options = library_class(folder, family)
+    prefix = made_by.base_model_prefix
+    with contextlib.ExitStack() as stack:
+        of_key: dict[str, tuple[Any, str, Path]] = {}
+        for place in weight_paths(folder):
+            file = stack.enter_context(safe_open(place, "pt"))
+            keys = list(file.keys())
+            of_key |= {own_name(key, prefix): (file, key, place) for key in keys}
+        shapes = {
+            name: list(file.get_slice(key).get_shape()) for name, (file, key, _) in of_key.items()
+        }
+        _check_sizes(folder, config, raw, family)
+        if _is_renamed(config):  # the library compares them when it loads them
+            implied: dict[str, list[int]] = dict(shapes)
+        else:
+            implied = _implied(folder, config, made_by, options, shapes, family)
+        path = folder / WEIGHTS
         for name, shape in implied.items():
             if name not in shapes:
                 raise ArtifactError(
@@ -163,56 +155,123 @@ def check_tensors(folder: Path, family: str) -> PretrainedConfig:
                 )
             if shapes[name] != shape:
                 raise ArtifactError(
-                    f"{path}: the tensor {keys[name]!r} has shape {shapes[name]}, but {CONFIG} "
-                    f"implies {shape}; {OF_ONE_MODEL}"
+                    f"{of_key[name][2]}: the tensor {of_key[name][1]!r} has shape {shapes[name]}, "
+                    f"but {CONFIG} implies {shape}; {OF_ONE_MODEL}"
                 )
         for name in implied:
-            if not file.get_tensor(keys[name]).float().isfinite().all():
+            file, key, place = of_key[name]
+            if not is_finite(file.get_tensor(key)):
                 raise ArtifactError(
-                    f"{path}: the tensor {keys[name]!r} is not finite: it holds NaN or infinity; "
+                    f"{place}: the tensor {key!r} is not finite: it holds NaN or infinity; "
                     f"name other weights in params.yaml, or train with a lower learning_rate"
                 )
     return config
 
 
-def _implied(
-    folder: Path, family: str, shapes: Mapping[str, list[int]]
-) -> tuple[PretrainedConfig, dict[str, list[int]]]:
-    """The configuration, and the shapes that it implies, by name without the model's prefix."""
-    import torch
+def is_finite(tensor: Any) -> bool:
+    """Whether all values of a tensor are finite; row by row, so that no copy is large."""
+    if not tensor.is_floating_point():
+        return True
+    rows = tensor.reshape(-1)  # [values]
+    return all(bool(part.float().isfinite().all()) for part in rows.split(2**24))
+
+
+def library_class(
+    folder: Path, family: str | None = None
+) -> tuple[PretrainedConfig, type[PreTrainedModel], dict[str, Any]]:
+    """A folder's configuration, the library's class of it, and arguments of its constructor.
+
+    Raises
+    ------
+    ArtifactError
+        If the library has no such model, or cannot read the configuration.
+    """
+    from posenc.architectures.classes import class_of, config_of
 
     raw = read_config(folder)
-    made_by, options = model_class(family, raw.get("model_type"))
     try:
-        config = made_by.config_class.from_dict(raw)
-        heads, width = config.num_attention_heads, config.hidden_size
-        if heads < 1 or width % heads:
+        config = config_of(raw)
+        return config, *class_of(config, raw)
+    except ArchitectureError as error:
+        raise ArtifactError(f"{folder / CONFIG}: {error}") from None
+    # The library raises whatever its validation raises.
+    except Exception as error:
+        raise _not_a_configuration(folder, family or raw.get("model_type"), error) from None
+
+
+def _not_a_configuration(folder: Path, family: Any, error: Exception) -> ArtifactError:
+    reason = " ".join(str(error).split())[:300]
+    return ArtifactError(
+        f"{folder / CONFIG} is not the configuration of a {family} model "
+        f"({type(error).__name__}: {reason})"
+    )
+
+
+def _is_renamed(config: PretrainedConfig) -> bool:
+    """Whether the library renames or joins the tensors of files when it loads them."""
+    from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+
+    return bool(get_checkpoint_conversion_mapping(config.model_type))
+
+
+def _check_sizes(
+    folder: Path, config: PretrainedConfig, raw: Mapping[str, Any], family: str | None
+) -> None:
+    """Refuse heads that do not share out the width of a model."""
+    from posenc.architectures.classes import has_own_width
+
+    text = config.get_text_config(decoder=True)
+    heads = getattr(text, "num_attention_heads", 1)
+    width = getattr(text, "hidden_size", heads)
+    try:
+        if heads < 1 or (width % heads and not has_own_width(text)):
             raise ValueError(f"{heads} heads do not divide d_model {width}")
+    except Exception as error:
+        kind = family or raw.get("model_type")
+        raise _not_a_configuration(folder, kind, error) from None
+
+
+def _implied(
+    folder: Path,
+    config: PretrainedConfig,
+    made_by: type[PreTrainedModel],
+    options: Mapping[str, Any],
+    shapes: Mapping[str, list[int]],
+    family: str | None,
+) -> dict[str, list[int]]:
+    """The shapes that a configuration implies, by name without the model's prefix."""
+    import torch
+
+    try:
         # Before the model is built: a number of layers may be of any size.
-        _check_layers(folder, config.num_hidden_layers, shapes)
+        layers = config.get_text_config(decoder=True).num_hidden_layers
+        _check_layers(folder, layers, shapes)
         # Shapes without memory.
         with torch.device("meta"):
             model = made_by(config, **options)
     except ArtifactError:
         raise
-    # The library raises whatever its validation, its constructors or PyTorch raise.
+    # The library raises whatever its constructors or PyTorch raise.
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ArtifactError(
-            f"{folder / CONFIG} is not the configuration of a {family} model "
-            f"({type(error).__name__}: {reason})"
-        ) from None
+        raise _not_a_configuration(folder, family or config.model_type, error) from None
     tied = (getattr(model, "_tied_weights_keys", None) or ()) if config.tie_word_embeddings else ()
-    return config, {
+    return {
         own: list(tensor.shape)
         for name, tensor in model.state_dict().items()
-        if (own := _own_name(name, family)) in shapes or name not in tied
+        if (own := own_name(name, made_by.base_model_prefix)) in shapes or name not in tied
     }
 
 
 def _check_layers(folder: Path, expected: int, shapes: Mapping[str, list[int]]) -> None:
     """Compare the layers that tensors are named after with their number."""
     named = {int(match[1]): name for name in shapes if (match := _LAYER.match(name))}
+    if not named:  # by another name, or one layer for all
+        named = {int(match[1]): name for name in shapes if (match := _NUMBER.search(name))}
+        if named and max(named) + 1 < expected <= MOST_LAYERS:
+            return
+        named = {layer: name for layer, name in named.items() if layer < expected}
+        if len(named) and expected <= MOST_LAYERS:
+            return
     for layer in sorted(named):
         if layer >= expected:
             raise ArtifactError(
@@ -227,9 +286,9 @@ def _check_layers(folder: Path, expected: int, shapes: Mapping[str, list[int]]) 
         )
 
 
-def _own_name(key: str, family: str) -> str:
+def own_name(key: str, prefix: str) -> str:
     """A tensor's name without the model's own prefix, in today's spelling."""
-    stem, _, kind = key.removeprefix(f"{model_class(family)[0].base_model_prefix}.").rpartition(".")
+    stem, _, kind = key.removeprefix(f"{prefix}.").rpartition(".")
     return f"{stem}.{_SPELLINGS.get(kind, kind)}"
 
 
@@ -245,30 +304,43 @@ def check_family(name: str, model: Model, folder: Path) -> None:
     SafetensorError
         If the weights are damaged.
     """
+    check_configuration(name, model, folder)
+    check_tensors(folder, model.family)
+
+
+def check_configuration(name: str, model: Model, folder: Path) -> None:
+    """The part of :func:`check_family` that opens no weights.
+
+    Raises
+    ------
+    ModelError
+        As there.
+    """
+    from posenc.architectures.classes import positions_of, problem_of, window_of
+
     raw = read_config(folder)
-    if raw.get("model_type") not in (LLAMAS if model.family == "llama" else (model.family,)):
+    if raw.get("model_type") not in types_of(model.family):
         raise ModelError(
             f"models.{name}.family is {model.family!r}, but the weights are of model type "
             f"{raw.get('model_type')!r}"
         )
-    kind = raw.get("position_embedding_type", "absolute")
-    if kind != "absolute":
-        raise ModelError(f"models.{name} has {kind!r} position embeddings, not learned absolute")
-    config = check_tensors(folder, model.family)
-    available = config.max_position_embeddings
-    if model.family == "roberta":
-        if config.pad_token_id is None:
-            raise ModelError(
-                f"models.{name}: its {CONFIG} has no pad_token_id, after which "
-                f"RoBERTa's positions begin"
-            )
-        available -= config.pad_token_id + 1
-    if model.family == "llama":
-        _check_llama(name, model, config)
-    check_length(name, model, available)
+    if raw.get("model_type") in AFTER_PADDING and raw.get("pad_token_id", 1) is None:
+        raise ModelError(
+            f"models.{name}: its {CONFIG} has no pad_token_id, after which its positions begin"
+        )
+    config, _, _ = library_class(folder, model.family)
+    if problem := problem_of(config, raw):
+        raise ModelError(f"models.{name} {problem}")
+    check_length(name, model, positions_of(config))
+    window = window_of(config)
+    if window is not None and model.max_tokens > window:
+        raise ModelError(
+            f"models.{name}.max_tokens is {model.max_tokens}, but the model attends to the last "
+            f"{window} tokens only: lower max_tokens to {window}"
+        )
 
 
-def check_length(name: str, model: Model, available: int) -> None:
+def check_length(name: str, model: Model, available: int | None) -> None:
     """Compare where documents are cut with the positions that a model has.
 
     Raises
@@ -276,32 +348,10 @@ def check_length(name: str, model: Model, available: int) -> None:
     ModelError
         If there are fewer.
     """
-    if model.max_tokens > available:
+    if available is not None and model.max_tokens > available:
         raise ModelError(
             f"models.{name}.max_tokens is {model.max_tokens}, but the model has only "
             f"{available} positions"
-        )
-
-
-def _check_llama(name: str, model: Model, config: PretrainedConfig) -> None:
-    """Refuse what packed documents, or the stores of queries and keys, have no room for."""
-    width, heads = config.hidden_size, config.num_attention_heads
-    d_head = getattr(config, "head_dim", None) or width // heads
-    if d_head * heads != width:
-        raise ModelError(
-            f"models.{name} has {heads} heads of {d_head} features, which are not d_model {width}"
-        )
-    kind = config.rope_parameters["rope_type"]
-    if kind in ("dynamic", "longrope"):
-        raise ModelError(
-            f"models.{name} has {kind!r} rotation, which depends on the length of the text; "
-            f"only rotation that is the same in every text is run"
-        )
-    window = getattr(config, "sliding_window", None)
-    if window is not None and model.max_tokens > window:
-        raise ModelError(
-            f"models.{name}.max_tokens is {model.max_tokens}, but the model attends to the last "
-            f"{window} tokens only: lower max_tokens to {window}"
         )
 
 
@@ -313,6 +363,8 @@ def model_digests(folder: Path) -> dict[str, str]:
     ArtifactError
         If a file is absent, altered or damaged.
     """
-    for file in (CONFIG, WEIGHTS):
+    names = weight_files(folder)
+    for file in (CONFIG, *names):
         verify(folder / file)
-    return {"weights": sha256_file(folder / WEIGHTS), "config": sha256_file(folder / CONFIG)}
+    digests = {"weights": sha256_file(folder / names[0]), "config": sha256_file(folder / CONFIG)}
+    return digests | {name: sha256_file(folder / name) for name in names[1:]}

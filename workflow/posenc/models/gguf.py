@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError, write_json
-from posenc.models.files import CONFIG, TOKENIZER, WEIGHTS
+from posenc.models.files import CONFIG, TOKENIZER
+from posenc.models.references import WEIGHTS
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -40,6 +41,25 @@ _IN_BLOCK = {
     "ffn_down": "mlp.down_proj",
 }
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
+_READ = (
+    "context_length", "embedding_length", "block_count", "feed_forward_length", "vocab_size",
+    "attention.head_count", "attention.head_count_kv", "attention.layer_norm_rms_epsilon",
+    "rope.dimension_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.factor",
+    "rope.scale_linear",
+)  # fmt: skip
+"""Keys of Llama's architecture that are read."""
+_USUAL: dict[str, Callable[[int, int], Any]] = {
+    "attention.key_length": lambda width, heads: width // heads,
+    "attention.value_length": lambda width, heads: width // heads,
+    "attention.causal": lambda width, heads: True,
+    "attention.sliding_window": lambda width, heads: 0,
+    "expert_count": lambda width, heads: 0,
+    "expert_used_count": lambda width, heads: 0,
+    "use_parallel_residual": lambda width, heads: False,
+    "rope.scaling.finetuned": lambda width, heads: False,
+    "tensor_data_layout": lambda width, heads: "Meta AI original pth",
+}
+"""Keys that are understood with one value only, by the width of the model and its heads."""
 _TOKEN_IDS = {"bos": "bos", "eos": "eos", "padding": "pad"}
 
 
@@ -113,11 +133,23 @@ def configuration(file: _File) -> dict[str, Any]:
     heads, width = (file[f"llama.{key}"] for key in ("attention.head_count", "embedding_length"))
     scaling = file.get("llama.rope.scaling.type", "none")
     turned = file.get("llama.rope.dimension_count", width // heads)
-    if scaling != "none" or turned != width // heads:
+    if scaling not in ("none", "linear") or turned != width // heads:
         raise ArtifactError(
             f"{file.path} turns {turned} of {width // heads} features with the scaling "
-            f"{scaling!r}; only rotation of all, without scaling, is read"
+            f"{scaling!r}; only rotation of all, without scaling or with a linear one, is read"
         )
+    for key, usual in _USUAL.items():
+        if (value := file.get(f"llama.{key}", usual(width, heads))) != usual(width, heads):
+            raise ArtifactError(
+                f"{file.path} has llama.{key} = {value}; only {usual(width, heads)} is read"
+            )
+    for key in file.reader.fields:
+        part = key.removeprefix("llama.")
+        if part != key and part not in _READ and part not in _USUAL:
+            raise ArtifactError(
+                f"{file.path} has {key} = {file.get(key)!r}, which may change what the model "
+                f"computes and is not understood here: take the model's safetensors weights"
+            )
     names = {tensor.name for tensor in file.reader.tensors}
     return {
         "architectures": ["LlamaForCausalLM"],
@@ -132,7 +164,7 @@ def configuration(file: _File) -> dict[str, Any]:
         "max_position_embeddings": file["llama.context_length"],
         "rms_norm_eps": _shortest(file["llama.attention.layer_norm_rms_epsilon"]),
         "rope_parameters": {
-            "rope_type": "default",
+            **_scaled(file, scaling),
             # llama.cpp's own default, as the library's.
             "rope_theta": _shortest(file.get("llama.rope.freq_base", 10000.0)),
         },
@@ -144,6 +176,19 @@ def configuration(file: _File) -> dict[str, Any]:
             for theirs, ours in _TOKEN_IDS.items()
         },
     }
+
+
+def _scaled(file: _File, scaling: str) -> dict[str, Any]:
+    """How a file scales its rotation: by a factor, unless it says that it does not.
+
+    A factor without a kind is a linear one (``llama_model_loader`` of llama.cpp); the older key of
+    it is read where the newer one is absent.
+    """
+    factor = file.get("llama.rope.scaling.factor", file.get("llama.rope.scale_linear", 1.0))
+    named = file.get("llama.rope.scaling.type")
+    if factor in (0.0, 1.0) or named == "none":
+        return {"rope_type": "default"}
+    return {"rope_type": "linear", "factor": _shortest(factor)}
 
 
 def _shortest(value: float) -> float:

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.architectures.layouts import LAYOUTS
+from posenc.architectures.table import TRAINED_HERE
 from posenc.artifacts.files import ArtifactError
 from posenc.metrics.relative_attention import augmented
 from posenc.models.files import CONFIG
 from posenc.models.tables import FLOATS, opened
-from posenc.models.weights import EMBEDDING_NORM, Weights
+from posenc.models.weights import Weights
 
 Floats = NDArray[np.float64]
 
@@ -29,11 +31,8 @@ class HeadWeights(Weights):
 
     def __init__(self, folder: Path, family: str) -> None:
         super().__init__(folder, family)
-        self.is_decoder = family == "gpt2"
-        names = (
-            ("n_layer", "n_head") if self.is_decoder
-            else ("num_hidden_layers", "num_attention_heads")
-        )  # fmt: skip
+        self.is_decoder = self.layout.has_block_norm
+        names = self.layout.n_layers, self.layout.n_heads
         missing = [name for name in names if name not in self.config]
         if missing:
             raise ArtifactError(f"{folder / CONFIG} has no {missing[0]}; delete it and rerun")
@@ -47,19 +46,18 @@ class HeadWeights(Weights):
 
     def input_norm(self, layer: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Gain and bias [d_model] of the layer normalisation that makes the block's input."""
-        return self.norm(f"h.{layer}.ln_1" if self.is_decoder else EMBEDDING_NORM)
+        return self.norm(self.layout.input_norm.format(layer=layer))
 
     def heads(self, layer: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """W^Q and W^K of all heads of a layer with their biases, [n_heads, d_model + 1, d_head]."""
-        if self.is_decoder:
+        stems = [name.format(layer=layer) for name in self.layout.maps]
+        if len(stems) == 1:
             # Conv1D: x @ W, with queries, keys and values side by side.
-            stem = f"h.{layer}.attn.c_attn"
-            weights = np.split(self.tensor(f"{stem}.weight"), 3, axis=1)
-            biases = np.split(self.tensor(f"{stem}.bias"), 3)
+            weights = np.split(self.tensor(f"{stems[0]}.weight"), 3, axis=1)
+            biases = np.split(self.tensor(f"{stems[0]}.bias"), 3)
         else:
-            stem = f"encoder.layer.{layer}.attention.self"
-            weights = [self.tensor(f"{stem}.{kind}.weight").T for kind in ("query", "key")]
-            biases = [self.tensor(f"{stem}.{kind}.bias") for kind in ("query", "key")]
+            weights = [self.tensor(f"{stem}.weight").T for stem in stems[:2]]
+            biases = [self.tensor(f"{stem}.bias") for stem in stems[:2]]
         return _by_head(weights, biases, self.n_heads)
 
 
@@ -102,21 +100,23 @@ class HeadFile:
 
     def input_norm(self, layer: int) -> tuple[Floats, Floats]:
         """Gain and bias [d_model] of the layer normalisation that makes the block's input."""
-        gain = self._tensor(f"h.{layer}.ln_1.weight", 1)
-        return gain, self._tensor(f"h.{layer}.ln_1.bias", gain.shape)
+        stem = LAYOUTS[TRAINED_HERE].input_norm.format(layer=layer)
+        gain = self._tensor(f"{stem}.weight", 1)
+        return gain, self._tensor(f"{stem}.bias", gain.shape)
 
     def heads(self, layer: int) -> tuple[Floats, Floats]:
         """W^Q and W^K of all heads of a layer with their biases, [n_heads, d_model + 1, d_head]."""
-        stem = f"h.{layer}.attn"
+        joint = LAYOUTS[TRAINED_HERE].maps[0].format(layer=layer)
+        stem = joint.rpartition(".")[0]
         d_model = len(self.input_norm(layer)[0])
         if d_model % self.n_heads:
             raise ArtifactError(
                 f"{self.field}.n_heads: {self.n_heads} heads cannot share the width {d_model} of "
-                f"h.{layer}.ln_1.weight of {self.path}"
+                f"{LAYOUTS[TRAINED_HERE].input_norm.format(layer=layer)}.weight of {self.path}"
             )
-        if f"{stem}.c_attn.weight" in self.names:
-            weight = self._tensor(f"{stem}.c_attn.weight", (d_model, 3 * d_model))
-            bias = self._tensor(f"{stem}.c_attn.bias", (3 * d_model,))
+        if f"{joint}.weight" in self.names:
+            weight = self._tensor(f"{joint}.weight", (d_model, 3 * d_model))
+            bias = self._tensor(f"{joint}.bias", (3 * d_model,))
             weights, biases = np.split(weight, 3, axis=1), np.split(bias, 3)
         else:
             weights = [self._tensor(f"{stem}.{kind}.weight", (d_model, d_model)) for kind in _KINDS]
@@ -129,12 +129,16 @@ class HeadFile:
             raise ArtifactError(f"{self.field}: {self.path} has no tensor {name!r}")
         with opened(self.path, self.field) as file:
             kind = file.get_slice(self.names[name]).get_dtype()
-            if kind not in FLOATS or kind == "BF16":
+            if kind not in FLOATS:
                 raise ArtifactError(
-                    f"{self.field}: {name} of {self.path} has entries of type {kind}, not float16, "
-                    f"float32 or float64"
+                    f"{self.field}: {name} of {self.path} has entries of type {kind}, not one of "
+                    + ", ".join(FLOATS)
                 )
-            found = file.get_tensor(self.names[name]).astype(np.float64)
+            if kind != "BF16":
+                found = file.get_tensor(self.names[name]).astype(np.float64)
+        if kind == "BF16":  # NumPy has none: only here is the large library imported
+            with opened(self.path, self.field, "pt") as file:
+                found = file.get_tensor(self.names[name]).double().numpy()
         if found.ndim != shape if isinstance(shape, int) else found.shape != shape:
             expected = f"{shape} dimensions" if isinstance(shape, int) else list(shape)
             raise ArtifactError(

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc.artifacts.files import read_json, sha256_file
-from posenc.models.files import CONFIG, WEIGHTS, ModelError, check_digests
+from posenc.models.files import CONFIG, ModelError, check_digests
 from posenc.models.load import source_folder
+from posenc.models.references import WEIGHTS
 from posenc.models.section import HubSource, Model, PackageSource, PathSource
 
 PIXELS, LOGITS = "pixels", "logits"

@@ -9,36 +9,46 @@ import contextlib
 import importlib.util
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.files import (
     CHECKSUMS,
     UNFINISHED,
     ArtifactError,
     atomic_file,
+    read_json,
     sha256_file,
     write_checksums,
     write_json,
 )
 from posenc.models.files import (
-    BYTE_LEVEL,
     CONFIG,
     GGUF,
     TOKENIZER,
-    WEIGHTS,
+    TOKENIZER_PARTS,
     ModelError,
     check_digests,
     check_family,
     check_tensors,
-    model_class,
+    library_class,
     tokenizer_files,
 )
+from posenc.models.references import INDEX, WEIGHTS, refer, weight_files, weight_paths
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from torch import nn
+
+
+Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
+"""Runs a model of a folder with its tokenizer, and says what was compared."""
+LARGE = 2**30
+"""Bytes from which on weights are not copied into ``data/``."""
 
 
 def source_folder(model: Model) -> Path:
@@ -101,7 +111,8 @@ def _package_folder(package: str) -> Path:
 
 def _weights_in(place: Path) -> Path:
     """A folder, or the one GGUF file that it holds where it has no safetensors weights."""
-    files = [] if (place / WEIGHTS).is_file() else sorted(place.glob(f"*{GGUF}"))
+    is_whole = any((place / name).is_file() for name in (WEIGHTS, INDEX))
+    files = [] if is_whole else sorted(place.glob(f"*{GGUF}"))
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise ModelError(f"{place} has {len(files)} {GGUF} files ({names}): leave it one")
@@ -117,7 +128,7 @@ def _hub_folder(source: HubSource) -> Path:
             snapshot_download(
                 source.id,
                 revision=source.revision,
-                allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, *BYTE_LEVEL],
+                allow_patterns=[CONFIG, "*.safetensors", INDEX, *TOKENIZER_PARTS],
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
@@ -145,18 +156,34 @@ def find(name: str, model: Model) -> Path:
     """
     place = source_folder(model)
     if place.suffix != GGUF:
-        for file in (CONFIG, WEIGHTS):
-            if not (place / file).is_file():
-                raise ModelError(
-                    f"models.{name}: its folder has no {file}; only safetensors weights, or one "
-                    f"GGUF file of a package or a folder, are read"
-                )
+        check_place(f"models.{name}", place)
     _check_source(name, model.source, place)
     return place
 
 
-def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None:
-    """Copy a pretrained model's configuration, weights and tokenizer into ``data/``.
+def check_place(key: str, place: Path) -> None:
+    """Refuse a folder without a configuration or without weights.
+
+    Raises
+    ------
+    ModelError
+        As it says.
+    """
+    if not (place / CONFIG).is_file():
+        raise ModelError(f"{key}: its folder {place} has no {CONFIG}")
+    try:
+        weight_files(place)
+    except ArtifactError as error:
+        raise ModelError(f"{key}: {error}") from None
+
+
+def fetch(
+    name: str, model: Model, folder: Path, tokenizer_folder: Path, look: Look | None = None
+) -> None:
+    """Bring a pretrained model's configuration, weights and tokenizer into ``data/``.
+
+    Weights in several files, and large ones of a folder or the hub, stay where they are: the file
+    in ``data/`` refers to them.
 
     Parameters
     ----------
@@ -165,9 +192,12 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     model
         Its section.
     folder
-        Receives ``config.json``, ``model.safetensors`` and their checksums.
+        Receives ``config.json``, ``model.safetensors`` and their checksums; ``verification.json``
+        where the model is looked at.
     tokenizer_folder
         Receives ``tokenizer.json`` and its checksum.
+    look
+        Runs the model, before anything is written; None where it is not run.
 
     Raises
     ------
@@ -177,24 +207,45 @@ def fetch(name: str, model: Model, folder: Path, tokenizer_folder: Path) -> None
     """
     from safetensors import SafetensorError
 
+    from posenc.models.tokenizers import fitted_tokenizer, read_tokenizer
+
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with in_hub_format(place, folder.parent) as origin:
             check_family(name, model, origin)
-            copy_tokenizer(f"models.{name}", origin, tokenizer_folder)
+            tokenizer = read_tokenizer(f"models.{name}", origin)
+            tokenizer = fitted_tokenizer(tokenizer, origin, model.is_decoder)
+            said = None if look is None else look(origin, tokenizer)
+            save_tokenizer(tokenizer, tokenizer_folder)
             # What was converted is moved: it may be large.
             bring = shutil.copyfile if origin == place else shutil.move
-            for file in (CONFIG, WEIGHTS):
-                with atomic_file(folder / file) as temporary:
-                    bring(origin / file, temporary)
+            with atomic_file(folder / CONFIG) as temporary:
+                bring(origin / CONFIG, temporary)
+            with atomic_file(folder / WEIGHTS) as temporary:
+                if origin == place and is_referenced(model.source, place):
+                    refer(place, temporary)
+                else:
+                    bring(origin / WEIGHTS, temporary)
     except ArtifactError as error:
         raise ModelError(f"models.{name}: {error}") from None
     except SafetensorError as error:
         raise ModelError(
             f"models.{name}: {place / WEIGHTS} is damaged ({error}); get it again"
         ) from None
-    write_checksums(folder / CHECKSUMS, CONFIG, WEIGHTS)
+    if said is not None:
+        write_json(folder / VERIFICATION, said)
+    files = [CONFIG, WEIGHTS, *([] if said is None else [VERIFICATION])]
+    write_checksums(folder / CHECKSUMS, *files)
+
+
+def is_referenced(source: Source, place: Path) -> bool:
+    """Whether weights stay where they are: several files, or a large one of a folder or the hub."""
+    names = weight_files(place)
+    if names != (WEIGHTS,):
+        return True
+    stays = isinstance(source, PathSource | HubSource)
+    return stays and (place / WEIGHTS).stat().st_size >= LARGE
 
 
 def _check_source(name: str, source: Source, place: Path) -> None:
@@ -202,7 +253,9 @@ def _check_source(name: str, source: Source, place: Path) -> None:
     if not isinstance(source, PackageSource | PathSource):
         return
     is_gguf = place.suffix == GGUF
-    weights = place if is_gguf else place / WEIGHTS
+    names = () if is_gguf else weight_files(place)
+    whole = names == (WEIGHTS,)
+    weights = place if is_gguf else place / (WEIGHTS if whole else INDEX)
     actual = sha256_file(weights)
     if actual != source.sha256:
         raise ModelError(
@@ -210,7 +263,8 @@ def _check_source(name: str, source: Source, place: Path) -> None:
             f"the weights are other ones than params.yaml means"
         )
     origin = place.parent if is_gguf else place
-    read = () if is_gguf else (CONFIG, *tokenizer_files(origin))
+    shards = () if whole else names
+    read = () if is_gguf else (CONFIG, *shards, *tokenizer_files(origin))
     check_digests(f"models.{name}.source.files", origin, read, source.files)
 
 
@@ -248,29 +302,11 @@ def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
     Raises
     ------
     ModelError
-        If the folder has neither ``tokenizer.json`` nor ``vocab.json`` with ``merges.txt``, or
-        they hold no tokenizer.
+        If the folder has no tokenizer.
     """
-    from tokenizers import Tokenizer
+    from posenc.models.tokenizers import read_tokenizer
 
-    from posenc.tokens.tokenize import byte_level_bpe
-
-    files = tokenizer_files(origin)
-    if not files:
-        raise ModelError(f"{key}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt")
-    try:
-        if files == BYTE_LEVEL:
-            tokenizer = byte_level_bpe(*(origin / file for file in files))
-        else:
-            tokenizer = Tokenizer.from_file(str(origin / TOKENIZER))
-            tokenizer.no_padding()
-            tokenizer.no_truncation()
-    # The library has no error of its own.
-    except Exception as error:
-        raise ModelError(
-            f"{key}: no tokenizer can be read from {origin / files[0]} ({error})"
-        ) from None
-    save_tokenizer(tokenizer, target)
+    save_tokenizer(read_tokenizer(key, origin), target)
 
 
 def save_tokenizer(tokenizer, folder: Path) -> None:
@@ -280,16 +316,16 @@ def save_tokenizer(tokenizer, folder: Path) -> None:
     write_checksums(folder / CHECKSUMS, TOKENIZER)
 
 
-def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
+def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Module:
     """Load a model in float32 for inference, with attention that can be recorded.
 
     Parameters
     ----------
     folder
-        ``config.json`` and ``model.safetensors``.
+        ``config.json`` and safetensors weights, in one file or several.
     family
-        ``bert``, ``roberta`` (the encoder without its pooler), ``gpt2`` or ``llama`` (with their
-        language-model head).
+        What it is called in errors: encoders come without head and pooler, decoders with their
+        language-model head.
     device
         ``cpu`` or ``cuda``.
 
@@ -297,19 +333,24 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
     ------
     ArtifactError
         If the weights are damaged, do not fit the configuration, or are not finite.
+    ModelError
+        If the model is not one that positions can be studied in.
     """
     import torch
     import transformers
     from safetensors import SafetensorError
 
-    from posenc.models import attention, schemes
+    from posenc.architectures import attention, discover
+    from posenc.models import schemes
 
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
-        made_by, options = model_class(family, check_tensors(folder, family).model_type)
+        check_tensors(folder, family)
+        config, made_by, options = library_class(folder, family)
         model, report = made_by.from_pretrained(
-            folder,
+            weight_paths(folder)[0].parent,
+            config=config,
             use_safetensors=True,
             trust_remote_code=False,
             weights_only=True,
@@ -319,13 +360,24 @@ def load(folder: Path, family: str, device: str = "cpu") -> nn.Module:
             output_loading_info=True,
             **options,
         )
-    except (SafetensorError, OSError, ValueError) as error:
+    except SafetensorError as error:
+        raise ArtifactError(
+            f"{folder / WEIGHTS} is damaged ({error}); delete it and rerun"
+        ) from None
+    except (OSError, ValueError) as error:
         raise ArtifactError(f"{folder} cannot be loaded ({error}); delete it and rerun") from None
-    missing = sorted(report["missing_keys"])
+    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
     schemes.install(model)
-    return model.eval().to(device)
+    model = model.eval().to(device)
+    try:
+        found = discover.of(model)
+    except ArchitectureError as error:
+        raise ModelError(f"{folder}: {error}") from None
+    if (folder / VERIFICATION).is_file():
+        found.note(read_json(folder / VERIFICATION)["can"])
+    return model
 
 
 def save(model: nn.Module, folder: Path) -> None:

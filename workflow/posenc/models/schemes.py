@@ -3,7 +3,7 @@
 A scheme is a word of the model's own ``config.json`` (``position_scheme``; without it, positions
 are learned, as in any GPT-2), so that a folder of weights says by itself how it is to be run.
 Tables lie in the weights; ALiBi and rotary embeddings act in the attention, through
-:mod:`posenc.models.attention`.
+:mod:`posenc.architectures.attention`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import functools
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures import attention
+from posenc.architectures.position import rotated
 from posenc.metrics.sinusoid import sinusoidal
-from posenc.models import attention
 
 KEY = "position_scheme"
 IN_ATTENTION = ("alibi", "rotary")
@@ -116,20 +117,6 @@ def _turned(x: Tensor) -> Tensor:
     tokens, width = x.shape[-2:]
     cosine, sine = _angles(tokens, width)  # [tokens, d_head / 2] each
     return rotated(x, cosine.to(x), sine.to(x))
-
-
-def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Vectors whose feature pairs (c, c + d_head / 2) are turned by angles.
-
-    Parameters
-    ----------
-    x
-        [..., tokens, d_head].
-    cosine, sine
-        [tokens, d_head / 2], or one row for all tokens; a negated sine turns back.
-    """
-    first, second = x.chunk(2, dim=-1)  # [..., tokens, d_head / 2] each
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
 
 
 @functools.lru_cache(maxsize=8)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from posenc.architectures.table import KINDS, TRAINED_HERE
 from posenc.config.base import (
     Batch,
     Decay,
@@ -27,7 +28,7 @@ from posenc.config.base import (
 )
 
 TokenizerFile = Literal["tokenizer.json", "vocab.json", "merges.txt"]
-OtherFile = Literal["config.json", "tokenizer.json", "vocab.json", "merges.txt"]
+OtherFile = Annotated[str, Field(pattern=r"^[\w-][\w.-]*\.(json|txt|model|safetensors)$")]
 
 
 class PackageSource(Section):
@@ -38,10 +39,11 @@ class PackageSource(Section):
     """Import name of the package; its ``get_model_path()`` gives the folder, or a GGUF file lies
     beside its code."""
     sha256: Sha256
-    """Checksum of ``model.safetensors``, or of the GGUF file in its place."""
+    """Checksum of ``model.safetensors``, or in its place of the GGUF file, or of
+    ``model.safetensors.index.json``."""
     files: dict[OtherFile, Sha256] = Field(default_factory=dict)
-    """Checksums of the other files that are read: ``config.json`` and the tokenizer's. A GGUF file
-    holds all of them."""
+    """Checksums of the other files that are read: ``config.json``, the tokenizer's and the shards
+    of an index. A GGUF file holds all of them."""
 
 
 class HubSource(Section):
@@ -58,10 +60,11 @@ class PathSource(Section):
     kind: Literal["path"]
     path: Line
     sha256: Sha256
-    """Checksum of ``model.safetensors``, or of the GGUF file in its place."""
+    """Checksum of ``model.safetensors``, or in its place of the GGUF file, or of
+    ``model.safetensors.index.json``."""
     files: dict[OtherFile, Sha256] = Field(default_factory=dict)
-    """Checksums of the other files that are read: ``config.json`` and the tokenizer's. A GGUF file
-    holds all of them."""
+    """Checksums of the other files that are read: ``config.json``, the tokenizer's and the shards
+    of an index. A GGUF file holds all of them."""
 
 
 class TrainedTokenizer(Section):
@@ -142,20 +145,34 @@ Source = Annotated[
 class Reading(Section):
     """How a model reads text: what tokens and captures depend on, beside the model's files."""
 
-    family: Literal["bert", "roberta", "gpt2", "llama"]
-    """``llama`` stands for Mistral and Qwen2 too."""
+    kind: Literal["decoder", "encoder"] | None = None
+    """What it is; null for a family of which it is known (``posenc new --model`` writes it)."""
+    position: Literal["table", "rotation", "none"] | None = None
+    """How positions come in; null for a family of which it is known."""
+    family: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{1,40}$")]
+    """The model type that its ``config.json`` names; ``llama`` stands for Mistral and Qwen2 too."""
     max_tokens: Annotated[Length, Field(ge=4)]
     """Documents are truncated to this many tokens, special tokens included."""
 
     @property
     def is_decoder(self) -> bool:
         """Whether the model is a causal language model."""
-        return self.family in ("gpt2", "llama")
+        return KINDS[self.family][0] if self.kind is None else self.kind == "decoder"
 
     @property
-    def positions(self) -> Literal["table", "rotation"]:
+    def positions(self) -> Literal["table", "rotation", "none"]:
         """How positions come in: embeddings that are added, or queries and keys that are turned."""
-        return "rotation" if self.family == "llama" else "table"
+        return KINDS[self.family][1] if self.position is None else self.position
+
+    @field_validator("family")
+    @classmethod
+    def _check_family(cls, family: str, info: ValidationInfo) -> str:
+        if family not in KINDS and None in (info.data.get("kind"), info.data.get("position")):
+            raise ValueError(
+                f"{family!r} is none of {', '.join(KINDS)}: say kind (decoder or encoder) and "
+                f"position (table, rotation or none) beside it, as `posenc models` finds them"
+            )
+        return family
 
 
 class Model(Reading):
@@ -169,7 +186,7 @@ class Model(Reading):
     @property
     def reading(self) -> Reading:
         """The part that tokens and captures depend on."""
-        return Reading(family=self.family, max_tokens=self.max_tokens)
+        return Reading(**{name: getattr(self, name) for name in Reading.model_fields})
 
     def steps(self) -> dict[str, Section]:
         """The part of the section that each step reads, so that an edit reaches no other."""
@@ -181,8 +198,10 @@ class Model(Reading):
     @model_validator(mode="after")
     def _check_source(self) -> Model:
         if isinstance(self.source, TrainSource):
-            if self.family != "gpt2":
-                raise ValueError("source.kind 'train' makes a decoder: set family to 'gpt2'")
+            if self.family != TRAINED_HERE:
+                raise ValueError(
+                    f"source.kind 'train' makes a decoder: set family to {TRAINED_HERE!r}"
+                )
             if self.max_tokens > self.source.n_positions:
                 raise ValueError(
                     f"max_tokens {self.max_tokens} exceeds source.n_positions "

@@ -79,29 +79,25 @@ class ValueWeights(Weights):
         ArtifactError
             If a tensor is absent.
         """
-        norm = None
-        if self.family == "gpt2":
-            stem = f"h.{layer}"
-            norm = self.norm(f"{stem}.ln_1")
+        layout, norm = self.layout, None
+        if layout.has_block_norm:
+            norm = self.norm(layout.input_norm.format(layer=layer))
+        stems = [name.format(layer=layer) for name in layout.maps]
+        if len(stems) == 1:
             # Conv1D: x @ W, with queries, keys and values side by side.
             value = (
-                np.split(self.tensor(f"{stem}.attn.c_attn.weight"), 3, axis=1)[2],
-                np.split(self.tensor(f"{stem}.attn.c_attn.bias"), 3)[2],
+                np.split(self.tensor(f"{stems[0]}.weight"), 3, axis=1)[2],
+                np.split(self.tensor(f"{stems[0]}.bias"), 3)[2],
             )
-            output = self._map(f"{stem}.attn.c_proj")
-        elif self.family == "llama":
-            stem = f"layers.{layer}"
-            norm = self.norm(f"{stem}.input_layernorm")
-            value, output = (self._map(f"{stem}.self_attn.{name}_proj") for name in "vo")
         else:
-            stem = f"encoder.layer.{layer}.attention"
-            value, output = (self._map(f"{stem}.{name}") for name in ("self.value", "output.dense"))
-        n_heads = self.config["n_head" if self.family == "gpt2" else "num_attention_heads"]
+            value = self._map(stems[2])
+        output = self._map(layout.output.format(layer=layer))
+        n_heads = self.config[layout.n_heads]
         parts = np.split(np.asarray(output[0], np.float64), n_heads)  # [d_head, d_model] each
         joint = augmented(*value)  # [d_model + 1, key_value_heads * d_head]
         return ValueMaps(
             norm if norm is None else (norm[0].astype(np.float64), norm[1].astype(np.float64)),
-            self.family == "llama", self.eps,
+            layout.is_rms, self.eps,
             np.stack(np.split(joint, joint.shape[1] // len(parts[0]), axis=1)),
             np.stack(parts), np.asarray(output[1], np.float64),
         )  # fmt: skip
@@ -109,7 +105,7 @@ class ValueWeights(Weights):
     def _map(self, stem: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weight [inputs, outputs] and bias [outputs] of an affine map, 0 where it has none."""
         weight, bias = self.tensor(f"{stem}.weight"), f"{stem}.bias"
-        if self.family != "gpt2":
+        if not self.layout.is_transposed:
             weight = weight.T
         none = np.zeros(weight.shape[1], np.float32)
         return weight, self.tensor(bias) if self._named(bias) else none

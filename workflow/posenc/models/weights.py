@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.architectures.layouts import LAYOUTS, TABLES, TOKEN_TYPES
+from posenc.architectures.table import KINDS, first_row
 from posenc.artifacts.files import ArtifactError, read_json
-from posenc.models.files import CONFIG, WEIGHTS
+from posenc.models.files import CONFIG
+from posenc.models.references import weight_paths
 
-TABLES = {
-    "tokens": ("wte.weight", "embeddings.word_embeddings.weight"),
-    "positions": ("wpe.weight", "embeddings.position_embeddings.weight"),
-}
-"""Names of the embeddings in the weights, without a model's own prefix."""
-EMBEDDING_NORM = "embeddings.LayerNorm"
-_TOKEN_TYPES = "embeddings.token_type_embeddings.weight"
-_EPS = {
-    "bert": ("layer_norm_eps", 1e-12),
-    "roberta": ("layer_norm_eps", 1e-12),
-    "gpt2": ("layer_norm_epsilon", 1e-5),
-    "llama": ("rms_norm_eps", 1e-6),
-}
-"""Where a configuration says what is added to the variance, and what it is where it does not."""
 _SPELLINGS = {"weight": "gamma", "bias": "beta"}
 """What older files call the parameters of a normalisation."""
+
+
+def _keys(file: Any) -> list[str]:
+    return list(file.keys())
 
 
 class Weights:
@@ -43,9 +37,13 @@ class Weights:
         from safetensors import safe_open
 
         self.folder, self.family = folder, family
-        self.path = folder / WEIGHTS
-        self.file = safe_open(self.path, "np")
-        self.keys = list(self.file.keys())
+        if family not in LAYOUTS:
+            raise ArtifactError(f"the names of the tensors of a {family} are not known")
+        self.layout = LAYOUTS[family]
+        paths = weight_paths(folder)
+        self.path = paths[0]
+        self.file_of = {key: path for path in paths for key in _keys(safe_open(path, "np"))}
+        self.keys = list(self.file_of)
         self.config = read_json(folder / CONFIG)
 
     def tensor(self, name: str) -> NDArray[np.float32]:
@@ -67,34 +65,45 @@ class Weights:
         ArtifactError
             If the model's positions are rotary, or the weights have none under a known name.
         """
-        if self.family == "llama":
+        if KINDS[self.family][1] == "rotation":
             raise ArtifactError(f"{self.path} has no position embeddings: its positions are rotary")
         tokens, positions = (
             self._only(f"tables of embeddings of {kind}", *names) for kind, names in TABLES.items()
         )
-        # RoBERTa's first rows are for padding: its positions begin with row 2.
-        return tokens, positions[2 if self.family == "roberta" else 0 :]
+        # The first rows may be for padding.
+        return tokens, positions[first_row({"model_type": self.family, **self.config}) :]
 
     def token_type(self) -> NDArray[np.float32] | float:
         """The embedding of the only token type that is in use, [d_model]; 0 where there is none."""
-        return self.tensor(_TOKEN_TYPES)[0] if self._named(_TOKEN_TYPES) else 0.0
+        return self.tensor(TOKEN_TYPES)[0] if self._named(TOKEN_TYPES) else 0.0
 
     def norm(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Gain and bias of a normalisation, [d_model] each; an RMSNorm's bias is 0."""
         gain = self.tensor(f"{name}.weight")
-        return gain, np.zeros_like(gain) if self.family == "llama" else self.tensor(f"{name}.bias")
+        return gain, np.zeros_like(gain) if self.layout.is_rms else self.tensor(f"{name}.bias")
 
     @property
     def eps(self) -> float:
         """What the normalisations add to the variance."""
-        key, default = _EPS[self.family]
+        key, default = self.layout.eps
         return float(self.config.get(key, default))
 
     def _only(self, what: str, *names: str) -> NDArray[np.float32]:
         found = self._named(*names)
         if len(found) != 1:
             raise ArtifactError(f"{self.path} has {len(found)} {what}; fetch it again")
-        return self.file.get_tensor(found[0]).astype(np.float32)
+        return self._read(found[0])
+
+    def _read(self, key: str) -> NDArray[np.float32]:
+        """A tensor of a file, in whichever precision it is kept."""
+        from safetensors import safe_open
+
+        with safe_open(self.file_of[key], "np") as file:
+            if file.get_slice(key).get_dtype() != "BF16":
+                return file.get_tensor(key).astype(np.float32)
+        # NumPy has no bfloat16. Only here is the large library needed, and imported.
+        with safe_open(self.file_of[key], "pt") as file:
+            return file.get_tensor(key).float().numpy()
 
     def _named(self, *names: str) -> list[str]:
         wanted = tuple(f".{name}" for name in names)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc.artifacts.command import read_section, run
 from posenc.models.load import fetch
 from posenc.models.section import Model
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 def main(
@@ -19,7 +23,16 @@ def main(
     tokenizer: Annotated[Path, typer.Option()],
 ) -> None:
     """Write configuration and weights to OUTPUT, ``tokenizer.json`` to TOKENIZER."""
-    fetch(name, read_section(config, Model), output, tokenizer)
+    section = read_section(config, Model)
+    fetch(name, section, output, tokenizer, functools.partial(look, name, section))
+
+
+def look(name: str, section: Model, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Compare a model with the library's own run of it, and with what its section says."""
+    # Not before files are known to be whole: they take seconds to import.
+    from posenc.capture.verified import looked_at
+
+    return looked_at(f"models.{name}", section, folder, tokenizer)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,12 @@ STUDY = """  # Written by `posenc new`: docs/studies.md says what else a study c
 
 
 def write_study(
-    path: Path, name: str, model: str, text: Path | None, column: str | None = None
+    path: Path,
+    name: str,
+    model: str,
+    text: Path | None,
+    column: str | None = None,
+    entry: str | None = None,
 ) -> list[str]:
     """Add a small study to ``params.yaml``: one model, one data set, with and without positions.
 
@@ -59,6 +64,8 @@ def write_study(
         Of the study, and of the data set if there is a text.
     model
         A key of ``models`` whose weights are fetched.
+    entry
+        Lines of the model, where ``models`` has it not yet.
     text
         A file or a folder of texts, see :mod:`posenc.datasets.look`. Without it, the study's data
         set is the first one.
@@ -91,14 +98,16 @@ def write_study(
     if name in params.studies or (text is not None and name in params.datasets):
         kind = "study" if name in params.studies else "data set"
         raise StudyError(f"{path} has a {kind} {name!r} already: choose another name")
-    if model not in params.models:
+    if entry is None and model not in params.models:
         raise StudyError(f"there is no model {model!r} in {path}{suggestion(model, params.models)}")
-    if isinstance(params.models[model].source, TrainSource):
+    if entry is None and isinstance(params.models[model].source, TrainSource):
         raise StudyError(
             f"{model!r} is trained here, and a study says on what: take a model whose weights are "
             f"fetched, or copy a study that trains one"
         )
     content = read = path.read_text(encoding="utf-8")
+    if entry is not None:
+        content = _added(content, "models", entry)
     dataset = next(iter(params.datasets))
     said: list[str] = []
     if text is not None:

@@ -20,7 +20,7 @@ from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, PathSource, Source
 from posenc.models import load
-from posenc.models.files import ModelError, check_length, read_config
+from posenc.models.files import TOKENIZER, ModelError, check_configuration, tokenizer_files
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import HubSource
 from posenc.models.tables import read_matrix
@@ -109,12 +109,9 @@ def _of_model(params: Params, name: str) -> Iterator[str]:
     try:
         place = load.find(name, model)
         if place.is_dir():
-            config = read_config(place)
-            available = config.get("max_position_embeddings", config.get("n_positions"))
-            if model.family == "roberta" and available is not None:
-                available -= config.get("pad_token_id", 1) + 1
-            if available is not None:
-                check_length(name, model, available)
+            check_configuration(name, model, place)
+            if not tokenizer_files(place):
+                yield f"models.{name}: its folder has no {TOKENIZER}, nor vocab.json and merges.txt"
     except (ModelError, ArtifactError) as error:
         line = str(error)
         yield line if line.startswith(f"models.{name}") else f"models.{name}: {line}"

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from posenc.architectures.table import sizes_of
 from posenc.artifacts.files import ArtifactError
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Dataset, PathSource
 from posenc.models import load
-from posenc.models.files import GGUF, WEIGHTS, ModelError, read_config
+from posenc.models.files import GGUF, ModelError, read_config
+from posenc.models.references import WEIGHTS
 from posenc.models.section import HubSource, Model, TrainSource
 from posenc.study import plan
 from posenc.study.params import Params
@@ -163,9 +165,8 @@ def _shape(name: str, model: Model) -> Shape | None:
         config = read_config(place)
     except (ArtifactError, OSError):
         return None  # the step that reads it says so
-    layers = config.get("num_hidden_layers", config.get("n_layer"))
-    width = config.get("hidden_size", config.get("n_embd"))
-    return None if layers is None or width is None else Shape(layers, width)
+    sizes = sizes_of(config)
+    return None if sizes is None else Shape(*sizes)
 
 
 class Count(NamedTuple):

@@ -75,6 +75,23 @@ def train_bpe(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     return tokenizer
 
 
+def begin_of(tokenizer: Tokenizer) -> tuple[int | None, bool]:
+    """What begins a decoder's text.
+
+    Returns
+    -------
+    token
+        The end-of-text token, which is put before a text; None where there is no such token, or
+        the tokenizer begins texts itself.
+    is_own
+        Whether the tokenizer begins texts itself.
+    """
+    encoding = tokenizer.encode("a")
+    if encoding.special_tokens_mask and encoding.special_tokens_mask[0]:
+        return None, True
+    return tokenizer.token_to_id(END_OF_TEXT), False
+
+
 def tokenize(
     tokenizer: Tokenizer,
     document_ids: list[str],
@@ -94,21 +111,15 @@ def tokenize(
     max_tokens
         Truncate to so many tokens, special tokens included; None keeps all.
     is_decoder
-        Prepend the end-of-text token, so that every token of the text is predicted from something.
-
-    Raises
-    ------
-    ValueError
-        If a decoder's tokenizer has no end-of-text token.
+        Prepend the end-of-text token, so that every token of the text is predicted from something:
+        where there is one, and the tokenizer does not begin a text itself.
     """
     tokenizer = Tokenizer.from_str(tokenizer.to_str())  # truncation is a state of the object
-    first = tokenizer.token_to_id(END_OF_TEXT) if is_decoder else None
-    if is_decoder and first is None:
-        raise ValueError(f"the decoder's tokenizer has no {END_OF_TEXT} token")
+    first = begin_of(tokenizer)[0] if is_decoder else None
     if max_tokens is None:
         tokenizer.no_truncation()
     else:
-        tokenizer.enable_truncation(max_tokens - (1 if is_decoder else 0))
+        tokenizer.enable_truncation(max_tokens - (first is not None))
     columns: dict[str, list[Any]] = {name: [] for name in TABLE.names}
     with tqdm(total=len(texts), unit="document", desc="tokenize", mininterval=2) as progress:
         for begin in range(0, len(texts), batch):
@@ -117,7 +128,7 @@ def tokenize(
                 text = chunk[offset]
                 ids, spans = list(encoding.ids), list(encoding.offsets)
                 special = [bool(flag) for flag in encoding.special_tokens_mask]
-                if is_decoder:
+                if first is not None:
                     ids, spans, special = [first, *ids], [(0, 0), *spans], [True, *special]
                 covered = [span for span, flag in zip(spans, special, strict=True) if not flag]
                 text_end = covered[-1][1] if covered else 0

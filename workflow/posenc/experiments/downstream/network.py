@@ -18,7 +18,15 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from posenc.artifacts.checkpoints import Checkpoint
-from posenc.capture.parts import blocks, body, is_decoder, is_rotary, position_embedding, rotary
+from posenc.capture.parts import (
+    architecture,
+    blocks,
+    body,
+    is_decoder,
+    is_rotary,
+    position_embedding,
+    rotary,
+)
 from posenc.config.optimization import Optimization
 from posenc.experiments.fitting import Fitted, fit
 
@@ -237,7 +245,7 @@ def in_batches(
 
 def padding_token(model: nn.Module) -> int:
     """What a model's token ids are padded with."""
-    return model.config.pad_token_id if model.config.pad_token_id is not None else 0
+    return architecture(model).filler
 
 
 def freeze_positions(model: nn.Module) -> None:

@@ -169,6 +169,7 @@ class Subject:
 
         def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
             from posenc.capture.interventions import applied
+            from posenc.capture.parts import architecture
             from posenc.experiments.downstream.network import Classifier, Encoder, freeze_positions
 
             examples, model = self.examples(task), self.load()
@@ -176,7 +177,7 @@ class Subject:
                 if self.condition.position != "intact":
                     freeze_positions(model)
                 encoder = Encoder(model, self.parameters.trained_layers)
-                network = Classifier(encoder, model.config.hidden_size, self.seed)
+                network = Classifier(encoder, architecture(model).d_model, self.seed)
                 network.to(self.device)
                 return self._tuned(network, model, examples, checkpoint, report)
 

@@ -1,0 +1,117 @@
+"""A model for ``params.yaml``: found, verified, and written as an entry of ``models``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc.api.loading import Model, load, place_of
+from posenc.architectures.needs import Need
+from posenc.architectures.table import KINDS
+from posenc.artifacts.files import read_json, sha256_file
+from posenc.models.files import CONFIG, GGUF, ModelError, tokenizer_files
+from posenc.models.load import VERIFICATION
+from posenc.models.references import INDEX, WEIGHTS, weight_files
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+NEEDS = (Need.LOSS, Need.PATTERNS, Need.REMOVABLE, Need.PACKED, Need.MAPS, Need.NORM_PATH)
+"""What is said of a model beside how its positions come in."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of ``models``.
+
+    Attributes
+    ----------
+    key
+        Its name.
+    lines
+        As they stand in ``params.yaml``, indented below ``models:``.
+    """
+
+    key: str
+    lines: str
+
+
+def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
+    """Load a model of a folder or the hub, and write its entry.
+
+    Parameters
+    ----------
+    name, revision
+        As of :func:`posenc.load`; the hub's commit is looked up.
+    taken
+        Keys that ``models`` has.
+
+    Raises
+    ------
+    ModelError
+        If it is not run here as the library runs it, or positions cannot be taken from it.
+    """
+    place = place_of(name, revision)
+    model = load(name, revision)
+    if reason := model.architecture.lacks(Need.REMOVABLE):
+        raise ModelError(f"{name}: a study needs a model without its positions; {reason}")
+    key = re.sub(r"\W+", "_", Path(name).name.lower()).strip("_") or "model"
+    key = key if key[0].isalpha() else f"model_{key}"
+    while key in taken:
+        key += "_own"
+    lines = [f"  # {line}" for line in said(model)]
+    lines += [f"  {key}:", f"    family: {model.reading.family}"]
+    if model.reading.family not in KINDS:
+        lines += [f"    kind: {model.reading.kind}", f"    position: {model.reading.position}"]
+    lines += ["    source:", *(f"      {line}" for line in _source(name, place))]
+    lines += [f"    max_tokens: {model.reading.max_tokens}"]
+    return Entry(key, "\n".join(lines) + "\n")
+
+
+def _source(name: str, place: Path) -> list[str]:
+    """Lines of where a model comes from, pinned by checksums or a commit."""
+    folder = Path(name)
+    if not folder.is_dir():
+        commit = place.name if COMMIT.fullmatch(place.name) else ""
+        if not commit:
+            raise ModelError(f"{name}: the hub's folder {place} does not say of which commit it is")
+        return ["kind: hub", f"id: {name}", f"revision: {commit}"]
+    quoted = "'" + str(folder).replace("'", "''") + "'"
+    lines = ["kind: path", f"path: {quoted}"]
+    if place.suffix == GGUF:
+        return [*lines, f"sha256: {sha256_file(place)}"]
+    names = weight_files(place)
+    whole = names == (WEIGHTS,)
+    lines.append(f"sha256: {sha256_file(place / (WEIGHTS if whole else INDEX))}")
+    read = (CONFIG, *(() if whole else names), *tokenizer_files(place))
+    return [*lines, "files:", *(f"  {file}: {sha256_file(place / file)}" for file in read)]
+
+
+def said(model: Model) -> list[str]:
+    """What was found of a model, in a few lines."""
+    assert model.verification is not None
+    return lines_of(model.name, model.verification.as_json())
+
+
+def lines_of(name: str, found: dict[str, Any]) -> list[str]:
+    """What a verification says, in a few lines."""
+    kind = "decoder" if found["is_causal"] else "encoder"
+    sizes = f"{found['n_layers']} layers of {found['n_heads']} heads, d_model {found['d_model']}"
+    positions = {"none": "no positions that are known"}.get(
+        found["position"], f"positions by a {found['position']}"
+    )
+    can = found["can"]
+    holds = [need for need in NEEDS if can.get(need, "") is None]
+    lines = [
+        f"{name}: {found['model_type']}, {kind}, {sizes}, {positions}",
+        f"compared with transformers {found['library']}: {', '.join(holds) or 'nothing'} hold",
+    ]
+    lines += [f"not {need}: {can[need]}" for need in NEEDS if can.get(need)]
+    return lines
+
+
+def fetched(name: str) -> list[str] | None:
+    """What was found of a model when the workflow fetched it; None if it was not."""
+    path = Path("data/models", name, VERIFICATION)
+    return lines_of(name, read_json(path)) if path.is_file() else None

@@ -1,0 +1,156 @@
+"""Which class of the library a configuration is of, and what it says that is not run.
+
+The library is imported inside functions: what only reads files starts without it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.table import OUTPUT_OPTIONS, ROTATIONS_OF_THE_TEXT
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+
+def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
+    """The library's configuration, with its defaults, and without options of output.
+
+    Parameters
+    ----------
+    raw
+        The mapping of a ``config.json``.
+
+    Raises
+    ------
+    ArchitectureError
+        If the library has no such model type, or its weights are quantized.
+    """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    kind = raw.get("model_type")
+    if kind not in CONFIG_MAPPING:
+        import transformers
+
+        remote = ", and code beside weights is not run" if "auto_map" in raw else ""
+        raise ArchitectureError(
+            f"config.json has the model type {kind!r}, which transformers "
+            f"{transformers.__version__} does not know{remote}"
+        )
+    if raw.get("quantization_config"):
+        method = raw["quantization_config"].get("quant_method", "unknown")
+        raise ArchitectureError(
+            f"the weights are quantized ({method}): take the same model in float32, float16 or "
+            f"bfloat16"
+        )
+    return CONFIG_MAPPING[kind].from_dict(
+        {key: value for key, value in raw.items() if key not in OUTPUT_OPTIONS}
+    )
+
+
+def class_of(
+    config: PretrainedConfig, raw: Mapping[str, Any]
+) -> tuple[type[PreTrainedModel], dict[str, Any]]:
+    """The library's class of a configuration, and arguments of its constructor.
+
+    A causal language model has its head, an encoder comes without head and pooler.
+
+    Parameters
+    ----------
+    config
+        From :func:`config_of`.
+    raw
+        The mapping that it is of: ``architectures`` says which class the weights were saved from.
+
+    Raises
+    ------
+    ArchitectureError
+        If the library has no text model of the type.
+    """
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    kind = config.model_type
+    causal = _name(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, kind)
+    masked = _name(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, kind)
+    base = _name(modeling_auto.MODEL_MAPPING_NAMES, kind)
+    saved_from = raw.get("architectures") or []
+    # Where a type is both, what the weights were saved from decides.
+    name = causal if causal and (masked is None or causal in saved_from) else base
+    if name is None:
+        raise ArchitectureError(f"the library has no text model of the type {kind!r}")
+    if name == base and getattr(config, "is_encoder_decoder", False):
+        raise ArchitectureError(
+            f"a model of the type {kind!r} is an encoder and a decoder in one, which is not read"
+        )
+    made_by = getattr(transformers, name)
+    has_pooler = "add_pooling_layer" in inspect.signature(made_by.__init__).parameters
+    return made_by, {"add_pooling_layer": False} if has_pooler else {}
+
+
+def _name(names: Mapping[str, Any], kind: str) -> str | None:
+    """The class of a type; the first, where there are several."""
+    found = names.get(kind)
+    return found[0] if isinstance(found, (tuple, list)) else found
+
+
+def problem_of(config: PretrainedConfig, raw: Mapping[str, Any]) -> str | None:
+    """What a configuration says that is not run, if anything."""
+    text = config.get_text_config(decoder=True)
+    kind = raw.get("position_embedding_type", "absolute")
+    if kind not in ("absolute", "rotary", None):
+        return f"has {kind!r} position embeddings, not learned absolute"
+    for parameters in _rotations(getattr(text, "rope_parameters", None)):
+        rotation = parameters.get("rope_type", "default")
+        if rotation in ROTATIONS_OF_THE_TEXT:
+            return (
+                f"has {rotation!r} rotation, which depends on the length of the text; only "
+                f"rotation that is the same in every text is run"
+            )
+    return None
+
+
+def _rotations(parameters: Any) -> list[Mapping[str, Any]]:
+    """The rotations that a configuration speaks of: one, or one for each type of layer."""
+    if not isinstance(parameters, Mapping):
+        return []
+    nested = [part for part in parameters.values() if isinstance(part, Mapping)]
+    return nested or [parameters]
+
+
+def has_own_width(config: Any) -> bool:
+    """Whether heads have a width of their own, which need not be the model's shared out."""
+    try:
+        return getattr(config, "head_dim", None) is not None
+    except ValueError:  # by layer
+        return True
+
+
+def window_of(config: PretrainedConfig) -> int | None:
+    """Tokens that a layer with local attention sees; None where all layers see all."""
+    text = config.get_text_config(decoder=True)
+    types = getattr(text, "layer_types", None) or ()
+    if types and all(kind in ("full_attention", "attention") for kind in types):
+        return None
+    if getattr(text, "use_sliding_window", True) is False:
+        return None
+    sizes = [getattr(text, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((size for size in sizes if size), default=None)
+
+
+def positions_of(config: PretrainedConfig) -> int | None:
+    """Tokens that a configuration has positions for; None where it sets no limit."""
+    from posenc.architectures.table import first_row
+
+    text = config.get_text_config(decoder=True)
+    count = getattr(text, "max_position_embeddings", None)
+    return None if count is None else count - first_row(text.to_dict())
+
+
+def begin_token(config: PretrainedConfig) -> int | None:
+    """The token that begins a text where the tokenizer puts none first, if there is one."""
+    begin = getattr(config.get_text_config(decoder=True), "bos_token_id", None)
+    return begin[0] if isinstance(begin, list) else begin

@@ -1,0 +1,66 @@
+"""Losses and logits of hidden states after the final norm, by the head that a model has."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from posenc.architectures.architecture import LINEAR, Architecture
+from posenc.capture.parts import architecture
+from posenc.models.affine import affine
+
+_LOGITS = {"cpu": 2048, "cuda": 2**13}
+"""Tokens, and entries of the vocabulary, whose logits are made at a time."""
+_HEAD_LOGITS = 2**26
+"""Logits of a model's own head that are made at a time."""
+
+
+@torch.inference_mode()
+def token_losses(
+    hidden: Tensor,  # [tokens, d_model], after the final norm
+    weight: Tensor,  # [vocabulary, d_model]
+    targets: Tensor,  # [tokens]
+    chunk: int | None = None,
+) -> Tensor:
+    """Negative log-likelihood in nats of the token that each hidden state predicts, [tokens].
+
+    Logits are made for ``chunk`` tokens and ``chunk`` entries of the vocabulary at a time, so that
+    they stay in the processor's cache; the sum over the vocabulary grows block by block. None takes
+    as many as the device is best at.
+    """
+    losses = []
+    chunk = chunk or _LOGITS[hidden.device.type]
+    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+        total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
+        for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
+            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
+        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
+    return torch.cat(losses)
+
+
+def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+    """As :func:`token_losses`, by the head that a model has."""
+    found = architecture(model)
+    if found.head == LINEAR:
+        return token_losses(hidden, found.output_weight(), targets)
+    return head_losses(found, hidden, targets)
+
+
+def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
+    """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
+    found = architecture(model)
+    if found.head == LINEAR:
+        return affine(hidden, found.output_weight())
+    return found.logits(hidden)
+
+
+@torch.inference_mode()
+def head_losses(found: Architecture, hidden: Tensor, targets: Tensor) -> Tensor:
+    """As :func:`token_losses`, through a head that is more than a product with its weight."""
+    losses = []
+    chunk = max(1, _HEAD_LOGITS // found.vocabulary_size)
+    for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+        logits = found.logits(part).float()  # [chunk, vocabulary]
+        losses.append(functional.cross_entropy(logits, wanted, reduction="none"))
+    return torch.cat(losses)

@@ -1,0 +1,90 @@
+"""Documents in one row, each attending to itself alone, or each in a row of its own."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from posenc.architectures import attention
+from posenc.architectures.discover import quiet
+from posenc.architectures.needs import Need
+from posenc.architectures.position import Table
+from posenc.artifacts.files import ArtifactError
+from posenc.capture.masked_attention import of_documents, packed
+from posenc.capture.parts import architecture
+from posenc.tokens.packing import positions_of
+
+
+def check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
+    """Refuse tokens that a model has no embedding of."""
+    rows = architecture(model).vocabulary_size
+    if ids.numel() and int(ids.max()) >= rows:
+        raise ArtifactError(
+            f"a document has the token {int(ids.max())}, but the model's embeddings have {rows} "
+            f"rows: its tokenizer is another model's"
+        )
+
+
+def output_of(model: nn.Module, documents: list[list[int]], **options):
+    """The library's output for documents in one row; each runs alone where that is another one."""
+    found = architecture(model)
+    if found.can.get(Need.PACKED) is not None:
+        return _one_by_one(model, documents, **options)
+    return packed_row(model, documents, **options)
+
+
+def packed_row(model: nn.Module, documents: list[list[int]], **options):
+    """The library's output for documents in one row."""
+    found = architecture(model)
+    device = next(model.parameters()).device
+    lengths = [len(ids) for ids in documents]
+    ids = torch.tensor([token for document in documents for token in document])  # [tokens]
+    check_ids(model, ids)
+    ids = ids.to(device)
+    places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
+    is_placed: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if isinstance(found.position, Table):
+        rows = np.concatenate([found.position.rows(document) for document in documents])  # [tokens]
+        places = torch.from_numpy(rows).to(device)[None]  # [1, tokens]
+        if not found.row["position_ids"]:
+            is_placed = found.position.placed(places[0])
+        places = places - found.position.shift
+    if found.row["position_ids"]:
+        options["position_ids"] = places
+    if found.row["token_type_ids"]:
+        options["token_type_ids"] = torch.zeros_like(places)
+    found.begin()
+    with packed(model, documents), is_placed:
+        return found.body(ids[None], **quiet(found.body, **options))
+
+
+def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
+    """What :func:`packed_row` would give, of documents that are run one after the other."""
+    found, device = architecture(model), next(model.parameters()).device
+    outputs, recordings, outer = [], [], attention.active()
+    for document in documents:
+        found.begin()
+        ids = torch.tensor([document], device=device)  # [1, tokens]
+        keeps = outer is not None and outer.values is not None
+        with attention.recording(keeps) as recording, of_documents([document]):
+            outputs.append(found.body(ids, **quiet(found.body, **options)))
+        recordings.append(recording)
+    if outer is not None:
+        for layer in sorted(recordings[0].queries):
+            query, key = (
+                torch.cat([getattr(one, name)[layer] for one in recordings], dim=2)
+                for name in ("queries", "keys")
+            )  # [1, n_heads, tokens, d_head] each
+            value = torch.empty(0)
+            if outer.values is not None:
+                value = torch.cat([(one.values or {})[layer] for one in recordings], dim=2)
+            outer.keep(layer, query, key, value, recordings[0].options[layer])
+    joined = outputs[0]
+    joined.last_hidden_state = torch.cat([one.last_hidden_state for one in outputs], dim=1)
+    if options.get("output_hidden_states"):
+        layers = zip(*(one.hidden_states for one in outputs), strict=True)
+        joined.hidden_states = tuple(torch.cat(states, dim=1) for states in layers)
+    return joined

@@ -1,0 +1,104 @@
+"""A model verified, packed rows included: :mod:`posenc.architectures.verify` asks how they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+from torch import nn
+
+from posenc.architectures.architecture import Architecture
+from posenc.architectures.discover import of
+from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.verify import Verification, verify
+from posenc.capture.rows import packed_row
+from posenc.models import schemes
+from posenc.models.files import ModelError
+from posenc.models.load import load
+from posenc.models.section import Reading
+from posenc.models.tokenizers import TEXTS
+
+
+def verified(model: nn.Module, documents: Sequence[Sequence[int]] = ()) -> Verification | None:
+    """Compare a model with the library's own run of it; what holds is noted with the model.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`, or of the library.
+    documents
+        Token ids of some texts; by default some that are made up.
+
+    Returns
+    -------
+    None for a decoder that is told positions in a way that the library does not have.
+
+    Raises
+    ------
+    ArchitectureError
+        As :func:`posenc.architectures.verify.verify`.
+    """
+    if getattr(model.config, schemes.KEY, "learned") in schemes.IN_ATTENTION:
+        return None
+    rows = of(model).vocabulary_size
+    last = max((token for ids in documents for token in ids), default=0)
+    if last >= rows:
+        raise ArchitectureError(
+            f"its tokenizer gives the token {last}, but the embeddings have {rows} rows: the "
+            f"tokenizer is another model's"
+        )
+    return verify(model, documents, _row)
+
+
+def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Load the model of a folder and compare it, with the library and with its section.
+
+    Parameters
+    ----------
+    key
+        What it is called in errors.
+    section
+        What ``params.yaml`` says of it.
+    folder, tokenizer
+        In the hub's format; as its texts are read.
+
+    Returns
+    -------
+    dict
+        :meth:`posenc.architectures.verify.Verification.as_json`.
+
+    Raises
+    ------
+    ModelError
+        If it is not run here as the library runs it, or is not what the section says.
+    """
+    network = load(folder, section.family)
+    try:
+        found = of(network)
+        texts = [tokenizer.encode(text).ids[: section.max_tokens] for text in TEXTS]
+        verification = verified(network, texts)
+    except ArchitectureError as error:
+        raise ModelError(f"{key}: {error}") from None
+    assert verification is not None  # nothing that is fetched has a scheme of ours
+    for name, said, seen in (
+        ("kind", "decoder" if section.is_decoder else "encoder", _kind(found)),
+        ("position", section.positions, found.position.kind),
+    ):
+        if said != seen:
+            raise ModelError(
+                f"{key}: its {name} is {seen!r}, but params.yaml means {said!r} (family "
+                f"{section.family!r}): say {name}: {seen}"
+            )
+    return verification.as_json()
+
+
+def _kind(found: Architecture) -> str:
+    if found.causal and not found.has_losses:
+        return "decoder without a language-model head"
+    return "decoder" if found.causal else "encoder"
+
+
+def _row(model: nn.Module, documents: list[list[int]]) -> Any:
+    return packed_row(model, documents, output_hidden_states=True)

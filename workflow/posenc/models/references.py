@@ -1,0 +1,91 @@
+"""Where a folder's weights are: one file, several with an index, or elsewhere, by reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from posenc.artifacts.contents import PLACE, Contents
+from posenc.artifacts.files import ArtifactError, read_json, sha256_file
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+"""The one file, and what says which of several files holds which tensor."""
+REFERENCE = "posenc_reference"
+"""Key of the metadata of a file without tensors that says where they are."""
+
+
+def weight_files(folder: Path) -> tuple[str, ...]:
+    """Names of the files that hold a folder's weights: one, or those of the index.
+
+    Raises
+    ------
+    ArtifactError
+        If there are none, or the index names one that is not there.
+    """
+    if (folder / WEIGHTS).is_file():
+        return (WEIGHTS,)
+    if not (folder / INDEX).is_file():
+        others = sorted(path.name for path in folder.glob("*.bin"))
+        pickled = f"; {others[0]} is a pickle, which is not opened" if others else ""
+        raise ArtifactError(
+            f"{folder} has no {WEIGHTS} and no {INDEX}: only safetensors weights, or one GGUF file "
+            f"of a package or a folder, are read{pickled}"
+        )
+    index = read_json(folder / INDEX)
+    names = sorted(set(index.get("weight_map", {}).values())) if isinstance(index, dict) else []
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing or not names or any(Path(name).name != name for name in names):
+        what = f"names {missing[0]}, which is not there" if missing else "names no files beside it"
+        raise ArtifactError(f"{folder / INDEX} {what}: get the folder again")
+    return tuple(names)
+
+
+def refer(place: Path, path: Path) -> None:
+    """Write a weights file that says where a folder's weights are, with their checksums."""
+    from safetensors.numpy import save_file
+
+    files = {
+        name: [(place / name).stat().st_size, sha256_file(place / name)]
+        for name in weight_files(place)
+    }
+    said = {"folder": str(place.resolve()), "files": files}
+    save_file({}, path, metadata={REFERENCE: json.dumps(said, sort_keys=True)})
+
+
+def weight_paths(folder: Path) -> list[Path]:
+    """The files that hold a folder's weights, wherever they are.
+
+    Raises
+    ------
+    ArtifactError
+        If there are none, or the folder refers to weights that are not there.
+    """
+    names = weight_files(folder)
+    said = _reference(folder / WEIGHTS) if names == (WEIGHTS,) else None
+    if said is None:
+        return [folder / name for name in names]
+    paths = [Path(said["folder"], name) for name in said["files"]]
+    contents = Contents(PLACE if PLACE.parent.is_dir() else None)
+    for path in paths:
+        # Read again only where the file system says that they may be others.
+        if contents.digest(path) != said["files"][path.name][1]:
+            raise ArtifactError(
+                f"{folder} refers to the weights {path}, which are not there as they were fetched: "
+                f"bring them back, or delete {folder} and fetch them again"
+            )
+    return paths
+
+
+def _reference(path: Path) -> dict[str, Any] | None:
+    """What a weights file without tensors refers to; None for one with tensors."""
+    if path.stat().st_size > 2**16:
+        return None
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            said = (file.metadata() or {}).get(REFERENCE)
+    except SafetensorError:  # whoever reads its tensors says so
+        return None
+    return None if said is None else json.loads(said)

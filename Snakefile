@@ -18,14 +18,15 @@ include: "workflow/rules/paper.smk"
 include: "workflow/rules/page.smk"
 
 
-OUTPUTS = outputs()
+RECEIPTS = receipts()
 
 
 rule all:
     default_target: True
     input:
-        # All, not the last alone: what was lost is made again where all that was made of it is there.
-        [path for path in map(str, OUTPUTS) if not is_set_aside(Path(path))],
+        # Of all jobs, not the last alone: what was lost is made again where all that was made of it
+        # is there. A job whose result is gone has a receipt that is not right any more.
+        [path for path in map(str, RECEIPTS) if not is_set_aside(Path(path))],
 
 
 # `snakemake -- figures` makes a phase; DVC's stages do.
@@ -35,7 +36,7 @@ for phase in phases.PHASES:
         name:
             phases.target(phase)
         input:
-            [str(path) for path in OUTPUTS if phases.makes(phase, path, STUDY.name)],
+            [str(path) for path in RECEIPTS if phases.makes(phase, path, STUDY.name)],
 
 
 # The limit of 100 jobs a second is for clusters. It has Snakemake plan again every second for each job
@@ -49,7 +50,7 @@ onstart:
 onsuccess:
     link()
     if STANDS_ALONE:
-        kept.prune(plan.folder(PARAMS), [path for path in OUTPUTS if "receipts" in path.parts])
+        kept.prune(plan.folder(PARAMS), RECEIPTS)
         # After Snakemake's own last lines.
         atexit.register(print, links.closing_line(STUDY.name, STUDY.documents))
 

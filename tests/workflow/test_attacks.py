@@ -581,19 +581,17 @@ def test_a_name_is_never_run(project, tmp_path):
         path = project.folder / name
         path.write_text("A sentence of one document.\nAnother one, of the second.\n" * 3)
         project.edit_all({
-            "datasets.imdb_local": {
+            "datasets.own": {
                 "format": "text",
                 "source": {"kind": "path", "path": name, "sha256": sha256_file(path)},
                 "text": {"line_breaks": "keep", "normalization": "none"},
                 "evaluation": {"split": "test", "documents": None, "seed": 0},
-                "calibration": {"split": "train", "documents": 2, "seed": 0},
             }
         })  # fmt: skip
-        project.snakemake("--", "data/documents/imdb_local.parquet")
+        project.snakemake("--", "data/documents/own.parquet")
         assert not marked.exists(), name
-        shutil.rmtree(project.folder / "data/raw/imdb_local")
-        (project.folder / "data/documents/imdb_local.parquet").unlink()
         path.unlink()
+        project.run("git", "checkout", "--quiet", "--", "params.yaml")
 
 
 @pytest.mark.parametrize("name", ["a b", "$(touch PWNED)", "a'b\"c;&", "日本語", "a{b}c", "#a:b,c"])
@@ -603,6 +601,7 @@ def test_the_project_s_own_path_is_never_run(core, tmp_path, name):
     project.snakemake("--", T)
     assert not list(tmp_path.rglob("PWNED"))
     assert seed_of(project) == 1
-    project.run("posenc", "check", "--write")
-    result = project.run("dvc", "repro", "measurements@default", check=False)
-    assert result.returncode == 0, result.stdout[-3000:]
+    assert "of this checkout" in project.run("posenc", "plan").stdout or ":" not in name
+    if "{" not in name:  # DVC itself takes braces for a place of its progress bar
+        project.reproduced()
+        assert project.planned() == {}

@@ -14,6 +14,11 @@ import typer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 OWN = Path(__file__).resolve().parents[1]
+IN_CHECKOUT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['posenc']; "
+    "from posenc.cli import app; app()"
+)
+"""Not by PYTHONPATH, in which a colon parts two paths."""
 PARAMS = Path("params.yaml")
 SCHEMA = Path("workflow/schemas/params.schema.json")
 
@@ -61,9 +66,8 @@ def use_this_checkout() -> None:
         return
     # An environment may be another clone's, or a worktree may use its clone's.
     _warn(f"posenc: the environment is of {OWN.parent}; the code of this checkout runs")
-    path = os.pathsep.join(filter(None, [str(here), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "posenc.cli", *sys.argv[1:]]
-    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-c", IN_CHECKOUT, str(here), *sys.argv[1:]])
 
 
 @app.command()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.io import get_wildcard_names, is_flagged, strip_wildcard_constraints
+from snakemake.io import get_wildcard_names, strip_wildcard_constraints
 
 # The checkout's own package, whichever one the environment was installed from.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
@@ -219,48 +219,36 @@ def models_of(rule):
     return list(others.get(rule, STUDY.models))
 
 
-def outputs():
-    """Every file that the rules make for the active study, temporary ones left out."""
+def receipts():
+    """The receipts of all jobs of the active study: what it is made of when each of them is current."""
     values = {
-        "dataset": STUDY.all_datasets,
         "figure": plan.figures(PARAMS),
-        "text": STUDY.texts,
         "subject": [*STUDY.captured, *STUDY.matrices],
     }
+    datasets = {"fetch": [*STUDY.all_datasets, *STUDY.corpora], "corpus": STUDY.corpora}
     paths = set()
-    for dataset in [*STUDY.all_datasets, *STUDY.corpora]:
-        paths.update(expand(list(map(str, rules.fetch.output)), dataset=dataset))
     for rule in workflow.rules:
+        pattern = getattr(rule.output, "receipt", None)
         # A measurement's rule has its name, a document's too.
-        if rule.name in {*OPTIONAL, *DOCUMENTS} - {*STUDY.measured, *STUDY.documents}:
+        lacking = {*OPTIONAL, *DOCUMENTS} - {*STUDY.measured, *STUDY.documents}
+        if pattern is None or rule.name in lacking or (rule.name in DOCUMENTS and LATEX_MISSING):
             continue
-        if rule.name in DOCUMENTS and LATEX_MISSING:
-            continue
-        for pattern in rule.output:
-            plain = strip_wildcard_constraints(str(pattern))
-            names = get_wildcard_names(plain)
-            if is_flagged(pattern, "temp") or rule.name == "fetch":  # these are listed above
-                continue
-            if rule.name == "corpus":
-                paths.update(expand(plain, dataset=STUDY.corpora))
-                continue
-            if rule.name.endswith("trials"):
-                for kind in STUDY.experiments.kinds:
-                    for path in plan.trials(PARAMS, kind):
-                        _, experiment, subject, seed = path.split("/")
-                        paths.update(
-                            expand(plain, experiment=experiment, subject=subject, seed=seed)
-                        )
-                continue
-            if rule.name == "experiment":
-                paths.update(expand(plain, experiment=STUDY_EXPERIMENTS))
-                continue
-            if rule.name == "experiment_of_model":
-                kinds = [kind for kind in STUDY.experiments.kinds if kind in plan.OF_MODELS]
-                paths.update(expand(plain, experiment=kinds, model=STUDY.finetuned))
-                continue
+        plain = strip_wildcard_constraints(str(pattern))
+        if rule.name.endswith("trials"):
+            for kind in STUDY.experiments.kinds:
+                for path in plan.trials(PARAMS, kind):
+                    _, experiment, subject, seed = path.split("/")
+                    paths.update(expand(plain, experiment=experiment, subject=subject, seed=seed))
+        elif rule.name == "experiment":
+            paths.update(expand(plain, experiment=STUDY_EXPERIMENTS))
+        elif rule.name == "experiment_of_model":
+            kinds = [kind for kind in STUDY.experiments.kinds if kind in plan.OF_MODELS]
+            paths.update(expand(plain, experiment=kinds, model=STUDY.finetuned))
+        else:
             values["model"] = models_of(rule.name)
+            values["dataset"] = datasets.get(rule.name, STUDY.all_datasets)
+            names = get_wildcard_names(plain)
             if names - values.keys():
-                raise WorkflowError(f"rule {rule.name}: give outputs() the values of {names}")
+                raise WorkflowError(f"rule {rule.name}: give receipts() the values of {names}")
             paths.update(expand(plain, **{name: values[name] for name in names}))
     return [Path(path) for path in sorted(paths)]

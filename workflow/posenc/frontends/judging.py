@@ -102,15 +102,16 @@ class Judging(FilePersistence):
 
 def _command(job: Any) -> list[str]:
     """What a job would run. Snakemake formats it itself once jobs are planned and have numbers."""
+    _, _, pattern = job.rule.shellcmd.partition(" -- ")
+    command, _, _ = pattern.rpartition(" 2>&1 ")
     known = job.rule.workflow.globals
     text = snakemake.utils.format(
-        job.rule.shellcmd, **known | {
-            "input": job.input, "output": job.output, "params": job.params, "log": job.log,
+        command, **known | {
+            "input": job.input, "output": job.output, "params": job.params,
             "wildcards": job.wildcards, "threads": job.threads, "rule": job.rule.name,
         },
     )  # fmt: skip
-    parts = shlex.split(text)
-    return parts[parts.index("--") + 1 : parts.index("2>&1")]
+    return shlex.split(text)
 
 
 def is_passing(path: str) -> bool:

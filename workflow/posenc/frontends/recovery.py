@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import os
@@ -138,14 +139,15 @@ def mend_dvc(root: Path, say: Callable[[str], None]) -> None:
         say("removed DVC's list of the paths in use, which a killed run had cut")
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace | bool:
+@functools.cache
+def _parsed(arguments: tuple[str, ...]) -> argparse.Namespace | bool:
     """A command line of Snakemake's; where there is none, whether it ends without an error."""
     from snakemake.cli import get_argument_parser
 
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            return get_argument_parser().parse_args(list(arguments))
+            return get_argument_parser().parse_args(arguments)
     except SystemExit as end:  # --help and --version, or what is no command line of Snakemake
         return not end.code
 
@@ -161,7 +163,7 @@ def only_looks(arguments: Sequence[str]) -> bool:
     arguments
         What follows ``snakemake`` on the command line.
     """
-    options = _parsed(arguments)
+    options = _parsed(tuple(arguments))
     if isinstance(options, bool):
         return options
     if (options.report or options.reporter) and not options.report_after_run:
@@ -171,7 +173,7 @@ def only_looks(arguments: Sequence[str]) -> bool:
 
 def is_forced(arguments: Sequence[str]) -> bool:
     """Whether a call of Snakemake orders jobs again whose results are current."""
-    options = _parsed(arguments)
+    options = _parsed(tuple(arguments))
     if isinstance(options, bool):
         return False
     return any(getattr(options, name, None) for name in ("force", "forceall", "forcerun"))

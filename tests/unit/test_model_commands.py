@@ -133,7 +133,7 @@ def test_a_study_of_one_s_own_model_is_whole(project, kind, shards, monkeypatch)
 def test_large_weights_of_a_folder_are_referred_to(project, monkeypatch):
     folder = save(project.parent / "own", "BertModel")
     monkeypatch.setattr(loading, "LARGE", 1000)
-    write_study(project / "params.yaml", "mine", "own", None, _entry(folder))
+    write_study(project / "params.yaml", "mine", "own", None, entry=_entry(folder))
     section = load_params(project / "params.yaml").models["own"]
     fetch("own", section, project / "data/models/own", project / "data/tokenizers/own")
     assert weight_paths(project / "data/models/own") == [folder / "model.safetensors"]

@@ -360,16 +360,9 @@ def make_project(folder: Path, core: bool = False) -> Project:
 
 def bare_project(folder: Path) -> Project:
     """The project as it is, without data, in a repository of DVC alone."""
-    listing = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--",
-         "Snakefile", "params.yaml", "dvc.yaml", "profiles", "workflow"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    for name in listing.splitlines():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    copy_project(folder)
     project = Project(folder)
-    project.run("dvc", "init", "--no-scm", "--quiet")
+    project.run("dvc", "init", "--no-scm", "--quiet", "--force")
     return project
 
 

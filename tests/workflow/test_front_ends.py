@@ -227,14 +227,23 @@ def test_record_refuses_what_is_not_current(core):
     core.planned()
 
 
-def test_record_refuses_a_hole(core, tmp_path):
+def test_record_fills_a_hole_with_what_is_kept_or_refuses(core, tmp_path):
     """All that was made of the file is there, so Snakemake by itself would not miss it."""
+    folder = core.folder / "data/studies/default/activations/decoder/sample_reviews/zero"
+    kept = core.folder / "data/kept"
     for name in ("index.parquet", "shard-00000.safetensors"):
-        path = core.folder / "data/studies/default/activations/decoder/sample_reviews/zero" / name
+        path = folder / name
+        content = path.read_bytes()
+        path.unlink()
+        result = core.run("posenc", "record")
+        assert "brought back" in result.stdout and path.read_bytes() == content
         path.rename(tmp_path / name)
+        kept.rename(tmp_path / "kept")
         result = core.run("posenc", "record", check=False)
         assert result.returncode == 1
         assert "not complete or not current" in result.stdout
+        shutil.rmtree(kept, ignore_errors=True)
+        (tmp_path / "kept").rename(kept)
         (tmp_path / name).rename(path)
     assert core.planned() == {}
 
@@ -326,6 +335,7 @@ def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, 
     finally:
         params.write_bytes(original)
         shutil.rmtree(finished.folder / "data/raw" / dataset, ignore_errors=True)
+        (finished.folder / f"data/receipts/raw_text/fetch/{dataset}.json").unlink(missing_ok=True)
         if fault == "weights":
             finished.snakemake("--", target)
             assert artifacts(finished) == kept

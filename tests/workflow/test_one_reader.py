@@ -11,7 +11,7 @@ from tests.workflow.conftest import ROOT, Project, bare_project
 COMMANDS = {
     "check": ("posenc", "check"),
     "snakemake": ("snakemake", "--cores", "1", "--", "data/documents/sample_reviews.parquet"),
-    "dvc": ("dvc", "repro", "documents@sample_reviews"),
+    "dvc": ("dvc", "repro", "documents@default"),
 }
 
 
@@ -71,7 +71,7 @@ def test_numbers_in_scientific_notation_are_numbers_to_all(project):
     assert "documents" in planned.stdout
     for command in (COMMANDS["check"], ("posenc", "check", "--write")):
         project.run(*command)
-    written = (project.folder / "data/config/models/decoder/train.json").read_text()
+    written = (project.folder / "data/config/models/decoder.train.json").read_text()
     assert '"learning_rate": 5e-05' in written
 
 

@@ -50,6 +50,5 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     assert similar
     assert "not part of this study" in (project.folder / "report/index.html").read_text()
     assert project.planned() == {}
-    project.run("posenc", "stages")
     assert "recorded in dvc.lock" in project.run("posenc", "record").stdout
     assert project.reproduced() == []

@@ -387,7 +387,7 @@ def link_packages(params: Params) -> None:
     names = {name for module in imports.commands() for name in imports.packages(module)}
     wanted = {PACKAGES / name: path for name in names if (path := imports.metadata(name))}
     for link in PACKAGES.iterdir() if PACKAGES.is_dir() else ():
-        if link not in wanted or os.readlink(link) != str(wanted[link]):
+        if link.is_symlink() and os.readlink(link) != str(wanted.get(link)):
             link.unlink()
     PACKAGES.mkdir(parents=True, exist_ok=True)
     for link, path in wanted.items():

@@ -36,6 +36,11 @@ PYTHON_M = (sys.executable, "-u", "-m", "snakemake", "--cores", "1", "--resource
 needs_latex = pytest.mark.skipif(bool(latex.missing()), reason=f"needs LaTeX: {latex.INSTALL}")
 
 
+def quick(*chosen, of) -> list:
+    """All values, of which `make test` has time for the chosen ones."""
+    return [one if one in chosen else pytest.param(one, marks=pytest.mark.slow) for one in of]
+
+
 @pytest.fixture
 def project(core, tmp_path) -> Project:
     """A copy of the finished, recorded study, with its results committed."""
@@ -125,8 +130,8 @@ def made_with_seed_1(core, tmp_path_factory) -> bytes:
 # --- What is stale is never taken for current ---------------------------------------------------
 
 
-@pytest.mark.parametrize("after", [0.0, 0.4, 0.9])
-@pytest.mark.parametrize("undo", ["edit", "git"])
+@pytest.mark.parametrize("after", quick(0.4, of=[0.0, 0.4, 0.9]))
+@pytest.mark.parametrize("undo", quick("git", of=["edit", "git"]))
 def test_code_that_is_edited_during_a_run_computes_nothing(project, made_with_seed_1, after, undo):
     path = project.folder / MODULE
     whole = path.read_text()
@@ -151,7 +156,9 @@ def test_code_that_is_edited_during_a_run_computes_nothing(project, made_with_se
 
 
 @needs_latex
-@pytest.mark.parametrize("how", ["saved", "moved into place, with an older date"])
+@pytest.mark.parametrize(
+    "how", quick("saved", of=["saved", "moved into place, with an older date"])
+)
 def test_a_text_that_is_saved_while_its_document_is_built_is_built_again(project, how):
     path = project.folder / "paper/supplement.tex"
     path.write_text(path.read_text().replace(r"\begin{document}", "\\begin{document}\nFirst."))
@@ -172,7 +179,10 @@ def test_a_text_that_is_saved_while_its_document_is_built_is_built_again(project
     assert project.planned() == {}
 
 
-@pytest.mark.parametrize("name", ["paper/supplement.tex", "paper/published.yaml", "params.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    quick("params.yaml", of=["paper/supplement.tex", "paper/published.yaml", "params.yaml"]),
+)
 def test_nothing_is_recorded_while_what_it_is_made_of_is_saved(project, name):
     project.edit("figures.training_loss.height", 3.1)
     project.snakemake()
@@ -196,6 +206,7 @@ def child_that_runs(run: Run, word: str) -> bool:
     return run.process.poll() is not None
 
 
+@pytest.mark.slow
 @needs_latex
 def test_a_text_that_is_saved_during_dvc_repro_is_noticed_by_both(project):
     path = project.folder / "paper/supplement.tex"
@@ -226,7 +237,7 @@ LOOKING = {
 WRITES = {name for name in LOOKING if not re.match(r"plan|check$|dry", name)}
 
 
-@pytest.mark.parametrize("what", LOOKING)
+@pytest.mark.parametrize("what", quick("plan elsewhere", "check --write", of=LOOKING))
 def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what):
     """Whatever is called meanwhile: what is at work reads what was written for it."""
     project.edit(SEED, 1)
@@ -251,6 +262,7 @@ def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what)
     assert project.planned() == {}
 
 
+@pytest.mark.slow
 def test_a_second_clone_that_shares_the_data_waits_too(project, tmp_path):
     second = tmp_path / "second"
     project.run("git", "clone", "--quiet", str(project.folder), str(second))
@@ -266,7 +278,9 @@ def test_a_second_clone_that_shares_the_data_waits_too(project, tmp_path):
     assert seed_of(project) == 1
 
 
-@pytest.mark.parametrize("package", ["metrics", "measurements", "artifacts", ""])
+@pytest.mark.parametrize(
+    "package", quick("metrics", of=["metrics", "measurements", "artifacts", ""])
+)
 def test_a_constant_in_a_package_is_code(project, package):
     path = f"workflow/posenc/{package}/__init__.py"
     project.append(path, "\nSCALE = 1\n")
@@ -280,7 +294,9 @@ def test_a_constant_in_a_package_is_code(project, package):
     assert "check@default" in project.run("dvc", "status").stdout
 
 
-@pytest.mark.parametrize("package", ["numpy", "torch", "transformers", "tokenizers"])
+@pytest.mark.parametrize(
+    "package", quick("numpy", of=["numpy", "torch", "transformers", "tokenizers"])
+)
 def test_another_version_of_a_package_is_another_result(project, tmp_path, package):
     other = tmp_path / "other"
     described = other / f"{package}-99.0.dist-info"
@@ -354,14 +370,14 @@ def test_an_order_to_believe_changes_nothing(project):
 # --- No work is lost ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [("checkout", "--force"), ("pull", "--force")])
+@pytest.mark.parametrize("command", quick("checkout", of=["checkout", "pull"]))
 def test_what_dvc_removes_and_was_not_recorded_comes_back(project, command, tmp_path):
     project.run("dvc", "remote", "add", "--local", "--default", "here", str(tmp_path / "remote"))
     project.run("dvc", "push")
     project.edit("models.decoder.source.steps", 31)
     project.snakemake()
     made = artifacts(project)
-    project.run("dvc", *command)
+    project.run("dvc", command, "--force")
     assert artifacts(project) != made
     result = project.snakemake()
     assert "had been removed" in result.stdout
@@ -370,6 +386,7 @@ def test_what_dvc_removes_and_was_not_recorded_comes_back(project, command, tmp_
     assert project.planned() == {}
 
 
+@pytest.mark.slow
 def test_a_recorded_study_that_was_never_pushed_survives_its_folders(project):
     made = artifacts(project)
     shutil.rmtree(project.folder / STUDY)
@@ -379,6 +396,7 @@ def test_a_recorded_study_that_was_never_pushed_survives_its_folders(project):
     assert artifacts(project) == made
 
 
+@pytest.mark.slow
 def test_records_of_several_studies_lie_side_by_side(project, tmp_path):
     from tests.workflow.test_matrix import OTHER_STUDY
 
@@ -424,7 +442,9 @@ def test_what_is_not_recorded_is_said_before_it_is_not_pushed(project, tmp_path)
     assert "not recorded: figures of study 'default'; `posenc record` records it" in said
 
 
-@pytest.mark.parametrize("elsewhere", [(), NAMESPACE], ids=["here", "another namespace"])
+@pytest.mark.parametrize(
+    "elsewhere", quick(NAMESPACE, of=[(), NAMESPACE]), ids=["here", "another namespace"]
+)
 def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewhere):
     project.edit(SEED, 1)
     run = Run(project, *PYTHON_M, "--", T)
@@ -438,7 +458,9 @@ def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewher
     assert (project.folder / T).read_bytes() == made_with_seed_1
 
 
-@pytest.mark.parametrize("elsewhere", [(), NAMESPACE], ids=["here", "another namespace"])
+@pytest.mark.parametrize(
+    "elsewhere", quick(NAMESPACE, of=[(), NAMESPACE]), ids=["here", "another namespace"]
+)
 def test_jobs_of_a_killed_run_never_write_beside_the_next(project, made_with_seed_1, elsewhere):
     project.edit(SEED, 1)
     run = Run(project, *elsewhere, *PYTHON_M, "--", T)
@@ -459,7 +481,11 @@ def test_jobs_of_a_killed_run_never_write_beside_the_next(project, made_with_see
 
 
 @pytest.mark.parametrize(
-    "name", ["paper/published.yaml", "params.yaml", "data/documents/sample_reviews.parquet"]
+    "name",
+    quick(
+        "params.yaml",
+        of=["paper/published.yaml", "params.yaml", "data/documents/sample_reviews.parquet"],
+    ),
 )
 def test_a_date_in_the_future_costs_nothing(project, name):
     ahead = time.time() + 86400
@@ -473,7 +499,9 @@ def test_a_date_in_the_future_costs_nothing(project, name):
     assert project.planned() == {}
 
 
-@pytest.mark.parametrize("lacks", ["records", "records and DVC's cache", "git"])
+@pytest.mark.parametrize(
+    "lacks", quick("records and DVC's cache", of=["records", "records and DVC's cache", "git"])
+)
 def test_a_copy_is_as_current_as_what_it_was_copied_from(project, tmp_path, lacks):
     copy = project.copy(tmp_path / "copy")
     shutil.rmtree(copy.folder / ".snakemake")
@@ -527,6 +555,7 @@ def test_a_worktree_runs_its_own_code(project, tmp_path):
     assert "the code of this checkout runs" in result.stdout
 
 
+@pytest.mark.slow
 @needs_latex
 def test_a_document_names_what_leads_to_its_commit(project):
     preamble = project.folder / "paper/supplement.tex"
@@ -547,7 +576,7 @@ def test_a_document_names_what_leads_to_its_commit(project):
     assert found == project.run("git", "log", "-1", "--format=%H").stdout.split()
 
 
-@pytest.mark.parametrize("what", ["TMPDIR", "HOME", "PYTHONOPTIMIZE"])
+@pytest.mark.parametrize("what", quick("TMPDIR", "HOME", of=["TMPDIR", "HOME", "PYTHONOPTIMIZE"]))
 def test_an_unusual_machine_is_no_traceback(project, tmp_path, what):
     if what == "HOME":
         project.environment["HOME"] = "/proc/nowhere"  # nobody may write there, root neither
@@ -594,7 +623,10 @@ def test_a_name_is_never_run(project, tmp_path):
         project.run("git", "checkout", "--quiet", "--", "params.yaml")
 
 
-@pytest.mark.parametrize("name", ["a b", "$(touch PWNED)", "a'b\"c;&", "日本語", "a{b}c", "#a:b,c"])
+NAMES = ["a b", "$(touch PWNED)", "a'b\"c;&", "日本語", "a{b}c", "#a:b,c"]
+
+
+@pytest.mark.parametrize("name", quick("$(touch PWNED)", of=NAMES))
 def test_the_project_s_own_path_is_never_run(core, tmp_path, name):
     project = core.copy(tmp_path / name / "project")
     project.edit(SEED, 1)

@@ -105,8 +105,11 @@ class Project:
             if node.get(last) == value:
                 raise AssertionError(f"{key} is {value!r} already")
             node[last] = value
-        with path.open("w") as file:
+        # In one step, as editors save: a command may be reading it.
+        edited = path.with_name(f"{path.name}.edited")
+        with edited.open("w") as file:
             yaml.dump(raw, file)
+        edited.replace(path)
 
     def copy(self, folder: Path) -> Project:
         """Copy it whole. Dates are kept: Snakemake knows its outputs by them."""

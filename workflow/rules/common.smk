@@ -122,7 +122,9 @@ if RUNS_JOBS:
                     "start `dvc repro` again"
                 )
             CONTENTS.compact()
-            kept.restore_all(CONTENTS, STUDY.name, say)
+            kept.restore_all(CONTENTS, STUDY.name, say, within_dvc=not STANDS_ALONE)
+            if not STANDS_ALONE:
+                leftovers.tidy(PARAMS, say)
             link()
     except place.ReadOnlyError as error:
         raise WorkflowError(str(error))

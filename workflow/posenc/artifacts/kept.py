@@ -118,7 +118,9 @@ def every(study: str = "*") -> list[tuple[Path, Receipt]]:
     return found
 
 
-def restore_all(contents: Contents, study: str, say: Callable[[str], None]) -> None:
+def restore_all(
+    contents: Contents, study: str, say: Callable[[str], None], within_dvc: bool = False
+) -> None:
     """Put back what was removed or replaced, and is what would be made now.
 
     Parameters
@@ -129,6 +131,9 @@ def restore_all(contents: Contents, study: str, say: Callable[[str], None]) -> N
         The name of the study whose results it is about.
     say
         Receives one line, if anything came back.
+    within_dvc
+        Put back also what is not current: DVC has removed the outputs of a stage, of which jobs
+        keep the runs that are current.
     """
     lacking = {}
     for path, receipt in every(study):
@@ -145,6 +150,9 @@ def restore_all(contents: Contents, study: str, say: Callable[[str], None]) -> N
             break
         for path in ready:
             back += restore(path, lacking.pop(path), contents)
+    for path, receipt in lacking.items() if within_dvc else ():
+        if not any(Path(name).exists() for name in (path, *receipt.outputs)):
+            back += restore(path, receipt, contents)
     if back:
         say(f"brought back {back} result{'s' * (back > 1)} that had been removed")
 

@@ -322,12 +322,12 @@ def record() -> None:
     from posenc.frontends import place, recording
     from posenc.report import comparison, findings, latex
 
-    reason = place.without_dvc(Path())
-    if reason is not None:
-        _stop(f"nothing is recorded: {reason}")
     params = _load()
     study = params.study.name
     with _holding("record"):
+        reason = place.without_dvc(Path())
+        if reason is not None:
+            _stop(f"nothing is recorded: {reason}")
         _write(params)
         if not _nothing_to_do():
             _stop("the study is not complete or not current: run `snakemake` first")

@@ -69,7 +69,7 @@ def test_what_was_removed_comes_back_with_what_it_was_made_of(lost):
     else:
         (OWN / lost).unlink()
     lines = {"all": "2 results", "a": "1 result", "b": "1 result"}
-    assert restored() == f"brought back {lines[lost]} that had been removed"
+    assert restored() == f"brought back {lines[lost]} that had been removed or changed"
     assert there() == {"a": "one", "b": "two"}
     assert place("first").exists() and place("second").exists()
     assert restored() == ""

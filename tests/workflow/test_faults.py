@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from posenc.artifacts import contents
+from posenc.artifacts.files import sha256_file
 from tests.faults.corruptions import flip
 from tests.faults.kills import (
     CAPTURE,
@@ -145,11 +148,15 @@ STORE = f"{STUDY}/activations/decoder/sample_reviews/zero"
 SHARD = f"{STORE}/shard-00001.safetensors"
 
 
-def test_what_was_written_over_is_made_again(project, expected):
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_was_written_over_is_brought_back_or_made_again(project, expected, is_kept):
+    if not is_kept:
+        shutil.rmtree(project.folder / "data/kept")
     truncate(project.folder / TOKENS)
     corrupt(project.folder / SHARD)
+    assert set(project.planned()) >= {"tokenize", "capture", "store"}
     result = project.snakemake()
-    assert "not as Snakemake left" in result.stdout
+    assert ("brought back 2 results" in result.stdout) == is_kept
     assert expected.differences(project) == []
     assert project.planned() == {}
 
@@ -161,11 +168,13 @@ def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected):
         TOKENS: "evaluations/decoder/sample_reviews.parquet",
         SHARD: "measurements/similarity",
     }
-    for name in damaged:
-        path = project.folder / name
-        before = path.stat()
-        corrupt(path)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with (project.folder / contents.PLACE).open("a") as memory:
+        for name in damaged:
+            path = project.folder / name
+            digest = sha256_file(path)
+            corrupt(path)
+            # The disk's doing changes no date: what is remembered of the file still holds.
+            memory.write(json.dumps([name, *contents.signature(path), digest]) + "\n")
     assert project.planned() == {}, "no date tells"
     remove(project, tuple(f"{STUDY}/{reader}" for reader in damaged.values()))
     result = project.snakemake("--keep-going", check=False)

@@ -154,7 +154,7 @@ def restore_all(
         if not any(Path(name).exists() for name in (path, *receipt.outputs)):
             back += restore(path, receipt, contents)
     if back:
-        say(f"brought back {back} result{'s' * (back > 1)} that had been removed")
+        say(f"brought back {back} result{'s' * (back > 1)} that had been removed or changed")
 
 
 def prune(of_study: Path, wanted: Iterable[Path]) -> None:

@@ -194,6 +194,7 @@ def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected):
 
 def test_snakemake_is_refused_while_dvc_runs(project, expected):
     """The other way round: test_recovery.py."""
+    shutil.rmtree(project.folder / "data/kept")  # else the training is not done again
     run = start(project, "dvc", "repro", "--force", "--single-item", "models@default")
     wait_for(lambda: jobs_of(project, TRAIN))
     # Held there, so that it does not end before the other run has looked for it.
@@ -236,8 +237,8 @@ def test_an_interrupted_run_goes_on_where_it_was(project, expected, front_end):
         remove(project, (*TRAINING.paths, *CAPTURE.paths))
         train, capture = (*SNAKEMAKE, "--", MODEL), SNAKEMAKE
     else:
-        # Nothing there that the capture could keep.
-        shutil.rmtree(project.folder / ".dvc/cache")
+        # Nothing there that could be kept.
+        shutil.rmtree(project.folder / "data/kept")
         train, capture = (*forced, "models@default"), (*forced, "activations@default")
     interrupt(project, train, CHECKPOINT)
     result = project.run(*train)

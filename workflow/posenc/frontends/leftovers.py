@@ -150,6 +150,30 @@ def _tidy(
         say(f"brought back from {aside}: {len(back)} results that the study has again")
 
 
+def set_aside(study: str) -> int:
+    """Set aside all results of a study that is removed; nothing is deleted.
+
+    A study of the same name that is written again brings them back.
+
+    Parameters
+    ----------
+    study
+        Its name.
+
+    Returns
+    -------
+    int
+        How many files went.
+    """
+    own, aside = plan.STUDIES / study, SET_ASIDE / study
+    files = [path for path in sorted(own.rglob("*")) if path.is_symlink() or path.is_file()]
+    for path in files:
+        _move(path, aside / path.relative_to(own))
+    if own.is_dir():
+        shutil.rmtree(own)  # folders without files
+    return len(files)
+
+
 def _receipts(place: Path) -> list[Path]:
     return sorted((place / FOLDER).rglob("*.json"))
 

@@ -41,7 +41,10 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     assert len(written["studies"]["mine"]) <= 10
     assert sum(project.planned().values()) <= JOBS
     assert "have not run here" not in project.run("posenc", "plan").stdout
-    project.snakemake()
+    followed = project.snakemake().stdout
+    assert len(followed.splitlines()) <= JOBS + 10, followed
+    assert f"{JOBS - 1} of {JOBS - 1}: " in followed, "the rule `all` is no job to people"
+    assert "data/studies/mine/index.html" in followed.splitlines()[-4]
     assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
     for made in ("data/studies/mine/figures/layer_similarity.pdf", "report/index.html"):
         assert (project.folder / made).stat().st_size > 10_000

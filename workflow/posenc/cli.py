@@ -134,7 +134,7 @@ def _write(params) -> None:
 
 def _parts(params) -> list[str]:
     """What the active study has, a line for each kind."""
-    from posenc.study.plan import figures
+    from posenc.study.plan import figures, has_files
 
     study = params.study
     runs = len(study.captured) * len(study.datasets) * len(study.conditions)
@@ -155,7 +155,7 @@ def _parts(params) -> list[str]:
             what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in sweeps)]
             lines.append(f"  evaluated of {model}: {', '.join(what)}")
     for kind, names in {
-        "measurements": study.measured,
+        "measurements": [name for name in study.measured if has_files(params, name)],
         "experiments": study.experiments.kinds,
         "figures": figures(params),
         "documents": study.documents,

@@ -289,7 +289,10 @@ def test_what_is_wrong_is_said_with_the_place_and_the_cure(project, before, afte
     [
         ({}, r"texts holds no document; write one per line"),
         ({"a.txt": ""}, r"texts: a\.txt is empty; remove it, or write a text into it"),
-        ({"a.txt": "One.", "b.csv": "text\nOne.\n"}, r"texts: b\.csv is a table \(CSV\)"),
+        (
+            {"a.txt": "One.", "b.csv": "text\nOne.\n"},
+            r"texts: b\.csv is a table \(CSV\), and a\.txt is plain text; put",
+        ),
     ],
 )
 def test_a_folder_of_no_texts_is_refused_with_the_file(project, files, message):

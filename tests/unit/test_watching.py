@@ -145,6 +145,16 @@ def test_errors_come_last_with_their_log(here, stream):
     assert text.count("error: ") == 2 and "Exiting" not in text and "CalledProcess" not in text
 
 
+def test_a_job_that_a_second_try_finished_has_not_failed(here):
+    run = Run(io.StringIO())
+    run.view.plan([Job("fetch")])
+    run.begin(0, "fetch", of="mine")
+    run.fail(0)
+    run.finish(0)
+    run.view.end()
+    assert run.said[1:] == ["1 of 1: fetch mine, 1 s"]
+
+
 def benchmark(name: str, seconds: float) -> str:
     Path(name).write_text(f"s\th:m:s\n{seconds}\t0:00:01\n")
     return name

@@ -139,7 +139,8 @@ class View(logging.Handler):
         self._at_work[record.jobid] = Work(name, log, expected, time.monotonic())
 
     def _finish(self, number: int) -> None:
-        work = self._at_work.pop(number, None)
+        # One that had failed was tried again.
+        work = self._at_work.pop(number, None) or self._failed.pop(number, None)
         if work is None:
             return
         self._done += 1

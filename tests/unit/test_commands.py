@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from posenc.artifacts.receipts import Receipt
 from posenc.cli import app
 from posenc.figures.catalogue import FIGURES
-from posenc.frontends.leftovers import set_aside
+from posenc.frontends.leftovers import set_aside, tidy
 from posenc.report.collection import collect
 from posenc.report.records import NotRun, Number
 from posenc.report.showing import UnknownKeyError, described, measurements_of
@@ -168,6 +168,28 @@ def test_results_are_moved_beside_those_that_are_there(project):
     assert set_aside("mine") == 1 and not Path("data/studies/mine").exists()
     aside = Path("data/set_aside/mine/figures")
     assert {path.read_text() for path in aside.iterdir()} == {"new", "old"}
+
+
+def test_a_study_that_is_written_again_has_all_its_results_back(project):
+    path = Path("params.yaml")
+    begun(path)
+    written = path.read_text()
+    folder = Path("data/studies/mine")
+    names = ("index.html", "receipts/page/page.json", "figures/layer_similarity.svg")
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    said("remove", "mine", "--yes")
+    assert not folder.exists()
+    path.write_text(written)
+    activate(path, "mine")
+    lines = []
+    tidy(load(path), lines.append)
+    assert [(folder / name).read_text() for name in names] == list(names)
+    assert lines == [
+        "brought back from data/set_aside/mine: the study as it was when it was removed"
+    ]
+    assert not Path("data/set_aside/mine").exists()
 
 
 # --- posenc show ----------------------------------------------------------------------------------

@@ -63,5 +63,6 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     assert path in html.unescape(page)
     assert [*tmp_path.rglob("ran")] == [], "a part of a name was run"
     assert project.planned() == {}
+    assert "Nothing to be done" in project.snakemake().stdout
     assert "recorded in dvc.lock" in project.run("posenc", "record").stdout
     assert project.reproduced() == []

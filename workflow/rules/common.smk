@@ -209,9 +209,9 @@ def job(command, inputs="{input:q}", receipt=True, folders="", tokenizes=False):
     options = "--rule {rule} --inputs " + inputs + " --outputs {output:q}"
     options += " --receipt {output.receipt:q}" * receipt + f" --folders {folders}" * bool(folders)
     options += " --tokenizers {threads}" * tokenizes
-    # A view reads the logs; without one, what jobs say goes to both.
-    said = "2>&1 | tee {log:q}" if VIEW is None else "> {log:q} 2>&1"
-    return f"python workflow/job.py {options} -- {command} {said}"
+    # A view shows what matters of the logs.
+    silent = " > /dev/null" * (VIEW is not None)
+    return f"python workflow/job.py {options} -- {command} 2>&1 | tee {{log:q}}{silent}"
 
 
 def of_model(pattern):

@@ -44,16 +44,26 @@ for phase in phases.PHASES:
 onstart:
     if not ON_CLUSTER:
         workflow.scheduler.job_rate_limiter = None
+    if VIEW is not None:
+        VIEW.plan(
+            Job(job.rule.name, str(job.benchmark or ""))
+            for job in workflow.dag.needrun_jobs()
+            if job.rule.name != "all"
+        )
 
 
 # DVC runs Snakemake once a stage and has its own last line.
 onsuccess:
     link()
+    if VIEW is not None:
+        VIEW.end()
     if STANDS_ALONE:
         kept.prune(plan.folder(PARAMS), RECEIPTS)
         # After Snakemake's own last lines.
-        atexit.register(print, links.closing_line(STUDY.name, STUDY.documents))
+        atexit.register(print, "\n".join(said_last()), flush=True)
 
 
 onerror:
     link()
+    if VIEW is not None:
+        VIEW.end()

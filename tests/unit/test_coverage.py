@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from posenc.artifacts.files import write_checksums
 from posenc.artifacts.tables import read_table, write_table
 from posenc.cli import app
+from posenc.config.labels import display, labelled
 from posenc.datasets.documents import write_documents
 from posenc.report import page, typeset
 from posenc.report.collection import collect
@@ -198,6 +199,27 @@ def test_the_numbers_say_what_is_cut(default):  # noqa: F811
             "documents": 40, "cut": coverage.cut, "tokens": coverage.read,
             "share": coverage.read / 1000,
         }  # fmt: skip
+
+
+def test_the_table_of_data_sets_says_what_is_cut(default):  # noqa: F811
+    results = copy.deepcopy(results_of(default[1]))
+    expected = planted(results)
+    with labelled(results.study["labels"]):
+        notes = [
+            line for line in typeset.table_tex(results, "datasets").splitlines() if "cut" in line
+        ]
+        assert len(notes) == sum(coverage.cut > 0 for coverage in expected.values())
+        for (model, dataset), one in expected.items():
+            said = (
+                rf"\num{{{one.cut}}} of \num{{40}} documents cut, \qty{{{one.percent}}}{{\percent}}"
+            )
+            own = [
+                line for line in notes if f"{display(model)}, {display(dataset)}: {said}" in line
+            ]
+            assert len(own) == (one.cut > 0)
+    for one in results.of("conditions"):
+        one["coverage"]["cut"] = 0
+    assert "cut" not in typeset.table_tex(results, "datasets")
 
 
 def test_the_page_shows_it_in_words(default):  # noqa: F811

@@ -273,9 +273,8 @@ def test_each_file_of_a_folder_is_a_document(tmp_path):
 @pytest.mark.parametrize(
     ("name", "body", "message"),
     [
-        ("a.csv", b"text,label\nx,1\n", r"a\.csv is a table \(CSV\), .*; name the table itself"),
-        ("a.json", b'{"text": "a"}', r"a\.json is a table \(JSON lines\)"),
-        ("a.parquet", parquet_bytes([{"text": "a"}]), r"a\.parquet is Parquet, and a folder of"),
+        ("a.pdf", b"%PDF-1.7", r"a\.pdf is a PDF, and a folder holds plain text, or tables"),
+        ("a.zip", zip_bytes({"a": b"b"}), r"a\.zip is ZIP, and a folder holds plain text"),
         ("a.txt", b"ok\nno\x00\n", r"a\.txt, line 2, holds a NUL character \(character 3\)"),
         ("a.txt", b"ok\ncaf\xe9\n", r"a\.txt, line 2, holds the byte 0xe9"),
         ("a.txt", b" \n", r"a\.txt is empty"),
@@ -286,6 +285,54 @@ def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path, name, body, messa
     written(tmp_path / "texts", name, body)
     with pytest.raises(DatasetError, match=rf"^{tmp_path}/texts: {message}"):
         list(lines.parse(tmp_path / "texts"))
+
+
+TABLES = {
+    "a.csv": lambda rows: csv_bytes(rows), "b.jsonl": lambda rows: json_lines(rows),
+    "c/d.parquet": lambda rows: parquet_bytes(rows), "e.json": lambda rows: json_array(rows),
+}  # fmt: skip
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_a_folder_or_zip_of_tables_is_all_their_rows(tmp_path_factory, parts, is_zip):
+    folder = tmp_path_factory.mktemp("tables")
+    files = {
+        name: make([{"id": 1, "body": text} for text in texts])
+        for (name, make), texts in zip(TABLES.items(), parts, strict=False)
+    }
+    for name, body in files.items():
+        (folder / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "data" / name).write_bytes(body)
+    path = written(folder, "data.zip", zip_bytes(files)) if is_zip else folder / "data"
+    documents = list(lines.parse(path, "body"))
+    assert [one["text"] for one in documents] == [text for texts in parts for text in texts]
+    assert len({one["document_id"] for one in documents}) == len(documents)
+
+
+def test_a_fault_of_a_table_in_an_archive_names_both(tmp_path):
+    rows = [{"id": 1, "review": "One."}, {"id": 2, "review": ""}]
+    path = written(tmp_path, "archive.zip", zip_bytes({"IMDB Dataset.csv": csv_bytes(rows)}))
+    with pytest.raises(DatasetError, match=r"archive\.zip/IMDB Dataset\.csv has no column 'text'"):
+        list(lines.parse(path))
+    message = r"archive\.zip/IMDB Dataset\.csv: line 3, column 'review' is empty; give it a text"
+    with pytest.raises(DatasetError, match=message):
+        list(lines.parse(path, "review"))
+
+
+@pytest.mark.parametrize("names", [("a.csv", "b.txt"), ("b.csv", "a.txt")])
+def test_texts_and_tables_are_not_mixed(tmp_path, names):
+    for name, body in zip(names, (b"text,n\nOne.,1\n", b"A text.\n"), strict=True):
+        written(tmp_path, name, body)
+    first, second = sorted(names)
+    with pytest.raises(DatasetError, match=rf"{second} is .+, and {first} is .+ of their own"):
+        list(lines.parse(tmp_path))
+
+
+def test_a_column_of_a_folder_of_texts_is_refused(tmp_path):
+    written(tmp_path, "a.txt", b"A text.\n")
+    with pytest.raises(DatasetError, match="has no table, and column: names 'body'"):
+        list(lines.parse(tmp_path, "body"))
 
 
 # --- Faults ---------------------------------------------------------------------------------------
@@ -328,7 +375,7 @@ def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path, name, body, messa
         (zstd(b"some text\n")[:-3], r"is truncated or corrupt \(.*\); get it again"),
         (b"%PDF-1.7 x", "is a PDF, which is not read; save its text as UTF-8 text, CSV"),
         (zip_bytes({"[Content_Types].xml": b"", "word/document.xml": b"x"}), "office program"),
-        (zip_bytes({"reviews.csv": b"text\na\n"}), r"reviews\.csv is a table \(CSV\)"),
+        (zip_bytes({"reviews.csv": b"a,b\nc,d\n"}), r"/reviews\.csv has no column 'text'"),
         (b"", "holds no document"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 OWN = Path(__file__).resolve().parents[1]
 IN_CHECKOUT = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['posenc']; "
@@ -58,8 +58,35 @@ def _warn(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        from posenc.frontends.place import commit
+
+        print(f"posenc {version('posenc')}, commit {commit(Path())}")
+        raise typer.Exit
+
+
+def _studies(incomplete: str) -> list[str]:
+    """Names of studies, for the shell; nothing where there is no whole params.yaml."""
+    from posenc.study.params import ParamsError, load
+
+    try:
+        return [name for name in load(PARAMS).studies if name.startswith(incomplete)]
+    except ParamsError:
+        return []
+
+
+StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=_studies)]
+
+
 @app.callback()
-def use_this_checkout() -> None:
+def use_this_checkout(
+    version: Annotated[
+        bool, typer.Option("--version", help="say the version", callback=_say_version)
+    ] = False,
+) -> None:
     """What the two front ends leave to a person."""
     here = Path("workflow").resolve()
     if here == OWN or not (here / "posenc" / "cli.py").is_file():
@@ -107,7 +134,7 @@ def _write(params) -> None:
 
 def _parts(params) -> list[str]:
     """What the active study has, a line for each kind."""
-    from posenc.study.plan import figures
+    from posenc.study.plan import figures, has_files
 
     study = params.study
     runs = len(study.captured) * len(study.datasets) * len(study.conditions)
@@ -128,7 +155,7 @@ def _parts(params) -> list[str]:
             what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in sweeps)]
             lines.append(f"  evaluated of {model}: {', '.join(what)}")
     for kind, names in {
-        "measurements": study.measured,
+        "measurements": [name for name in study.measured if has_files(params, name)],
         "experiments": study.experiments.kinds,
         "figures": figures(params),
         "documents": study.documents,
@@ -171,7 +198,7 @@ def _look_for_sources(params) -> None:
 
 
 @app.command()
-def study(name: Annotated[str, typer.Argument(help="a key of `studies`")]) -> None:
+def study(name: StudyName) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
     from posenc.artifacts.files import ArtifactError
     from posenc.report.links import link
@@ -221,6 +248,85 @@ def new(
         _stop(str(error))
     print("\n".join(said), end="\n" if said else "")
     study(name)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str | None, typer.Argument(help="studies, models, datasets, conditions or figures")
+    ] = None,
+) -> None:
+    """Name what params.yaml has: studies, models, data sets, conditions, figures."""
+    from posenc.study.listing import listed, overview
+    from posenc.study.switch import StudyError
+
+    params = _load()
+    try:
+        print("\n".join(overview(params) if kind is None else listed(params, kind)))
+    except StudyError as error:
+        _stop(str(error))
+
+
+@app.command()
+def remove(
+    name: StudyName,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Take a study out of params.yaml; its results go to data/set_aside, and none is deleted."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.frontends.leftovers import SET_ASIDE, set_aside
+    from posenc.report.links import list_pages
+    from posenc.study.remove import check_removable, take_out
+    from posenc.study.switch import StudyError
+
+    try:
+        check_removable(_load(), name)
+        if not yes and not typer.confirm(f"Take the study {name!r} out of {PARAMS}?"):
+            raise typer.Exit(1)
+        with _holding(f"remove {name}"):
+            left = take_out(PARAMS, name)
+            count = set_aside(name)
+            list_pages()
+    except (StudyError, ArtifactError) as error:
+        _stop(str(error))
+    print(f"studies.{name} is taken out of {PARAMS}")
+    if count:
+        print(f"{count} files of it are in {SET_ASIDE / name}; a study of that name has them back")
+    for dataset in left:
+        print(f"datasets.{dataset} is of no study now: it stays in {PARAMS} until you delete it")
+
+
+@app.command()
+def show(
+    number: Annotated[str, typer.Argument(help="a key of the study's numbers.json")],
+) -> None:
+    """Trace a number back: value, interval, file, command, inputs with their checksums, commit."""
+    from posenc.artifacts.contents import Contents
+    from posenc.artifacts.files import ArtifactError, sha256_of_json_file
+    from posenc.frontends.place import commit
+    from posenc.frontends.verification import of_study
+    from posenc.report.showing import UnknownKeyError, described, measurements_of
+    from posenc.steps.typeset import gather
+    from posenc.study.configs import facts, sections
+
+    params = _load()
+    study = params.study.name
+    receipts = of_study(params)
+    made = next((one for one in receipts.values() if one and one.rule == "typeset"), None)
+    if made is None:
+        return _stop(f"study {study!r} has no numbers yet: run `snakemake`")
+    # What jobs would read of params.yaml and the code, whether or not it is written yet.
+    now = {str(path): sha256_of_json_file(value) for path, value in sections(params)}
+    contents = Contents(None)
+    try:
+        results = gather(facts(params), *measurements_of(made))
+        lines = described(
+            number, results, receipts,
+            lambda path: now.get(path) or contents.digest(path), commit(Path()),
+        )  # fmt: skip
+    except (ArtifactError, UnknownKeyError, FileNotFoundError) as error:
+        _stop(str(error))
+    print("\n".join(lines))
 
 
 @app.command()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 from snakemake.io import get_wildcard_names, strip_wildcard_constraints
 
 # The checkout's own package, whichever one the environment was installed from.
@@ -16,7 +17,8 @@ from posenc.artifacts import holder, kept
 from posenc.artifacts.command import collect_rarely
 from posenc.artifacts.contents import Contents
 from posenc.report import latex, links
-from posenc.frontends import judging, leftovers, place, recovery
+from posenc.frontends import judging, leftovers, place, recovery, watching
+from posenc.frontends.forecast import Job
 from posenc.study import configs, phases, plan
 from posenc.models import devices
 from posenc.study import params as schema
@@ -53,6 +55,14 @@ def say(line):
     print(line, file=sys.stderr)
 
 
+def said_last():
+    """What was made, and where to look."""
+    log = next(iter(workflow.logger_manager.get_logfile()), ".snakemake/log")
+    return links.closing_lines(
+        STUDY.name, STUDY.documents, "" if VIEW is None else f"{VIEW.said}; ", log
+    )
+
+
 def link():
     """Have the paths at the top lead to the active study, which `--config study=NAME` does not change."""
     links.list_pages()
@@ -72,6 +82,11 @@ if workflow.is_main_process:
         raise WorkflowError(str(error))
     if "DVC_STAGE" not in os.environ and (reason := place.without_dvc(Path.cwd())):
         say(f"DVC has no part in this run: {reason}")
+VIEW = None
+if RUNS_JOBS and workflow.nodes is None:
+    VIEW = watching.watch(logger, workflow.logger_manager.settings, sys.stderr)
+    if VIEW is not None:
+        atexit.register(VIEW.end)
 if RUNS_JOBS:
     try:
         HOLD = holder.hold(
@@ -196,7 +211,9 @@ def job(command, inputs="{input:q}", receipt=True, folders="", tokenizes=False):
     options = "--rule {rule} --inputs " + inputs + " --outputs {output:q}"
     options += " --receipt {output.receipt:q}" * receipt + f" --folders {folders}" * bool(folders)
     options += " --tokenizers {threads}" * tokenizes
-    return f"python workflow/job.py {options} -- {command} 2>&1 | tee {{log:q}}"
+    # A view shows what matters of the logs.
+    silent = " > /dev/null" * (VIEW is not None)
+    return f"python workflow/job.py {options} -- {command} 2>&1 | tee {{log:q}}{silent}"
 
 
 def of_model(pattern):

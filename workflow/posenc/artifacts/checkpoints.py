@@ -53,13 +53,16 @@ class Checkpoint:
             return None
         content = self.path.read_bytes()
         if hashlib.sha256(content[32:]).digest() != content[:32]:
-            self._say(f"the checkpoint {self.path} cannot be read (it is damaged); starting again")
+            self._say(
+                f"note: the checkpoint {self.path} cannot be read, it is damaged; starting again"
+            )
             return None
         state = torch.load(io.BytesIO(content[32:]), weights_only=True, map_location="cpu")
         if state["identity"] != self._identity:
             self._say(
-                f"the checkpoint {self.path} belongs to other inputs or parameters; starting again"
+                f"note: the checkpoint {self.path} belongs to other inputs or parameters; "
+                "starting again"
             )
             return None
-        self._say(f"going on from the checkpoint at step {state['step']}")
+        self._say(f"note: going on from the checkpoint at step {state['step']}")
         return state

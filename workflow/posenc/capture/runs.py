@@ -158,7 +158,7 @@ def is_finished(partial: Path, number: int) -> bool:
         return False
     damaged = damaged_file(partial, number)
     state = "damaged and is made again" if damaged else "finished already"
-    print(f"shard {number} of {partial.name.rsplit('.', 1)[0]} is {state}", file=sys.stderr)
+    print(f"note: shard {number} of {partial.name.rsplit('.', 1)[0]} is {state}", file=sys.stderr)
     return damaged is None
 
 

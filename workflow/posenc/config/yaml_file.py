@@ -68,6 +68,8 @@ class YamlFile:
             line = f"{mark.line + 1}:" if mark else ""
             said = [getattr(error, part, None) for part in ("context", "problem")]
             what = ": ".join(filter(None, said)) or str(error).splitlines()[0]
+            if "tab character" in what or (mark and _begins_with_tab(text, mark.line)):
+                what = "there is a tab: indent by spaces, two for each level"
             raise YamlError(f"{path}:{line} not valid YAML: {what}") from None
 
     def place(self, location: tuple) -> tuple[int, int]:
@@ -111,6 +113,11 @@ def _text(path: Path) -> str:
             f"{path}:{line}: byte {error.start} ({data[error.start]:#04x}) is not UTF-8: save the "
             f"file as UTF-8"
         ) from None
+
+
+def _begins_with_tab(text: str, line: int) -> bool:
+    lines = text.splitlines()
+    return line < len(lines) and lines[line].lstrip(" ").startswith("\t")
 
 
 def _check_depth(path: Path, text: str) -> None:

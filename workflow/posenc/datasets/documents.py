@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def training_documents(
     import numpy as np
 
     table = read_documents(path, split=split, columns=["document_id", "text"])
-    _check_enough(len(table), documents, split, f"the source of a model, trained on {path.stem},")
+    check_enough(len(table), documents, split, f"the source of a model, trained on {path.stem},")
     order = np.random.default_rng(seed).permutation(len(table))[:documents]  # [documents]
     held_out = max(1, round(validation_share * len(order)))
     return table.take(order[held_out:]), table.take(order[:held_out])
@@ -189,7 +190,21 @@ def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
     return metadata
 
 
-def _check_enough(available: int, asked: int | None, split: str, where: str) -> None:
+def splits_of(path: Path) -> Counter[str]:
+    """How many documents each split has in a file that was read and found whole."""
+    import pyarrow.parquet as pq
+
+    return Counter(pq.read_table(path, columns=["split"])["split"].to_pylist())
+
+
+def check_enough(available: int, asked: int | None, split: str, where: str) -> None:
+    """Refuse a split that has fewer documents than asked for, or fewer than two.
+
+    Raises
+    ------
+    DatasetError
+        It says which section of ``params.yaml`` asks for them.
+    """
     if asked is not None and available < asked:
         raise DatasetError(
             f"{where} asks for {asked} documents of the split {split!r}, which has {available}: "
@@ -230,7 +245,7 @@ def select(table: pa.Table, evaluation: Evaluation, where: str = "evaluation") -
     if "split" in table.column_names:
         table = table.filter(pc.equal(table["split"], evaluation.split))
     available, asked = table.num_rows, evaluation.documents
-    _check_enough(available, asked, evaluation.split, where)
+    check_enough(available, asked, evaluation.split, where)
     if asked is None:
         return table
     drawn = np.random.default_rng(evaluation.seed).choice(available, size=asked, replace=False)

@@ -87,7 +87,7 @@ def _texts(folder: RawFile, listing: Any, format: str) -> Iterator[tuple[str, by
             continue
         size = path.stat().st_size
         total, count = total + size, count + 1
-        imdb.check_size(folder, name, size, total)
+        imdb.check_size(folder, name, size if format == "imdb" else 0, total)
         content = path.read_bytes()
         _add(listing, name, hashlib.sha256(content).hexdigest())
         yield f"{imdb.TOP}/{name}" if format == "imdb" else name, content

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc.datasets import section, streams
-from posenc.datasets.members import Member, kind_of, members
+from posenc.datasets.imdb import check_size
+from posenc.datasets.members import kind_of, members
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.rows import PLAIN, TEXT, split_of, text_column, text_of
 from posenc.datasets.tables import table_of, text_kind
@@ -28,7 +31,7 @@ def parse(file: RawFile | Path, column: str | None = None) -> Iterator[dict[str,
         A table (Parquet, CSV, tab-separated values, JSON lines, a JSON array of objects) that has a
         column of texts and may have ``split``; plain text, of which every line that is not blank is
         a document of the split ``test``; or a folder or archive of plain text, of which every file
-        is one.
+        is one, or of tables.
     column
         The column of texts; without it ``text``, or the only one that holds text.
 
@@ -57,30 +60,72 @@ def _of_table(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
-    if column is not None:
-        raise raw.fault(f"is no table, and column: names {column!r}", "leave out column:")
+    """The texts of a folder or archive, or the rows of all tables if it is tables that it holds."""
+    first: tuple[str, str] | None = None
+    size = 0
     for member in members(raw):
         if member.kind == "a folder":
             continue
-        yield {"split": DEFAULT, "text": _document(raw, member), "file": member.name}
+        name, size = member.name, size + member.size
+        if member.kind:
+            raise raw.fault(f"{name} is {member.kind}, and a folder of texts holds plain files")
+        # A table is longer than a text may be, which is looked at below.
+        check_size(raw, name, 0, size)
+        content = member.read()
+        kind = _kind_of(raw, name, content, column)
+        first = first or (name, kind)
+        if (kind == PLAIN) != (first[1] == PLAIN):
+            raise raw.fault(
+                f"{name} is {_said(kind)}, and {first[0]} is {_said(first[1])}",
+                "put texts and tables into folders of their own",
+            )
+        if kind != PLAIN:
+            yield from _of_member(raw, name, content, column)
+        elif column is None:
+            yield {"split": DEFAULT, "text": _document(raw, name, content), "file": name}
+        else:
+            raise raw.fault(f"has no table, and column: names {column!r}", "leave out column:")
 
 
-def _document(raw: RawFile, member: Member) -> str:
+def _kind_of(raw: RawFile, name: str, content: bytes, column: str | None) -> str:
+    """What a file of a folder is: plain text, or a kind of table."""
+    kind = streams.kind_of(content)
+    if kind == streams.TEXT:
+        codec, _ = encoding_of(content)
+        sample = content[: streams.HEAD_BYTES]
+        text = sample.decode(codec, errors="ignore")
+        return text_kind(text, len(sample) == len(content), () if column is None else (column,))
+    if kind != streams.PARQUET:
+        raise raw.fault(f"{name} is {kind}, and a folder holds plain text, or tables")
+    return kind
+
+
+def _said(kind: str) -> str:
+    return kind if kind == PLAIN else f"a table ({kind})"
+
+
+def _of_member(
+    raw: RawFile, name: str, content: bytes, column: str | None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table in a folder or archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "table")
+        path.write_bytes(content)
+        table = dataclasses.replace(raw, path=path, name=f"{raw}/{name}")
+        for document in _of_table(table, column):
+            yield {**document, "file": name}
+
+
+def _document(raw: RawFile, name: str, content: bytes) -> str:
     """The text of a file.
 
     Raises
     ------
     DatasetError
-        If it is too long, empty, no UTF-8, or something else than plain text.
+        If it is too long, empty, or no UTF-8.
     """
-    name = member.name
-    if member.kind:
-        raise raw.fault(f"{name} is {member.kind}, and a folder of texts holds plain files")
-    if member.size > LINE_BYTES:
-        raise raw.fault(f"{name} has {member.size:,} bytes, more than {LINE_BYTES:,}", "divide it")
-    content = member.read()
-    if (kind := streams.kind_of(content)) != streams.TEXT:
-        raise raw.fault(f"{name} is {kind}, and a folder of texts holds plain text")
+    if len(content) > LINE_BYTES:
+        raise raw.fault(f"{name} has {len(content):,} bytes, more than {LINE_BYTES:,}", "divide it")
     codec, _ = encoding_of(content)
     try:
         text = content.decode(codec, errors="surrogateescape")
@@ -88,11 +133,6 @@ def _document(raw: RawFile, member: Member) -> str:
         raise raw.fault(f"{name} is no text ({error})", SAVE) from error
     for number, line in enumerate(text.split("\n"), start=1):
         checked(raw, f"{name}, line {number},", line)
-    if (kind := text_kind(text, is_whole=True)) != PLAIN:
-        raise raw.fault(
-            f"{name} is a table ({kind}), and each file of a folder is one document",
-            "name the table itself, not the folder",
-        )
     if not text.strip():
         raise raw.fault(f"{name} is empty", "remove it, or write a text into it")
     return text.replace("\r\n", "\n").strip("\n")

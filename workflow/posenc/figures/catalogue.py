@@ -415,7 +415,7 @@ FIGURES = {
 
 TABLES = {
     "models": Table(("similarity",), (PAPER,)),
-    "datasets": Table(("similarity",), (PAPER,)),
+    "datasets": Table(("similarity", "conditions"), (PAPER,)),
     "similarity": Table(("similarity",)),
     "anisotropy": Table(("similarity",)),
     "perplexity": Table(("perplexity",)),

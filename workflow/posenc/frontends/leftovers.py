@@ -70,6 +70,7 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     say
         Receives one line for what goes, and one for what comes back.
     """
+    _take_back(params.study.name, say)
     for place, aside, wanted, levels in _places(params):
         _tidy(place, aside, wanted, levels, say)
     plan.make_folders(params)
@@ -148,6 +149,39 @@ def _tidy(
         say(f"set aside in {aside}: {len(gone)} results that the study no longer has")
     if back:
         say(f"brought back from {aside}: {len(back)} results that the study has again")
+
+
+def set_aside(study: str) -> int:
+    """Set aside all results of a study that is removed; nothing is deleted.
+
+    A study of the same name that is written again brings them back.
+
+    Parameters
+    ----------
+    study
+        Its name.
+
+    Returns
+    -------
+    int
+        How many files went.
+    """
+    own, aside = plan.STUDIES / study, SET_ASIDE / study
+    files = [path for path in sorted(own.rglob("*")) if path.is_symlink() or path.is_file()]
+    for path in files:
+        _move(path, aside / path.relative_to(own))
+    if own.is_dir():
+        shutil.rmtree(own)  # folders without files
+    return len(files)
+
+
+def _take_back(study: str, say: Callable[[str], None]) -> None:
+    """Bring a study that was removed back as a whole, with its page and its receipts."""
+    own, aside = plan.STUDIES / study, SET_ASIDE / study
+    if aside.is_dir() and not own.exists():
+        own.parent.mkdir(parents=True, exist_ok=True)
+        aside.rename(own)
+        say(f"brought back from {aside}: the study as it was when it was removed")
 
 
 def _receipts(place: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,20 @@ def _is_checkout(folder: Path) -> bool:
         named = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
         return (folder / named).is_dir()
     return git.is_dir()
+
+
+def commit(root: Path) -> str:
+    """The commit that is checked out, and whether something was edited since; in words."""
+    try:
+        found = [
+            subprocess.run(
+                ["git", *command], cwd=root, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for command in (("rev-parse", "HEAD"), ("status", "--porcelain", "-uno"))
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        return "none, there is no git repository here"
+    return f"{found[0]}{', with edits that are not committed' if found[1] else ''}"
 
 
 def refuse_read_only(root: Path) -> None:

@@ -101,3 +101,32 @@ def closing_line(study: str, documents: Sequence[str]) -> str:
     made = [one for one in ("index.html", *files, "metrics.json") if (folder / one).exists()]
     line = f"Study {study!r}: {', '.join(made) or 'no page yet'} in {folder}"
     return f"{line}; {advice}" if advice else line
+
+
+def closing_lines(study: str, documents: Sequence[str], done: str, log: str) -> list[str]:
+    """What a run says last: what it made, and where to look.
+
+    Parameters
+    ----------
+    study, documents
+        As of :func:`closing_line`.
+    done
+        What was done, with what parts it from the rest of its line; may be empty.
+    log
+        The run's own.
+    """
+    folder = STUDIES / study
+    figures = sorted(path.stem for path in (folder / "figures").glob("*.svg"))
+    lines = [
+        closing_line(study, documents),
+        f"  page: {folder / 'index.html'}, to be opened in a browser",
+        f"  figures: {len(figures)} in {folder / 'figures'}, as PDF and SVG",
+        f"  numbers: {folder / 'numbers.json'}; `posenc show NUMBER` traces one back",
+        f"  {done}logs: logs, a file for each job, and {os.path.relpath(log)}",
+    ]
+    there = ("", "index.html", "figures" if figures else None, "numbers.json", "")
+    return [
+        line
+        for line, name in zip(lines, there, strict=True)
+        if name is not None and (folder / name).exists()
+    ]

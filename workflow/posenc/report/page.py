@@ -18,6 +18,7 @@ from posenc.artifacts.precision import note, precisions
 from posenc.config.labels import display, labelled
 from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
+from posenc.report.asked import has_documents
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_heads import heads
@@ -60,15 +61,22 @@ def environment() -> Environment:
 def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
     """A number that opens the page, or why there is none.
 
+    In a study without documents, the first data set has the place of the reviews.
+
     Raises
     ------
     MissingError
         If the study should have it, or one that its text names, and has not.
     """
     roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
+    if not has_documents(study):
+        roles["reviews"] = roles["reviews"] or next(iter(study["datasets"]), None)
     measurement = headline.place.measurement
 
     def find(key: str) -> Entry:
+        if not has_documents(study):
+            *of, rest = key.split(".", 2)
+            key = ".".join([*(roles.get(name) or name for name in of), rest])
         if key in numbers:
             return numbers[key]
         if measurement not in study["measured"]:
@@ -89,6 +97,12 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
         "number": shown(entry) if isinstance(entry, Number) else None,
         "reason": entry.reason if isinstance(entry, NotRun) else None,
     }
+
+
+def headlines(study: Mapping[str, Any], numbers: Numbers) -> list[dict[str, Any]]:
+    """The numbers that open the page; in a study without documents, those that it has."""
+    found = [headline_of(headline, study, numbers) for headline in HEADLINES]
+    return found if has_documents(study) else [one for one in found if one["number"]]
 
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
@@ -127,7 +141,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
         {"what": "the text of the documents", "reason": reason, "count": None}
         for reason in keys.missing_roles(results.study)
     ]
-    return counted + lacking
+    return counted + (lacking if has_documents(results.study) else [])
 
 
 def source_of(source: Mapping[str, Any]) -> str:
@@ -136,7 +150,7 @@ def source_of(source: Mapping[str, Any]) -> str:
         "train": "trained by the workflow",
         "package": "package {package}",
         "hub": "{id} of the hub",
-        "path": "local file",
+        "path": "file {path}",
         "url": "published archive",
         "sample": "generated, seed {seed}",
     }
@@ -179,7 +193,7 @@ def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
         said[model, dataset] = {
             "model": model, "dataset": dataset, "cut": f"{coverage.cut:,}",
             "documents": f"{coverage.documents:,}", "percent": coverage.percent,
-            "is_cut": coverage.cut > 0,
+            "tokens": f"{coverage.read:,}", "is_cut": coverage.cut > 0,
         }  # fmt: skip
     return said
 
@@ -214,8 +228,12 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
             same = weights_of(results.study, place.model) in value["weights"]
             remark = "same model" if same else "another model"
             compared.append({**theirs, "names": names, "number": shown(entry), "remark": remark})
+    if not has_documents(results.study):
+        compared = [one for one in compared if one["remark"] == "same model"]
+    named = {one["source"] for one in compared}
     sources = results.published["sources"].items()
-    return {"rows": compared, "sources": [(name, source["title"]) for name, source in sources]}
+    titles = [(name, source["title"]) for name, source in sources if name in named]
+    return {"rows": compared, "sources": titles}
 
 
 def sections(
@@ -335,7 +353,7 @@ def _page(
         folder=folder,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
-        headlines=[headline_of(headline, results.study, numbers) for headline in HEADLINES],
+        headlines=headlines(results.study, numbers),
         sections=shown_sections,
         further=further,
         not_run=not_run(rows, results),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from posenc.report import collection
+from posenc.report.asked import is_asked
 from posenc.report.position_quantities import estimate
 from posenc.report.quantities import SPOKEN_CONDITIONS, SPOKEN_LONG, TRAINING
 from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
@@ -166,12 +167,15 @@ def rows_of(results: Results) -> dict[Place, Entry]:
     rows = {
         place: entry
         for place, entry in found.items()
-        if isinstance(entry, Number)
-        # Of what a study does not have there is nothing to say; nor of what a mask is not.
-        or (
-            place.model in models
-            and place.condition in conditions
-            and not place.quantity.startswith("masks.")
+        if is_asked(study, place, entry)
+        and (
+            isinstance(entry, Number)
+            # Of what a study does not have there is nothing to say; nor of what a mask is not.
+            or (
+                place.model in models
+                and place.condition in conditions
+                and not place.quantity.startswith("masks.")
+            )
         )
     }
     orders = [

@@ -20,6 +20,7 @@ from posenc.figures.parameters import LINEAR
 from posenc.report import position_quantities as position_numbers
 from posenc.report import quantities as keys
 from posenc.report import weight_quantities
+from posenc.report.asked import has_documents, is_asked
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
@@ -69,12 +70,18 @@ def definition(key: str, entry: Entry) -> str:
 
 
 def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
-    """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles."""
+    """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles.
+
+    A study without documents has those that were measured; its page says what was not run.
+    """
     found: dict[str, dict[str, Any]] = {}
     numbers = collect(results, roles=False)
     for key, entry in numbers.items():
         if isinstance(entry, NotRun):
-            found[key] = {"not_run": entry.reason}
+            if has_documents(results.study):
+                found[key] = {"not_run": entry.reason}
+            continue
+        if not is_asked(results.study, numbers.places[key], entry):
             continue
         shown = keys.written(entry.value, keys.decimals_of(entry))
         found[key] = {"value": entry.value, "shown": shown}

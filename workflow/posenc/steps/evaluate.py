@@ -336,7 +336,7 @@ def _finished(path: Path) -> pa.Table | None:
         table = pq.read_table(path)
     except (OSError, pa.ArrowInvalid):
         return None
-    print(f"{path.name} of {path.parent.name} is finished already", file=sys.stderr)
+    print(f"note: {path.name} of {path.parent.name} is finished already", file=sys.stderr)
     return table
 
 

@@ -73,7 +73,8 @@ def main(
             text.reading.is_decoder,
         )
         write_table(table, path, metadata)
-        print(f"{path}: {coverage_of(table)}", file=sys.stderr)
+        coverage = coverage_of(table)
+        print(f"{'note: ' * (coverage.cut > 0)}{path}: {coverage}", file=sys.stderr)
 
 
 if __name__ == "__main__":

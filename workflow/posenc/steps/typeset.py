@@ -52,14 +52,27 @@ def main(
 
 
 def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> typeset.Results:
-    """Read all that is typeset.
+    """Read all that is typeset: the study's facts, and what :func:`gather` reads."""
+    return gather(read_json(study), published, versions, inputs)
+
+
+def gather(
+    facts: dict[str, Any], published: Path, versions: Path, inputs: list[Path]
+) -> typeset.Results:
+    """Read the measurements of a study, and what others found.
+
+    Parameters
+    ----------
+    facts
+        What ``study.json`` holds.
+    published, versions, inputs
+        As of :func:`main`.
 
     Raises
     ------
     ArtifactError
         If a file is not a measurement of the study, or the published numbers are not YAML.
     """
-    facts = read_json(study)
     study_of, kinds = facts["study"], list(facts["measurements"])
     measurements, trainings = [], []
     for path in inputs:
@@ -84,7 +97,9 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
     for measurement in measurements:
         for kind, names in order.items():
             if measurement["run"].get(kind.removesuffix("s"), names[0]) not in names:
-                raise ArtifactError(f"{measurement['run']} is not a run of the study {study}")
+                raise ArtifactError(
+                    f"{measurement['run']} is not a run of the study {study_of['name']!r}"
+                )
     measurements.sort(
         key=lambda measurement: (
             [

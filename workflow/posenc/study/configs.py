@@ -432,8 +432,9 @@ def facts(params: Params) -> dict[str, Any]:
     more = [params.activations, params.parameters]
     more += [experiment(params, kind) for kind in params.study.experiments.kinds]
     digest = sha256_json([found, *(section.model_dump() for section in more)])
-    # Labels say nothing about what was measured: they are no part of the digest.
-    return {**found, "labels": params.figures.style.labels, "parameters": digest}
+    # Labels and documents say nothing about what was measured: they are no part of the digest.
+    shown = {"labels": params.figures.style.labels, "documents": list(params.study.documents)}
+    return {**found, **shown, "parameters": digest}
 
 
 def _facts(params: Params) -> dict[str, Any]:

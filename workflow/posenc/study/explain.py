@@ -12,6 +12,10 @@ Place = Callable[[tuple], tuple[int, int]]
 """Line of a key, and a number that is the same for all aliases of its value."""
 
 
+CHOSEN = (("measurements",), ("figures",))
+"""Sections of parameters, of which a study has a list under the same key."""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What was meant by an unknown word, or all that there is."""
     close = difflib.get_close_matches(word, list(known), n=1)
@@ -106,7 +110,12 @@ def _text(problem: Any, schema: Callable[[], dict[str, Any]]) -> str:
     if kind == "value_error":
         return problem["msg"].removeprefix("Value error, ")
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return f"is {shown(value)}: should be a mapping"
+        of_study = location in CHOSEN
+        chooses = f"; a study chooses under studies.NAME.{location[0]}" if of_study else ""
+        return f"is {shown(value)}: should be a mapping{chooses}"
+    if kind in ("too_short", "string_too_short"):
+        least, what = problem["ctx"]["min_length"], "item" if kind == "too_short" else "character"
+        return f"is {shown(value)}: should have at least {least} {what}{'s' * (least > 1)}"
     if kind.startswith("union_tag"):
         tag = problem["ctx"]["discriminator"].strip("'")
         if tag not in value:

@@ -40,6 +40,11 @@ def files(params: Params, kind: str) -> list[str]:
     return files_of(params, kind) if has_it else []
 
 
+def has_files(params: Params, kind: str) -> bool:
+    """Whether a measurement, an experiment or trainings make anything of what the study has."""
+    return bool(files(params, kind) or (kind == "training" and params.study.trained))
+
+
 def files_of(params: Params, kind: str, models: Sequence[str] | None = None) -> list[str]:
     """The same of one that the study may lack; of some models, or of all that it is of."""
     study = params.study

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from posenc.artifacts.files import (
     verify,
 )
 from posenc.datasets import fetch
-from posenc.datasets.documents import read_metadata
+from posenc.datasets.documents import check_enough, read_metadata, splits_of
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
@@ -60,7 +61,7 @@ def of_dataset(params: Params, name: str) -> Iterator[str]:
     """
     section = params.datasets[name]
     source = section.source
-    copy = Path("data/raw", name, "raw")
+    copy, documents = Path("data/raw", name, "raw"), DOCUMENTS / f"{name}.parquet"
     is_copied = _is_copy(copy, source)
     try:
         # A disk or a share that it came from may be gone since it was copied.
@@ -68,14 +69,18 @@ def of_dataset(params: Params, name: str) -> Iterator[str]:
             fetch.check_path(source, section.format, name)
         if is_copied:
             raw = RawFile.of_source(source, name, copy)
-            if _is_made(DOCUMENTS / f"{name}.parquet", section.content, copy):
-                return
         elif isinstance(source, PathSource):
             raw = RawFile.of_source(source, name, Path(source.path))
         else:
             return
-        for _ in parse(raw, section.content):
-            pass
+        if is_copied and _is_made(documents, section.content, copy):
+            splits = splits_of(documents)
+        else:
+            splits = Counter(document["split"] for document in parse(raw, section.content))
+        if name in params.study.datasets:
+            evaluation = section.evaluation
+            where = f"datasets.{name}.evaluation"
+            check_enough(splits[evaluation.split], evaluation.documents, evaluation.split, where)
     except DatasetError as error:
         yield str(error)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +11,7 @@ from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.records import NotRun, Results
 from posenc.report.tables.cells import column, display, escape, intervals, shared_decimals
+from posenc.tokens.coverage import Coverage
 
 
 def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
@@ -60,7 +61,19 @@ def datasets_table(results: Results) -> dict[str, Any]:
         documents = rf"\num{{{max(counts)}}}" if any(counts) else "--"
         split = escape(dataset["evaluation"]["split"])
         rows.append([display(name), escape(dataset["format"]), split, documents, escape(origin)])
-    return {"rows": rows}
+    return {"rows": rows, "notes": list(_cut(results))}
+
+
+def _cut(results: Results) -> Iterator[str]:
+    """What is cut of documents that are longer than a model reads, a line for each of both."""
+    for one in results.of("conditions"):
+        coverage = Coverage(**one["coverage"])
+        if coverage.cut:
+            model, dataset = (display(one["run"][part]) for part in ("model", "dataset"))
+            yield (
+                rf"{model}, {dataset}: \num{{{coverage.cut}}} of \num{{{coverage.documents}}} "
+                rf"documents cut, \qty{{{coverage.percent}}}{{\percent}} of the tokens read"
+            )
 
 
 def similarity_table(results: Results) -> dict[str, Any]:

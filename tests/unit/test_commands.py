@@ -1,0 +1,343 @@
+"""Commands that people look for: versions, lists, a number traced back, a study removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from posenc.artifacts.receipts import Receipt
+from posenc.cli import app
+from posenc.figures.catalogue import FIGURES
+from posenc.frontends.leftovers import set_aside, tidy
+from posenc.report.collection import collect
+from posenc.report.records import NotRun, Number
+from posenc.report.showing import UnknownKeyError, described, measurements_of
+from posenc.steps.typeset import read
+from posenc.study.params import load
+from posenc.study.remove import _block, take_out
+from posenc.study.switch import StudyError, activate
+from tests.copies import ROOT
+
+from . import synthetic
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the parameters as they are shipped."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(*arguments, code=0, **options):
+    """What a command prints, after it ended as it should."""
+    done = CliRunner().invoke(app, list(map(str, arguments)), **options)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+# --- posenc --version and list --------------------------------------------------------------------
+
+
+def test_the_version_names_the_commit(project):
+    assert re.fullmatch(
+        r"posenc \d+\.\d+\.\d+, commit none, there is no git .+\n", said("--version")
+    )
+
+
+def test_the_list_has_every_name_once(project):
+    params = load(Path("params.yaml"))
+    text = said("list")
+    names = re.findall(r"\*?\b\w+\b", text.partition("* is")[0])
+    for kind in ("studies", "models", "datasets", "conditions"):
+        for name in getattr(params, kind):
+            assert name in names or f"*{name}" in names
+    assert "*default" in names and len(set(FIGURES) - set(names)) == 0
+
+
+@pytest.mark.parametrize("kind", ["studies", "models", "datasets", "conditions", "figures"])
+def test_a_list_of_a_kind_has_a_line_for_each(project, kind):
+    params = load(Path("params.yaml"))
+    names = list(FIGURES) if kind == "figures" else list(getattr(params, kind))
+    lines = said("list", kind).splitlines()
+    assert [line.strip(" *").split()[0] for line in lines] == names
+    assert [line for line in lines if line.startswith(" *")] == lines[:1] * (kind == "studies")
+
+
+def test_an_unknown_list_is_corrected(project):
+    assert "did you mean 'models'?" in said("list", "model", code=1)
+
+
+# --- posenc remove --------------------------------------------------------------------------------
+
+
+def begun(path):
+    """A study of one's own that is not the active one any more."""
+    Path("notes.txt").write_text("One document.\nAnother one.\n")
+    before = path.read_bytes()
+    said("new", "mine", "--text", "notes.txt")
+    activate(path, "default")
+    return before
+
+
+def test_a_study_is_removed_and_nothing_else(project):
+    path = Path("params.yaml")
+    begun(path)
+    lines = path.read_text().splitlines()
+    made = Path("data/studies/mine/measurements/similarity.json")
+    made.parent.mkdir(parents=True)
+    made.write_text("{}")
+    output = said("remove", "mine", "--yes")
+    now = path.read_text().splitlines()
+    first = next(
+        i for i, line in enumerate(lines) if line.startswith("  # Written by `posenc new`")
+    )
+    gone = len(lines) - len(now)
+    assert now == lines[:first] + lines[first + gone :] and "  mine: &mine" in lines[first:][:gone]
+    assert not made.exists()
+    assert Path("data/set_aside/mine/measurements/similarity.json").read_text() == "{}"
+    assert "datasets.mine is of no study now" in output and "mine" not in load(path).studies
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_every_other_byte_stays(project, end):
+    path = Path("params.yaml")
+    begun(path)
+    text = path.read_bytes().replace(b"\n", end.encode())
+    path.write_bytes(text)
+    take_out(path, "mine")
+    now = path.read_bytes()
+    begin = next(i for i, (a, b) in enumerate(zip(text, now, strict=False)) if a != b)
+    left = len(now) - begin
+    assert now[:begin] == text[:begin] and now[begin:] == text[len(text) - left :]
+
+
+def test_the_active_study_is_not_removed(project):
+    before = Path("params.yaml").read_bytes()
+    assert "posenc study NAME" in said("remove", "default", "--yes", code=1)
+    assert "did you mean 'default'" in said("remove", "defaul", "--yes", code=1)
+    assert Path("params.yaml").read_bytes() == before
+
+
+def test_a_study_that_others_refer_to_is_not_removed(project):
+    path = Path("params.yaml")
+    activate(path, "local")
+    before = path.read_bytes()
+    with pytest.raises(StudyError, match=r"params\.yaml:\d+ refers to &matrices.*studies\.default"):
+        take_out(path, "default")
+    assert path.read_bytes() == before
+
+
+def test_it_asks_first(project):
+    path = Path("params.yaml")
+    begun(path)
+    before = path.read_bytes()
+    said("remove", "mine", input="n\n", code=1)
+    assert path.read_bytes() == before
+    said("remove", "mine", input="y\n")
+    assert "mine" not in load(path).studies
+
+
+@given(
+    comments=st.integers(0, 2), gaps=st.integers(0, 2), inside=st.integers(0, 3), last=st.booleans()
+)
+def test_a_block_is_its_key_its_comment_and_what_is_indented(comments, gaps, inside, last):
+    before = ["studies:", "  one: &one", "    name: one", *[""] * gaps]
+    block = ["  # Of two."] * comments + ["  two: &two"]
+    for number in range(inside):
+        block += ["", "    # Deeper.", f"    key{number}: 1"]
+    after = [] if last else ["", "  # Of three.", "  three: {name: three}"]
+    lines = [*before, *block, *after, "study: *one"]
+    begin, end = _block(lines, len(before) + comments)
+    assert lines[begin:end] == block
+
+
+def test_results_are_moved_beside_those_that_are_there(project):
+    for folder, text in (("data/studies/mine", "new"), ("data/set_aside/mine", "old")):
+        Path(folder, "figures").mkdir(parents=True)
+        Path(folder, "figures", f"{text}.svg").write_text(text)
+    assert set_aside("mine") == 1 and not Path("data/studies/mine").exists()
+    aside = Path("data/set_aside/mine/figures")
+    assert {path.read_text() for path in aside.iterdir()} == {"new", "old"}
+
+
+def test_a_study_that_is_written_again_has_all_its_results_back(project):
+    path = Path("params.yaml")
+    begun(path)
+    written = path.read_text()
+    folder = Path("data/studies/mine")
+    names = ("index.html", "receipts/page/page.json", "figures/layer_similarity.svg")
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    said("remove", "mine", "--yes")
+    assert not folder.exists()
+    path.write_text(written)
+    activate(path, "mine")
+    lines = []
+    tidy(load(path), lines.append)
+    assert [(folder / name).read_text() for name in names] == list(names)
+    assert lines == [
+        "brought back from data/set_aside/mine: the study as it was when it was removed"
+    ]
+    assert not Path("data/set_aside/mine").exists()
+
+
+# --- posenc show ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A study's results, and its numbers by key."""
+    written = synthetic.write_inputs(tmp_path_factory.mktemp("study"), "default", ["minilm"])
+    root = synthetic.PROJECT
+    published, versions = root / "paper/published.yaml", root / "docs/mask-versions.json"
+    found = read(written["study"], published, versions, synthetic.measured(written))
+    return found, collect(found)
+
+
+def receipt_of(file, sha256="a" * 64):
+    return Receipt("rule", "posenc.step", {"data/x": sha256}, {file: "b" * 64}, {"numpy": "2"})
+
+
+def measured(numbers, interval=True):
+    """A key of an estimate."""
+    return next(
+        key
+        for key, entry in numbers.items()
+        if isinstance(entry, Number) and (entry.low is not None) == interval
+        and numbers.places[key].files
+    )  # fmt: skip
+
+
+def test_a_number_is_traced_to_its_file_and_job(made):
+    found, numbers = made
+    key = measured(numbers)
+    entry, (file, *_) = numbers[key], numbers.places[key].files
+    there = {"data/x": "a" * 64, file: "b" * 64}
+    lines = described(key, found, {Path("r.json"): receipt_of(file)}, there.get, "abc")
+    text = "\n".join(lines)
+    for part in (repr(entry.value), repr(entry.low), repr(entry.high), file, "posenc.step"):
+        assert part in text
+    assert "current: yes" in text and f"{'a' * 12}  data/x" in text and "numpy 2" in text
+    assert lines[-1].endswith("abc")
+
+
+def test_a_number_of_changed_inputs_is_said_not_to_be_current(made):
+    found, numbers = made
+    key = measured(numbers)
+    (file, *_) = numbers.places[key].files
+    there = {"data/x": "c" * 64, file: "b" * 64}
+    lines = described(key, found, {Path("r.json"): receipt_of(file)}, there.get, "abc")
+    assert "  current: no, data/x changed; run `snakemake`" in lines
+    assert "receipt: none" in "\n".join(described(key, found, {}, there.get, "abc"))
+
+
+def test_what_was_not_run_has_its_reason(made):
+    found, numbers = made
+    key, entry = next((k, e) for k, e in numbers.items() if isinstance(e, NotRun))
+    assert described(key, found, {}, {}.get, "")[-1] == f"  not run: {entry.reason}"
+
+
+@pytest.mark.parametrize("change", [lambda key: key[:-1], lambda key: key.split(".")[-1]])
+def test_an_unknown_number_is_corrected(made, change):
+    found, numbers = made
+    key = measured(numbers)
+    with pytest.raises(UnknownKeyError, match="did you mean one of these") as caught:
+        described(change(key), found, {}, {}.get, "")
+    suggested = [line.strip() for line in str(caught.value).splitlines()[1:]]
+    assert {one for one in suggested if " more" not in one} <= set(numbers)
+    with pytest.raises(UnknownKeyError, match=r"numbers\.json"):
+        described("zzzzzzzzzz", found, {}, {}.get, "")
+
+
+def test_what_numbers_were_read_from_is_in_their_receipt():
+    names = ["data/studies/a/measurements/m.json", "data/training/b/summary.json",
+             "data/config/numbers/study.json", "paper/published.yaml", "docs/v.json"]  # fmt: skip
+    receipt = Receipt("typeset", "", dict.fromkeys(names, ""), {}, {})
+    published, versions, read = measurements_of(receipt)
+    assert (str(published), str(versions)) == (names[3], names[4])
+    assert list(map(str, read)) == names[:2]
+
+
+def test_without_a_run_there_is_no_number(project):
+    assert "has no numbers yet: run `snakemake`" in said("show", "a.b", code=1)
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("    name: mine\n", "\tname: mine\n",
+         r"params\.yaml:{line}: not valid YAML: there is a tab"),
+        ("    name: mine\n", "    name: mine\n\t\n", r"there is a tab: indent by spaces"),
+        ("split: test, documents: null", "split: '', documents: null",
+         r"datasets\.mine\.evaluation\.split: is '': should have at least 1 char"),
+        ("split: test, documents: null", "split: train, documents: null",
+         r"datasets\.mine\.evaluation reads the split 'train', which has 0 documents, and"),
+        ("\nmeasurements:\n", "\nmeasurements: []\nx:\n",
+         r"measurements: is \[\]: should be a mapping; .+ under studies\.NAME\.measurements"),
+        ("\nfigures:\n", "\nfigures: []\nx:\n",
+         r"figures: is \[\]: should be a mapping; .+ under studies\.NAME\.figures"),
+        ("    datasets: [mine]\n", "    datasets: []\n",
+         r"studies\.mine\.datasets: is \[\]: should have at least 1 item$"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_the_place_and_the_cure(project, before, after, message):
+    path = Path("params.yaml")
+    Path("notes.txt").write_text("One document.\nAnother one.\n")
+    said("new", "mine", "--text", "notes.txt")
+    text = path.read_text()
+    assert text.count(before) == 1
+    line = text[: text.index(before)].count("\n") + 1
+    path.write_text(text.replace(before, after))
+    output = said("check", code=1)
+    assert re.search(f"(?m){message.replace('{line}', str(line))}", output), output
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, r"texts holds no document; write one per line"),
+        ({"a.txt": ""}, r"texts: a\.txt is empty; remove it, or write a text into it"),
+        (
+            {"a.txt": "One.", "b.csv": "text\nOne.\n"},
+            r"texts: b\.csv is a table \(CSV\), and a\.txt is plain text; put",
+        ),
+    ],
+)
+def test_a_folder_of_no_texts_is_refused_with_the_file(project, files, message):
+    Path("texts").mkdir()
+    for name, text in files.items():
+        Path("texts", name).write_text(text)
+    before = Path("params.yaml").read_bytes()
+    assert re.search(message, said("new", "mine", "--text", "texts", code=1))
+    assert Path("params.yaml").read_bytes() == before
+
+
+def test_the_shell_completes_commands_and_studies(project):
+    for words, wanted in (
+        ("posenc remo", "remove"),
+        ("posenc study retraining_", "retraining_fast"),
+    ):
+        environment = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")),
+                       "_POSENC_COMPLETE": "complete_bash"}  # fmt: skip
+        program = "from posenc.cli import app; app(prog_name='posenc')"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment, "PYTHONPATH": str(ROOT / "workflow")},
+        )
+        assert done.stdout.split() == [wanted], done.stderr

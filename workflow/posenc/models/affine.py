@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import sys
 from pathlib import Path
 
 import torch
@@ -17,6 +14,7 @@ from transformers.pytorch_utils import Conv1D
 from posenc.architectures.table import ACTIVATION_PAIRS
 from posenc.models.devices import device_for, use_threads
 from posenc.models.load import load
+from posenc.models.mapped import release
 
 _FORMS = {
     "none": ("none", ""),
@@ -102,9 +100,6 @@ class _WithGradient(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             db = rows.sum(0)  # [outputs]
         return dx, dw, db
-
-
-_PAGEOUT = 21  # Linux 5.4; Python has no name for it
 
 
 class Affine(nn.Module):
@@ -257,16 +252,8 @@ def load_ready(
 
 
 def _bring(parameter: nn.Parameter, transposed: bool) -> None:
-    """Copy a parameter to memory of its own.
-
-    The loaded weights are a file that is mapped: its pages count as this process's memory once they
-    are read, so that every weight would be there twice until the last is copied.
-    """
+    """Copy a parameter to memory of its own, and let go of the file that it lies in."""
     mapped = parameter.data
     data = mapped.T if transposed else mapped
     parameter.data = data.clone(memory_format=torch.contiguous_format)
-    if mapped.device.type == "cpu" and mapped.nbytes >= mmap.PAGESIZE and sys.platform == "linux":
-        begin = -(-mapped.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-        size = (mapped.data_ptr() + mapped.nbytes - begin) // mmap.PAGESIZE * mmap.PAGESIZE
-        # Advice only: pages that the kernel lets go are read again from the file where needed.
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), _PAGEOUT)
+    release(mapped)

@@ -325,14 +325,16 @@ def load(
 
     from posenc.architectures import attention, discover
     from posenc.architectures.float32 import keeping
-    from posenc.models import schemes
+    from posenc.models import mapped, schemes
 
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
         check_tensors(folder, family)
         config, made_by, options = library_class(folder, family)
-        reader = made_by if not is_kept else keeping(made_by, type_of(folder))
+        # The library would hold the files beside their copies in float32.
+        kind = type_of(folder)
+        reader = made_by if kind == torch.float32 else keeping(made_by, kind)
         model, report = reader.from_pretrained(
             weight_paths(folder)[0].parent,
             config=config,
@@ -355,6 +357,8 @@ def load(
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
     model.__class__ = made_by
+    if not is_kept:
+        mapped.widen(model)
     schemes.install(model)
     model = model.eval().to(device)
     try:

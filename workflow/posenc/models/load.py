@@ -317,7 +317,7 @@ def load(
     ArtifactError
         If the weights are damaged, do not fit the configuration, or are not finite.
     ModelError
-        If the model is not one that positions can be studied in.
+        If the model is not one that positions can be studied in, or has no room.
     """
     import torch
     import transformers
@@ -325,12 +325,13 @@ def load(
 
     from posenc.architectures import attention, discover
     from posenc.architectures.float32 import keeping
-    from posenc.models import mapped, schemes
+    from posenc.models import mapped, memory, schemes
 
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
         check_tensors(folder, family)
+        memory.check_fits(folder, device, is_kept)
         config, made_by, options = library_class(folder, family)
         # The library would hold the files beside their copies in float32.
         kind = type_of(folder)

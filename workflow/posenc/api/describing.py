@@ -114,7 +114,7 @@ def lines_of(name: str, found: dict[str, Any]) -> list[str]:
         f"{name}: {found['model_type']}, {kind}, {sizes}, {positions}",
         f"compared with transformers {found['library']}: {', '.join(holds) or 'nothing'} hold",
     ]
-    lines += [f"not {need}: {can[need]}" for need in NEEDS if can.get(need)]
+    lines += [f"not {need}: {can[need]}" for need in (*NEEDS, Need.TURNS) if can.get(need)]
     return lines
 
 

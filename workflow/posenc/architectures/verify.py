@@ -189,6 +189,7 @@ def _conclude(found: Architecture, checks: dict[str, Check]) -> None:
     can[Need.REMOVABLE] = checks["positions taken away"].problem
     is_plain = not any(o.softcap or o.has_sinks or o.has_bias for o in found.layers)
     can[Need.PRODUCTS] = None if is_plain else "its scores are capped, or have sinks or biases"
+    can[Need.TURNS] = getattr(found.position, "unturned", None)
     for need in (Need.TABLE, Need.ROTATION):
         can[need] = None if kind == need else f"its positions are {_WORDS[kind]}"
 

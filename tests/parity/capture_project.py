@@ -84,7 +84,7 @@ class CaptureProject:
         """Run a capture, and say which runs it worked at."""
         receipt = self.receipt(part)
         receipt.unlink(missing_ok=True)
-        step.main(**self.options, part=part, receipt=receipt)
+        step.main(**self.options, part=part, done=receipt)
         return set(json.loads(receipt.read_text())["captured"])
 
     def receipt(self, part: str = "1-of-1") -> Path:

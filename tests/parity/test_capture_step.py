@@ -230,7 +230,7 @@ def stores(folder: Path) -> dict[str, ActivationStore]:
 def test_the_commands_write_what_the_functions_write(project):
     expected = project.from_nothing()
     options, receipt = project.options, project.receipt("2-of-2")
-    done = call("posenc.steps.capture", **options, part="2-of-2", receipt=receipt)
+    done = call("posenc.steps.capture", **options, part="2-of-2", done=receipt)
     assert done.returncode == 0, done.stderr
     both = ["gpt2/sample/intact", "gpt2/sample/zero"]
     assert json.loads(receipt.read_text())["captured"] == both

@@ -340,15 +340,11 @@ def edit_config(folder, **changes) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-LONG = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "max_tokens", "message"),
     [
         ("window", {"sliding_window": 20}, 36, r"last 20 tokens only: lower max_tokens to 20"),
         ("llama", {}, 41, r"max_tokens is 41, but the model has only 40 positions"),
-        ("llama", {"rope_parameters": LONG}, 36, r"'dynamic' rotation, which depends on the"),
     ],
 )
 def test_what_cannot_be_run_is_refused(tmp_path, kind, changes, max_tokens, message):

@@ -403,8 +403,6 @@ def test_options_of_output_change_nothing(tmp_path, kind, options):
     ({"model_type": "deepthought", "auto_map": {"AutoModel": "modeling.Deep"}},
      r"'deepthought', which transformers .* does not know, and code beside weights is not run"),
     ({"model_type": "mamba"}, "."),
-    ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
-     "depends on the length of the text"),
 ])  # fmt: skip
 def test_what_is_not_run_is_refused_in_a_line(tmp_path, changes, message):
     folder = edit(save(tmp_path / "model", "LlamaForCausalLM"), **changes)

@@ -24,7 +24,7 @@ from posenc.experiments.downstream.section import DownstreamTraining
 from posenc.figures import downstream as figure_of
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import changed_predictions
-from posenc.models.load import save_tokenizer
+from posenc.models.tokenizers import save_tokenizer
 from posenc.study.params import load as load_params
 
 from . import synthetic

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, verify
-from posenc.models.gguf import _File, configuration, convert, tokenizer_of, unpermuted
+from posenc.models.gguf import File, configuration, convert, tokenizer_of, unpermuted
 from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
 from posenc.study.params import load
@@ -214,7 +214,7 @@ def test_documents_of_smollm2_begin_with_token_0():
     path = source_folder(model)
     assert sha256_file(path) == model.source.sha256
     text = "The film of 1994 was <|im_end|> good."
-    found = tokenize(tokenizer_of(_File(path)), ["a"], [text], model.max_tokens, model.is_decoder)
+    found = tokenize(tokenizer_of(File(path)), ["a"], [text], model.max_tokens, model.is_decoder)
     (row,) = found.to_pylist()
     assert row["input_ids"].index(0) == 0 and row["input_ids"].count(0) == 1
     assert row["special"][0] and row["starts"][0] == row["ends"][0] == 0
@@ -236,9 +236,9 @@ def one_line(error) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"architecture": "mamba"}, r"the architecture 'mamba'; only 'llama' is read"),
-        ({"pre": "llama-bpe"}, r"the pre-tokenizer 'llama-bpe'; read are .*'gpt-2' or 'smollm'"),
-        ({"model": "llama"}, r"a tokenizer 'llama' with"),
+        ({"architecture": "mamba"}, r"the architecture 'mamba'; read are llama, gpt2"),
+        ({"pre": "chameleon"}, r"the pre-tokenizer 'chameleon', which is not read"),
+        ({"model": "rwkv"}, r"a tokenizer 'rwkv' with"),
         ({"changes": lambda w: w.add_rope_dimension_count(8)}, r"turns 8 of 16 features"),
         ({"changes": lambda w: w.add_rope_scaling_type(_yarn())}, r"the scaling 'yarn'"),
         (
@@ -346,9 +346,11 @@ def test_a_file_of_another_checksum_is_refused(tmp_path, file):
 
 
 def test_a_file_that_is_not_read_leaves_nothing(tmp_path, weights):
-    path = write_gguf(tmp_path / "model.gguf", weights, pre="tekken")
+    path = write_gguf(tmp_path / "model.gguf", weights, pre="chameleon")
     source = PathSource(kind="path", path=str(tmp_path), sha256=sha256_file(path))
-    with pytest.raises(ModelError, match=r"^models\.mine: .*the pre-tokenizer 'tekken'") as error:
+    with pytest.raises(
+        ModelError, match=r"^models\.mine: .*the pre-tokenizer 'chameleon'"
+    ) as error:
         fetched(source, tmp_path)
     one_line(error)
     assert not list((tmp_path / "data").iterdir())
@@ -431,7 +433,7 @@ def with_keys(path, **values):
     ],
 )  # fmt: skip
 def test_a_linear_scaling_is_read(tmp_path, keys, rotation):
-    found = configuration(_File(with_keys(tmp_path / "m.gguf", **keys)))
+    found = configuration(File(with_keys(tmp_path / "m.gguf", **keys)))
     assert found["rope_parameters"] == {**rotation, "rope_theta": 10000.0}
 
 
@@ -452,5 +454,5 @@ def test_a_linear_scaling_is_read(tmp_path, keys, rotation):
 )
 def test_a_key_that_is_not_understood_is_refused(tmp_path, keys, message):
     with pytest.raises(ArtifactError, match=message) as error:
-        configuration(_File(with_keys(tmp_path / "m.gguf", **keys)))
+        configuration(File(with_keys(tmp_path / "m.gguf", **keys)))
     assert "\n" not in str(error.value)

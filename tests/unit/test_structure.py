@@ -92,6 +92,7 @@ FIELDS = {
 }  # fmt: skip
 KNOWS_A_FAMILY = {
     "models/gguf.py": "the names of a file format, llama.cpp's",
+    "models/gguf_library.py": "the names of a file format, llama.cpp's",
     "models/schemes.py": "changes decoders that were trained here",
     "experiments/pretraining/network.py": "a network of the experiment's own making",
     "experiments/downstream/network.py": "a network of the experiment's own making",

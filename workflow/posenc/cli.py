@@ -175,12 +175,13 @@ def _say_models(params) -> None:
 
 
 def _say_sizes(params) -> None:
+    from posenc.study import room
     from posenc.study.cut import lines
     from posenc.study.storage import summary
 
     if line := summary(params, Path()):
         print(f"  disk: {line}")
-    for line in lines(params):
+    for line in (*lines(params), *room.lines(params)):
         print(f"  {line}")
 
 
@@ -337,17 +338,15 @@ def models(
     revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
     """Say what was found of models, and what was compared with the library; by default, fetched."""
-    from posenc.api.describing import fetched, said
+    from posenc.api.describing import fetched, looked_at
     from posenc.artifacts.files import ArtifactError
     from posenc.models.files import ModelError
 
     for name in names if names else _load().study.models:
         lines = fetched(name) or [f"{name}: not fetched yet, or trained here"]
         if names and fetched(name) is None:
-            from posenc.api.loading import load
-
             try:
-                lines = said(load(name, revision))
+                lines = looked_at(name, revision)
             except (ModelError, ArtifactError) as error:
                 _stop(str(error))
         print("\n  ".join(lines))

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.api.loading import Model, load, place_of
+from posenc.api.loading import Model, from_place, place_of
 from posenc.architectures.needs import Need
 from posenc.architectures.table import KINDS
 from posenc.artifacts.files import read_json, sha256_file
 from posenc.models.files import CONFIG, GGUF, ModelError, tokenizer_files
 from posenc.models.load import VERIFICATION
+from posenc.models.memory import memory_of
 from posenc.models.references import INDEX, WEIGHTS, weight_files
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -53,7 +54,7 @@ def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
         If it is not run here as the library runs it, or positions cannot be taken from it.
     """
     place = place_of(name, revision)
-    model = load(name, revision)
+    model = from_place(name, place, is_kept=True)
     if reason := model.architecture.lacks(Need.REMOVABLE):
         raise ModelError(f"{name}: a study needs a model without its positions; {reason}")
     key = re.sub(r"\W+", "_", Path(name).name.lower()).strip("_") or "model"
@@ -91,7 +92,13 @@ def _source(name: str, place: Path) -> list[str]:
 def said(model: Model) -> list[str]:
     """What was found of a model, in a few lines."""
     assert model.verification is not None
-    return lines_of(model.name, model.verification.as_json())
+    room = memory_of(model.network.config, type(model.network), {})
+    return [*lines_of(model.name, model.verification.as_json()), str(room)]
+
+
+def looked_at(name: str, revision: str) -> list[str]:
+    """What is found of a folder or a model of the hub, in a few lines."""
+    return said(from_place(name, place_of(name, revision), is_kept=True))
 
 
 def lines_of(name: str, found: dict[str, Any]) -> list[str]:
@@ -107,7 +114,7 @@ def lines_of(name: str, found: dict[str, Any]) -> list[str]:
         f"{name}: {found['model_type']}, {kind}, {sizes}, {positions}",
         f"compared with transformers {found['library']}: {', '.join(holds) or 'nothing'} hold",
     ]
-    lines += [f"not {need}: {can[need]}" for need in NEEDS if can.get(need)]
+    lines += [f"not {need}: {can[need]}" for need in (*NEEDS, Need.TURNS) if can.get(need)]
     return lines
 
 

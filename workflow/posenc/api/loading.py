@@ -160,11 +160,15 @@ def load(
             )
         network = load_network(folder, params.models[name].family)
         return _checked(name, network, Tokenizer.from_file(str(table)), params.models[name].reading)
-    place = place_of(name, revision)
+    return from_place(name, place_of(name, revision))
+
+
+def from_place(name: str, place: Path, is_kept: bool = False) -> Model:
+    """As :func:`load`, of a folder or a GGUF file; weights may stay in the type of their files."""
     with in_hub_format(place) as folder:
         check_place(name, folder)
         reading = _reading(name, folder)
-        network = load_network(folder, reading.family)
+        network = load_network(folder, reading.family, is_kept=is_kept)
         own = read_tokenizer(name, folder)
         is_decoder = _architecture(name, network).has_losses
         own = fitted_tokenizer(own, folder, is_decoder)

@@ -14,6 +14,7 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from posenc.architectures import attention
+from posenc.architectures.classes import positions_of
 from posenc.architectures.needs import Need
 from posenc.architectures.position import NoPosition, Rotation, Table
 
@@ -257,5 +258,4 @@ class _Given:
 
 def length_of(model: nn.Module) -> int | None:
     """Positions that a configuration speaks of."""
-    config = model.config.get_text_config(decoder=True)
-    return getattr(config, "max_position_embeddings", None)
+    return positions_of(model.config)

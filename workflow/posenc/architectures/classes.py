@@ -99,17 +99,9 @@ def _name(names: Mapping[str, Any], kind: str) -> str | None:
 
 def problem_of(config: PretrainedConfig, raw: Mapping[str, Any]) -> str | None:
     """What a configuration says that is not run, if anything."""
-    text = config.get_text_config(decoder=True)
     kind = raw.get("position_embedding_type", "absolute")
     if kind not in ("absolute", "rotary", None):
         return f"has {kind!r} position embeddings, not learned absolute"
-    for parameters in _rotations(getattr(text, "rope_parameters", None)):
-        rotation = parameters.get("rope_type", "default")
-        if rotation in ROTATIONS_OF_THE_TEXT:
-            return (
-                f"has {rotation!r} rotation, which depends on the length of the text; only "
-                f"rotation that is the same in every text is run"
-            )
     return None
 
 
@@ -142,12 +134,17 @@ def window_of(config: PretrainedConfig) -> int | None:
 
 
 def positions_of(config: PretrainedConfig) -> int | None:
-    """Tokens that a configuration has positions for; None where it sets no limit."""
+    """Tokens that a configuration has one set of positions for; None where it sets no limit."""
     from posenc.architectures.table import first_row
 
     text = config.get_text_config(decoder=True)
     count = getattr(text, "max_position_embeddings", None)
-    return None if count is None else count - first_row(text.to_dict())
+    limits = [] if count is None else [count - first_row(text.to_dict())]
+    for parameters in _rotations(getattr(text, "rope_parameters", None)):
+        # Longer texts are turned otherwise, from their first token on.
+        if parameters.get("rope_type") in ROTATIONS_OF_THE_TEXT:
+            limits.append(parameters.get("original_max_position_embeddings", count))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def begin_token(config: PretrainedConfig) -> int | None:

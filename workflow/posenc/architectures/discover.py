@@ -28,6 +28,7 @@ from posenc.architectures.architecture import (
     length_of,
 )
 from posenc.architectures.attention import LAYERS, NAME, Call, Observed
+from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.position import NoPosition, Rotation, Table
 
@@ -89,7 +90,7 @@ def discover(model: nn.Module) -> Architecture:
     try:
         if former != NAME:
             model.set_attn_implementation(NAME)
-        with torch.inference_mode():
+        with torch.inference_mode(), in_float32(model):
             found = _looked_at(model, kind, ids)
             if isinstance(found.position, Rotation):
                 from posenc.architectures.turns import find_turns
@@ -192,7 +193,8 @@ def _body(model: nn.Module, kind: str, ids: Tensor) -> tuple[nn.Module, str | No
         return body, None
     weight = embedding.weight  # [vocabulary, d_model]
     if weight.shape[1] == last.shape[-1]:
-        plain = last @ weight.T  # [1, tokens, vocabulary]
+        parts = [last @ rows.T.to(last.dtype) for rows in weight.split(2**13)]
+        plain = torch.cat(parts, dim=-1)  # [1, tokens, vocabulary]
         if plain.shape == logits.shape and _is_close(plain, logits):
             return body, LINEAR
     return body, OWN

@@ -106,11 +106,11 @@ def _affine(module: nn.Module) -> tuple[Tensor, Tensor]:
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2:
         raise NoMaps("a map is no matrix")
-    weight = weight.detach()
+    weight = weight.detach().float()
     if not hasattr(module, "nf"):  # the library's Conv1D keeps [inputs, outputs]
         weight = weight.T
     bias = getattr(module, "bias", None)
-    bias = torch.zeros_like(weight[0]) if bias is None else bias.detach()
+    bias = torch.zeros_like(weight[0]) if bias is None else bias.detach().float()
     return weight, bias
 
 
@@ -249,7 +249,7 @@ def _is_known(state: Tensor, x: Tensor, norms: list[tuple[nn.Module, Tensor, Ten
         eps = next((getattr(module, name) for name in EPSILONS if hasattr(module, name)), None)
         if eps is None:
             return False
-        gain = module.weight  # [d_model]
+        gain = module.weight.float()  # [d_model]
         bias = getattr(module, "bias", None)
         centred = taken - taken.mean(dim=-1, keepdim=True)
         layer_norm = centred * (centred.square().mean(-1, keepdim=True) + eps).rsqrt() * gain

@@ -18,6 +18,8 @@ class Need(StrEnum):
     """A table of positions that is added to the input embeddings."""
     ROTATION = "rotation"
     """Rotary modules."""
+    TURNS = "turns"
+    """Of a rotation, how each layer turns which pairs of features, so that it can be undone."""
     REMOVABLE = "removable"
     """With the table or the rotation taken away, no position is left but the causal mask."""
     MAPS = "maps"

@@ -164,6 +164,14 @@ class Rotation:
             "what its rotary modules give is not cosines and sines of positions times frequencies"
         )
 
+    @property
+    def unturned(self) -> str | None:
+        """Why turned queries and keys cannot be turned back, if they cannot."""
+        if self.layers and not self.unknown:
+            return None
+        which = f"layer {min(self.unknown)} turns" if self.unknown else "its layers turn"
+        return f"how {which} pairs of features could not be told"
+
     @contextlib.contextmanager
     def removed(self) -> Iterator[None]:
         """Every token has position 0, during a block; the rotation's own scaling stays."""

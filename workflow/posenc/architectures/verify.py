@@ -19,6 +19,7 @@ from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.attention import NAME
 from posenc.architectures.discover import of, quiet, sample_ids
+from posenc.architectures.float32 import in_float32
 from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need
 from posenc.architectures.position import NoPosition
@@ -105,7 +106,7 @@ def verify(
     Parameters
     ----------
     model
-        Of the library, in float32.
+        Of the library; with weights of fewer bits it is run in float32 nevertheless.
     documents
         Token ids of some texts, as the library's own tokenizer gives them; by default some that
         are made up.
@@ -124,7 +125,7 @@ def verify(
     former, was_training = model.config._attn_implementation, model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), in_float32(model):
             checks = _checked(found, texts, row)
     finally:
         if model.config._attn_implementation != former:
@@ -188,6 +189,7 @@ def _conclude(found: Architecture, checks: dict[str, Check]) -> None:
     can[Need.REMOVABLE] = checks["positions taken away"].problem
     is_plain = not any(o.softcap or o.has_sinks or o.has_bias for o in found.layers)
     can[Need.PRODUCTS] = None if is_plain else "its scores are capped, or have sinks or biases"
+    can[Need.TURNS] = getattr(found.position, "unturned", None)
     for need in (Need.TABLE, Need.ROTATION):
         can[need] = None if kind == need else f"its positions are {_WORDS[kind]}"
 

@@ -34,7 +34,8 @@ def token_losses(
     for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
         total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
         for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
-            total = torch.logaddexp(total, affine(some, rows).float().logsumexp(dim=-1))
+            logits = affine(some, rows.to(some.dtype))  # [chunk, chunk of the vocabulary]
+            total = torch.logaddexp(total, logits.float().logsumexp(dim=-1))
         losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
     return torch.cat(losses)
 
@@ -51,7 +52,7 @@ def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
     """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
     found = architecture(model)
     if found.head == LINEAR:
-        return affine(hidden, found.output_weight())
+        return affine(hidden, found.output_weight().to(hidden.dtype))
     return found.logits(hidden)
 
 

@@ -149,8 +149,8 @@ def turns_of(model: nn.Module) -> dict[int, Turned]:
     """
     found = architecture(model)
     rotation = found.position
-    if not isinstance(rotation, Rotation) or rotation.unknown or not rotation.layers:
-        raise ConditionError(
-            f"{found.model_type}: how its layers turn pairs of features could not be told"
-        )
+    if not isinstance(rotation, Rotation):
+        raise ConditionError(f"{found.model_type}: its positions are no rotation")
+    if rotation.unturned is not None:
+        raise ConditionError(f"{found.model_type}: {rotation.unturned}")
     return {layer: turn for layer, turn in enumerate(rotation.layers) if turn is not None}

@@ -17,6 +17,7 @@ from posenc.capture.rows import packed_row
 from posenc.models import schemes
 from posenc.models.files import ModelError
 from posenc.models.load import load
+from posenc.models.references import LARGE, bytes_of
 from posenc.models.section import Reading
 from posenc.models.tokenizers import TEXTS
 
@@ -74,7 +75,7 @@ def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) ->
     ModelError
         If it is not run here as the library runs it, or is not what the section says.
     """
-    network = load(folder, section.family)
+    network = load(folder, section.family, is_kept=bytes_of(folder) >= LARGE)
     try:
         found = of(network)
         texts = [tokenizer.encode(text).ids[: section.max_tokens] for text in TEXTS]

@@ -66,7 +66,7 @@ class ScoreParts(Section):
 MEASUREMENT = Measurement(
     "score_parts", ScoreParts, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F2", "F3"), schema=2,
     uses=("torch", "transformers"), subjects="models",
-    needs=(Need.PATTERNS, Need.PRODUCTS, Need.REMOVABLE),
+    needs=(Need.PATTERNS, Need.PRODUCTS, Need.REMOVABLE, Need.TURNS),
 )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ class UnrotatedHeads(Section):
 MEASUREMENT = Measurement(
     "unrotated_heads", UnrotatedHeads, of=CELL, reads=(TOKENS, WEIGHTS), catalogue=("F5",),
     uses=("scipy", "torch", "transformers"), subjects="examined",
-    needs=(Need.ROTATION, Need.PATTERNS, Need.BLOCKS),
+    needs=(Need.ROTATION, Need.TURNS, Need.PATTERNS, Need.BLOCKS),
 )  # fmt: skip
 
 

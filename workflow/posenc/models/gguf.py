@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError, write_json
+from posenc.models import gguf_library
 from posenc.models.files import CONFIG, TOKENIZER
 from posenc.models.references import WEIGHTS
 
@@ -76,20 +77,26 @@ def convert(path: Path, folder: Path) -> None:
     Raises
     ------
     ArtifactError
-        If the file is damaged or lacks a key, if its architecture is not Llama's, or if a tensor,
-        a kind of scaled rotation or the pre-tokenizer is not known here.
+        If the file is damaged or lacks a key, or if its architecture, a tensor, a key that changes
+        what is computed, or the pre-tokenizer is not known here.
     """
     from safetensors.numpy import save_file
 
-    file = _File(path)
-    config = configuration(file)
+    file = File(path)
+    # Llama's is read here: the library does not take its scaled rotation.
+    if file["general.architecture"] == ARCHITECTURE:
+        config = configuration(file)
+        tensors = tensors_of(file, config)
+    else:
+        config = gguf_library.configuration(file)
+        tensors = gguf_library.tensors_of(file, config)
     tokenizer = tokenizer_of(file)
-    save_file(tensors_of(file, config), folder / WEIGHTS, metadata={"format": "pt"})
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     write_json(folder / CONFIG, config)
     tokenizer.save(str(folder / TOKENIZER))
 
 
-class _File:
+class File:
     """A GGUF file: values by key, and tensors."""
 
     def __init__(self, path: Path) -> None:
@@ -117,19 +124,14 @@ class _File:
         return value
 
 
-def configuration(file: _File) -> dict[str, Any]:
+def configuration(file: File) -> dict[str, Any]:
     """The library's configuration of a Llama.
 
     Raises
     ------
     ArtifactError
-        If the file is of another architecture, or its rotation is scaled or partial.
+        If its rotation is scaled or partial, or a key is not understood.
     """
-    architecture = file["general.architecture"]
-    if architecture != ARCHITECTURE:
-        raise ArtifactError(
-            f"{file.path} has the architecture {architecture!r}; only {ARCHITECTURE!r} is read"
-        )
     heads, width = (file[f"llama.{key}"] for key in ("attention.head_count", "embedding_length"))
     scaling = file.get("llama.rope.scaling.type", "none")
     turned = file.get("llama.rope.dimension_count", width // heads)
@@ -178,7 +180,7 @@ def configuration(file: _File) -> dict[str, Any]:
     }
 
 
-def _scaled(file: _File, scaling: str) -> dict[str, Any]:
+def _scaled(file: File, scaling: str) -> dict[str, Any]:
     """How a file scales its rotation: by a factor, unless it says that it does not.
 
     A factor without a kind is a linear one (``llama_model_loader`` of llama.cpp); the older key of
@@ -196,7 +198,7 @@ def _shortest(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def tensors_of(file: _File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
     """All tensors by the library's names, dequantised to float32.
 
     Raises
@@ -263,22 +265,19 @@ PRE_TOKENIZERS: dict[str, Callable[[], PreTokenizer]] = {"gpt-2": _gpt2, "smollm
 """By the name in the file: llama.cpp's ``llama-vocab.cpp`` has their regular expressions."""
 
 
-def tokenizer_of(file: _File) -> Tokenizer:
-    """The byte-level byte-pair encoding of a file, with the pre-tokenizer that it names.
+def tokenizer_of(file: File) -> Tokenizer:
+    """The tokenizer of a file, with the pre-tokenizer that it names.
 
     Raises
     ------
     ArtifactError
-        If the file has another kind of tokenizer, or a pre-tokenizer that is not known.
+        If its kind or its pre-tokenizer is not known.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models
 
     kind, name = file["tokenizer.ggml.model"], file.get("tokenizer.ggml.pre")
     if kind != "gpt2" or name not in PRE_TOKENIZERS:
-        raise ArtifactError(
-            f"{file.path} has a tokenizer {kind!r} with the pre-tokenizer {name!r}; read are "
-            f"byte-level ones ('gpt2') with {' or '.join(map(repr, PRE_TOKENIZERS))}"
-        )
+        return gguf_library.tokenizer_of(file)
     tokens = file["tokenizer.ggml.tokens"]
     types = file.get("tokenizer.ggml.token_type", [])
     merges = [tuple(merge.split(" ")) for merge in file["tokenizer.ggml.merges"]]

@@ -28,7 +28,6 @@ from posenc.artifacts.files import (
 from posenc.models.files import (
     CONFIG,
     GGUF,
-    TOKENIZER,
     TOKENIZER_PARTS,
     ModelError,
     check_digests,
@@ -37,7 +36,15 @@ from posenc.models.files import (
     library_class,
     tokenizer_files,
 )
-from posenc.models.references import INDEX, WEIGHTS, refer, weight_files, weight_paths
+from posenc.models.references import (
+    INDEX,
+    LARGE,
+    WEIGHTS,
+    refer,
+    type_of,
+    weight_files,
+    weight_paths,
+)
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
@@ -47,8 +54,6 @@ if TYPE_CHECKING:
 
 Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
 """Runs a model of a folder with its tokenizer, and says what was compared."""
-LARGE = 2**30
-"""Bytes from which on weights are not copied into ``data/``."""
 
 
 def source_folder(model: Model) -> Path:
@@ -207,7 +212,7 @@ def fetch(
     """
     from safetensors import SafetensorError
 
-    from posenc.models.tokenizers import fitted_tokenizer, read_tokenizer
+    from posenc.models.tokenizers import fitted_tokenizer, read_tokenizer, save_tokenizer
 
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -289,34 +294,9 @@ def in_hub_format(place: Path, beside: Path | None = None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
-    """Bring a tokenizer into one ``tokenizer.json``, whichever files its folder has.
-
-    Parameters
-    ----------
-    key
-        The key of ``params.yaml`` that the folder belongs to, for messages.
-    origin, target
-        The folder, and the one that receives ``tokenizer.json`` and its checksum.
-
-    Raises
-    ------
-    ModelError
-        If the folder has no tokenizer.
-    """
-    from posenc.models.tokenizers import read_tokenizer
-
-    save_tokenizer(read_tokenizer(key, origin), target)
-
-
-def save_tokenizer(tokenizer, folder: Path) -> None:
-    """Write ``tokenizer.json`` and its checksum."""
-    with atomic_file(folder / TOKENIZER) as temporary:
-        tokenizer.save(str(temporary))
-    write_checksums(folder / CHECKSUMS, TOKENIZER)
-
-
-def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Module:
+def load(
+    folder: Path, family: str | None = None, device: str = "cpu", is_kept: bool = False
+) -> nn.Module:
     """Load a model in float32 for inference, with attention that can be recorded.
 
     Parameters
@@ -328,27 +308,35 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
         language-model head.
     device
         ``cpu`` or ``cuda``.
+    is_kept
+        Whether weights stay in the type of their files, if that has fewer bits than float32
+        (:mod:`posenc.architectures.float32`).
 
     Raises
     ------
     ArtifactError
         If the weights are damaged, do not fit the configuration, or are not finite.
     ModelError
-        If the model is not one that positions can be studied in.
+        If the model is not one that positions can be studied in, or has no room.
     """
     import torch
     import transformers
     from safetensors import SafetensorError
 
     from posenc.architectures import attention, discover
-    from posenc.models import schemes
+    from posenc.architectures.float32 import keeping
+    from posenc.models import mapped, memory, schemes
 
     attention.register()
     transformers.utils.logging.disable_progress_bar()
     try:
         check_tensors(folder, family)
+        memory.check_fits(folder, device, is_kept)
         config, made_by, options = library_class(folder, family)
-        model, report = made_by.from_pretrained(
+        # The library would hold the files beside their copies in float32.
+        kind = type_of(folder)
+        reader = made_by if kind == torch.float32 else keeping(made_by, kind)
+        model, report = reader.from_pretrained(
             weight_paths(folder)[0].parent,
             config=config,
             use_safetensors=True,
@@ -369,6 +357,9 @@ def load(folder: Path, family: str | None = None, device: str = "cpu") -> nn.Mod
     missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
+    model.__class__ = made_by
+    if not is_kept:
+        mapped.widen(model)
     schemes.install(model)
     model = model.eval().to(device)
     try:

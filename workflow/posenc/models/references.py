@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.contents import PLACE, Contents
 from posenc.artifacts.files import ArtifactError, read_json, sha256_file
+
+if TYPE_CHECKING:
+    import torch
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 """The one file, and what says which of several files holds which tensor."""
 REFERENCE = "posenc_reference"
 """Key of the metadata of a file without tensors that says where they are."""
+LARGE = 2**30
+"""Bytes from which on weights are neither copied into ``data/`` nor taken to float32 at once."""
 
 
 def weight_files(folder: Path) -> tuple[str, ...]:
@@ -89,3 +94,21 @@ def _reference(path: Path) -> dict[str, Any] | None:
     except SafetensorError:  # whoever reads its tensors says so
         return None
     return None if said is None else json.loads(said)
+
+
+def type_of(folder: Path) -> torch.dtype:
+    """The type that a folder's weights are kept in; float32 unless all have one of fewer bits."""
+    import torch
+    from safetensors import safe_open
+
+    found = set()
+    for path in weight_paths(folder):
+        with safe_open(path, "pt") as file:
+            found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
+    narrow = {"BF16": torch.bfloat16, "F16": torch.float16}
+    return narrow.get(found.pop(), torch.float32) if len(found) == 1 else torch.float32
+
+
+def bytes_of(folder: Path) -> int:
+    """Bytes of the files that hold a folder's weights."""
+    return sum(path.stat().st_size for path in weight_paths(folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc.artifacts.files import CHECKSUMS, atomic_file, write_checksums
 from posenc.models.files import (
     BYTE_LEVEL,
     CONFIG,
@@ -161,3 +162,28 @@ def fitted_tokenizer(tokenizer: Tokenizer, folder: Path, is_decoder: bool) -> To
         return tokenizer
     config, _, _ = library_class(folder)
     return with_begin(tokenizer, begin_token(config))
+
+
+def copy_tokenizer(key: str, origin: Path, target: Path) -> None:
+    """Bring a tokenizer into one ``tokenizer.json``, whichever files its folder has.
+
+    Parameters
+    ----------
+    key
+        The key of ``params.yaml`` that the folder belongs to, for messages.
+    origin, target
+        The folder, and the one that receives ``tokenizer.json`` and its checksum.
+
+    Raises
+    ------
+    ModelError
+        If the folder has no tokenizer.
+    """
+    save_tokenizer(read_tokenizer(key, origin), target)
+
+
+def save_tokenizer(tokenizer, folder: Path) -> None:
+    """Write ``tokenizer.json`` and its checksum."""
+    with atomic_file(folder / TOKENIZER) as temporary:
+        tokenizer.save(str(temporary))
+    write_checksums(folder / CHECKSUMS, TOKENIZER)

@@ -5,6 +5,7 @@ A killed capture goes on with the shards that it has finished, and a run that is
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import sys
@@ -53,11 +54,13 @@ def main(
 def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, threads: int) -> None:
     """Capture every ``parts``-th shard of runs, those that are finished already left out."""
     # Not before it is known that there is something to capture: they take seconds to import.
+    from posenc.architectures.float32 import in_float32
     from posenc.capture.capture import Shape
     from posenc.capture.interventions import applied
     from posenc.models.affine import load_ready
 
-    network = load_ready(weights, job.reading.family, job.activations.device, threads)
+    is_fast = job.activations.precision == "fast"
+    network = load_ready(weights, job.reading.family, job.activations.device, threads, is_fast)
     shape = Shape.of(network)
     todo = [
         (run, number, documents)
@@ -74,7 +77,10 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
             network, todo[0][0], tokens_at_once(network, job.activations.batch_tokens)
         )
         print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens per second", file=sys.stderr)
-    with tqdm(total=total, unit="token", mininterval=5) as bar:
+    # Weights of fewer bits whose errors were not measured are those of `exact`.
+    exactly = all(error["mode"] == "exact" for error in errors.values())
+    mode = in_float32(network) if exactly else contextlib.nullcontext()
+    with mode, tqdm(total=total, unit="token", mininterval=5) as bar:
         for run, number, documents in todo:
             bar.set_description(run.name)
             with applied(network, run.intervention):
@@ -97,6 +103,7 @@ def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]
 
     if job.activations.precision == "exact" or not (runs and is_quicker_in_bfloat16(network)):
         return {run.name: {"mode": "exact"} for run in runs}
+    from posenc.architectures.float32 import in_float32
     from posenc.capture.fast import Sample, faster
     from posenc.capture.interventions import applied
 
@@ -107,7 +114,8 @@ def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]
             with applied(network, one.intervention):
                 yield Sample.of(network, [text.ids[index] for index in pack.documents])
 
-    exact = list(samples())
+    with in_float32(network):
+        exact = list(samples())
     faster(network)
     found = {}
     for one, ours, reference in zip(runs, samples(), exact, strict=True):

@@ -6,6 +6,7 @@ with the documents that it has finished.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import shutil
@@ -217,8 +218,10 @@ def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str
     By source and unit that there is to do: its precision. Fast units are compared with float32 on
     the first documents. Where bfloat16 is slower than float32, all are exact.
     """
+    from posenc.models.rates import is_quicker_in_bfloat16
+
     is_exact = network.job.precision == "exact" or not any(one.todo for one in sources)
-    if is_exact or not network.is_quicker_in_bfloat16():
+    if is_exact or not is_quicker_in_bfloat16(network.model):
         return {one.name: {unit: {"mode": "exact"} for unit in one.todo} for one in sources}
 
     def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
@@ -283,6 +286,7 @@ class _Network:
         self, weights: Path, job: Job, threads: int, masks: dict[str, LearnedMask]
     ) -> None:
         self.weights, self.job, self.threads, self.masks = weights, job, threads, masks
+        self.is_fast = False
 
     @property
     def vocabulary_size(self) -> int:
@@ -294,19 +298,15 @@ class _Network:
         """The model."""
         from posenc.models.affine import load_ready
 
-        return load_ready(self.weights, self.job.reading.family, self.job.device, self.threads)
-
-    def is_quicker_in_bfloat16(self) -> bool:
-        """Whether it is, on this machine."""
-        from posenc.models.rates import is_quicker_in_bfloat16
-
-        return is_quicker_in_bfloat16(self.model)
+        job, is_kept = self.job, self.job.precision == "fast"
+        return load_ready(self.weights, job.reading.family, job.device, self.threads, is_kept)
 
     def quicken(self) -> None:
         """Let the model compute in bfloat16 from now on."""
         from posenc.capture.fast import faster
 
         faster(self.model)
+        self.is_fast = True
 
 
 def evaluate(network: _Network, source: _Source, partial: Path, label: str) -> list[pa.Table]:
@@ -352,9 +352,12 @@ def _chunks(lengths: np.ndarray) -> list[slice]:
 
 def _rows(network: _Network, source: _Source, chosen: np.ndarray, bar=None) -> list[dict]:
     """Outcomes of chosen documents, int64 [documents], under all units that there are to do."""
+    from posenc.architectures.float32 import in_float32
+
     rows = []
-    for tokens, conditions in source.by_length():
-        rows += _rows_of_length(network, source.text, chosen, tokens, conditions, bar)
+    with contextlib.nullcontext() if network.is_fast else in_float32(network.model):
+        for tokens, conditions in source.by_length():
+            rows += _rows_of_length(network, source.text, chosen, tokens, conditions, bar)
     return rows
 
 

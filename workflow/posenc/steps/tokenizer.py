@@ -9,8 +9,8 @@ import typer
 
 from posenc.artifacts.command import read_section, run
 from posenc.models.files import check_digests, tokenizer_files
-from posenc.models.load import copy_tokenizer, save_tokenizer
 from posenc.models.section import Corpus, TrainedTokenizer
+from posenc.models.tokenizers import copy_tokenizer, save_tokenizer
 
 
 def main(

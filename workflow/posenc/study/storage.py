@@ -17,7 +17,7 @@ from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Dataset, PathSource
 from posenc.models import load
 from posenc.models.files import GGUF, ModelError, read_config
-from posenc.models.references import WEIGHTS
+from posenc.models.references import WEIGHTS, bytes_of, weight_files
 from posenc.models.section import HubSource, Model, TrainSource
 from posenc.study import plan
 from posenc.study.params import Params
@@ -138,7 +138,7 @@ def _weights(model: Model) -> float | None:
     if place is None:
         return None
     if place.suffix != GGUF:
-        return (place / WEIGHTS).stat().st_size
+        return 0 if load.is_referenced(source, place) else bytes_of(place)
     from gguf import GGUFReader
 
     return 4 * sum(math.prod(tensor.shape.tolist()) for tensor in GGUFReader(place).tensors)
@@ -152,13 +152,25 @@ def _place(model: Model) -> Path | None:
         place = load.source_folder(model)
     except ModelError:
         return None  # `posenc check` says so
-    return place if place.suffix == GGUF or (place / WEIGHTS).is_file() else None
+    return place if place.suffix == GGUF or _has_weights(place) else None
+
+
+def _has_weights(place: Path) -> bool:
+    try:
+        return bool(weight_files(place))
+    except ArtifactError:
+        return False
+
+
+def place_of(name: str, model: Model) -> Path | None:
+    """Where the files of a model are on this machine, if they are; fetched ones first."""
+    return MODELS / name if (MODELS / name / WEIGHTS).exists() else _place(model)
 
 
 def _shape(name: str, model: Model) -> Shape | None:
     if isinstance(model.source, TrainSource):
         return Shape(model.source.n_layers, model.source.d_model)
-    place = MODELS / name if (MODELS / name / WEIGHTS).exists() else _place(model)
+    place = place_of(name, model)
     if place is None or place.suffix == GGUF:
         return None
     try:

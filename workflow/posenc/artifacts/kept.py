@@ -151,7 +151,7 @@ def restore_all(
         for path in ready:
             back += restore(path, lacking.pop(path), contents)
     for path, receipt in lacking.items() if within_dvc else ():
-        if not any(Path(name).exists() for name in (path, *receipt.outputs)):
+        if not path.exists() and not any(Path(name).exists() for name in receipt.outputs):
             back += restore(path, receipt, contents)
     if back:
         say(f"brought back {back} result{'s' * (back > 1)} that had been removed or changed")

@@ -103,7 +103,8 @@ def test_what_snakemake_refuses_is_said_as_it_says_it():
 
 
 def test_warnings_of_a_job_are_said_and_counted(here):
-    bar = "50%\r100%\rwarning: much is cut\nwarning: much is cut\nkept\nnote: begins again\n"
+    bar = "50%\r100%\rwarning: much is cut\nwarning: much is cut\nkept\n"
+    bar += "\rtrain: 0%| | 0/3 [00:00<?, ?step/s]note: begins again\n"
     Path("a.log").write_text(bar)
     Path("b.log").write_text("".join(f"note: shard {number} is there\n" for number in range(9)))
     run = Run(io.StringIO())

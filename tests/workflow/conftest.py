@@ -128,6 +128,11 @@ def reproduced(output: str) -> list[str]:
     return [phase for phase in phases if phase != "check"]
 
 
+def ran(output: str) -> set[str]:
+    """The rules of the jobs that a run of Snakemake says have ended."""
+    return set(re.findall(r"(?m)^\d+ of \d+: (\w+)", output))
+
+
 def short_document(figures: list[str], tables: list[str]) -> str:
     """A document that shows all that the real one shows, and builds in a second."""
     lines = [

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from posenc.artifacts.files import sha256_file
 from tests.copies import ROOT, copy_project
-from tests.workflow.conftest import Project
+from tests.workflow.conftest import Project, ran
 
 BLOCK = re.compile(r"```yaml\n(.*?)```", re.S)
 UGLY = "日本 語'\"; touch ran; $(touch ran) & `touch ran` #{x},: %s"
@@ -50,6 +50,7 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     followed = project.snakemake().stdout
     assert len(followed.splitlines()) <= JOBS + 10, followed
     assert f"{JOBS - 1} of {JOBS - 1}: " in followed, "the rule `all` is no job to people"
+    assert {"fetch", "tokenize", "similarity", "figure", "page"} <= ran(followed)
     assert "data/studies/mine/index.html" in followed.splitlines()[-4]
     assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
     for made in ("data/studies/mine/figures/layer_similarity.pdf", "report/index.html"):

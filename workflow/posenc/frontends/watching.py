@@ -18,8 +18,8 @@ from typing import Any, TextIO
 
 from posenc.frontends.forecast import Job, spoken
 
-SHOWN = re.compile(r"(?:^|[\r\n])((?:warning|note): [^\r\n]*)")
-"""What a job says that people should see while it runs, in its log."""
+SHOWN = re.compile(r"(?:^|[\r\n\]])((?:warning|note): [^\r\n]*)")
+"""What a job says that people should see while it runs, in its log; a bar may stand before it."""
 ERROR = re.compile(r"\berror: ([^\r\n]*)")
 FOLLOWS = (
     "RuleException:\nCalledProcessError", "Exiting because a job execution failed",

@@ -326,7 +326,6 @@ AIMS = [
     ("forward", "ours exact", "of the rate", {"GPT-2": 0.85, "SmolLM2": 0.85}),
     ("forward", "ours fast", "of the rate", {"GPT-2": 0.5, "SmolLM2": 0.5}),
     ("capture", "ours fast", "plain float32", {"GPT-2": 10, "SmolLM2": 6}),
-    ("capture", "ours exact", "plain float32", dict.fromkeys(OTHERS, 2)),
     ("capture", "ours fast", "transformer_lens", {"GPT-2": 13}),
     ("two conditions", "ours fast", "plain float32", {"GPT-2": 9.5}),
     ("perplexity", "ours fast", "plain float32", {"GPT-2": 8.4, "SmolLM2": 6}),

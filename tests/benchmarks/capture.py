@@ -28,7 +28,7 @@ import typer
 from tqdm import tqdm
 
 from posenc.report import comparison
-from tests.benchmarks.models import MODELS, documents_of, make
+from tests.benchmarks.models import MODELS, OTHERS, documents_of, make
 
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")
@@ -141,12 +141,14 @@ def main(
     ),
     model: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
     task: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
+    variant: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file of all results")] = None,
     picture: Annotated[Path | None, typer.Option(help="PNG file of the ratios")] = None,
     page: Annotated[Path | None, typer.Option(help="page whose table is made anew")] = None,
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
-    for given, known in ((model, MODELS), (task, TASKS)):
+    variants = list(dict.fromkeys(one for group in TASKS.values() for one in group))
+    for given, known in ((model, MODELS), (task, TASKS), (variant, variants)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
     settings = {
@@ -161,7 +163,8 @@ def main(
     python = peers_python(peers.absolute())
     with tqdm(unit="run") as bar:
         for name in model or MODELS:
-            for said in runs(record, name, task or list(TASKS), rounds, python):
+            wanted = task or (["capture"] if name in OTHERS else list(TASKS))
+            for said in runs(record, name, wanted, rounds, python, variant or variants):
                 bar.set_description(said)
                 bar.update()
                 if output:
@@ -173,7 +176,9 @@ def main(
         page.write_text(filled(page.read_text(), record))
 
 
-def runs(record: dict, name: str, tasks: list[str], rounds: int, peers: str) -> Iterator[str]:
+def runs(
+    record: dict, name: str, tasks: list[str], rounds: int, peers: str, variants: list[str]
+) -> Iterator[str]:
     """Add what a record lacks of a model's rounds; says what, after each run."""
     threads, rows = record["threads"], {key_of(row): row for row in record["rows"]}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -188,7 +193,7 @@ def runs(record: dict, name: str, tasks: list[str], rounds: int, peers: str) -> 
             if len(facts["rates"]) <= number:
                 facts["rates"].append(product_rates(*facts["widest"], threads))
             for task in tasks:
-                for variant in TASKS[task]:
+                for variant in [one for one in TASKS[task] if one in variants]:
                     row = rows.get((name, task, variant))
                     if row is None:
                         row = {"model": name, "task": task, "variant": variant, "runs": []}

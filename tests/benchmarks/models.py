@@ -35,10 +35,42 @@ def smollm2() -> nn.Module:
     )  # fmt: skip
 
 
+def qwen3() -> nn.Module:
+    """Four layers of the shapes of Qwen3-0.6B: heads wider than their share, and normalised."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=151936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=4,
+            num_attention_heads=16, num_key_value_heads=8, head_dim=128,
+            max_position_embeddings=40960, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        )
+    )  # fmt: skip
+
+
+def gemma3() -> nn.Module:
+    """The shapes of Gemma 3 270M: local layers, and one of all tokens after each five."""
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    return Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            vocab_size=262144, hidden_size=640, intermediate_size=2048, num_hidden_layers=18,
+            num_attention_heads=4, num_key_value_heads=1, head_dim=256,
+            max_position_embeddings=32768, sliding_window=512, query_pre_attn_scalar=256,
+            tie_word_embeddings=True,
+        )
+    )  # fmt: skip
+
+
 MODELS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
     "GPT-2": ("gpt2", gpt2),
     "SmolLM2": ("llama", smollm2),
+    "Qwen3-0.6B": ("qwen3", qwen3),
+    "Gemma 3 270M": ("gemma3_text", gemma3),
 }
+OTHERS = ("Qwen3-0.6B", "Gemma 3 270M")
+"""Types that are run as any other; what is written of one family alone is not measured on them."""
 """By name: the family, and how a model of it is made."""
 
 

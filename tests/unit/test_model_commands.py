@@ -74,7 +74,7 @@ def test_a_model_is_said_what_it_is(project, kind):
     assert f": {model_type}, {what}, 2 layers of 4 heads, d_model 32" in first
     assert first.endswith(f"positions by a {position}")
     assert f"transformers {transformers.__version__}" in second and "removable" in second
-    assert any("not losses: an encoder" in line for line in rest) == (what == "encoder")
+    assert any("not losses: no language-model head" in line for line in rest) == (what == "encoder")
 
 
 def test_what_cannot_be_run_is_one_line(project):
@@ -182,3 +182,22 @@ def test_the_page_of_models_is_made_of_the_verification():
     for one in (("causal", "qwen3"), ("causal", "gemma2"), ("masked", "roberta"),
                 ("masked", "mobilebert"), ("causal", "bloom")):  # fmt: skip
         assert made["row_of"](*one)[1] in page
+    for path in made["READMES"]:  # the number of types in them is that of the page
+        text = path.read_text()
+        assert made["filled"](text, made["count_of"](page)) == text, "run `python docs/models.py`"
+        assert made["filled"](text, 7) != text
+
+
+def test_what_measures_losses_alone_says_that_it_needs_them():
+    """The frame's reason then stands for models whose losses are not the library's, too."""
+    from posenc.study.declared import MEASUREMENTS
+
+    needy = {name for name, one in MEASUREMENTS.items() if Need.LOSS in one.needs}
+    folder = ROOT / "workflow/posenc/measurements"
+    said = {
+        path.stem
+        for path in folder.glob("*.py")
+        if 'return not_run("no language-model head"' in path.read_text()
+    }
+    assert needy == said and len(said) >= 5
+    assert all(WEIGHTS in MEASUREMENTS[name].reads for name in said)

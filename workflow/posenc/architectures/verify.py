@@ -296,9 +296,9 @@ def _losses(
 ) -> Check:
     """Logits from the states after the final norm, against the library's own."""
     if not found.causal:
-        return Check("losses", None, FLOAT32, "an encoder predicts no token")
+        return Check("losses", None, FLOAT32, "no language-model head")
     if found.head is None:
-        return Check("losses", None, FLOAT32, "the model has no output embedding")
+        return Check("losses", None, FLOAT32, "no language-model head")
     worst = 0.0
     with _under(found.model, NAME):
         for ids, output, expected in zip(texts, ours, theirs, strict=True):

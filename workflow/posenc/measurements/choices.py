@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
 from posenc.conditions.learned import LearnedMask
@@ -37,7 +38,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
     Measurement,
 )
-from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
+from posenc.measurements.frame import Config, Output, bootstrap, lacking, not_run, seal
 from posenc.measurements.of_models import (
     DocumentsFolder,
     MasksFolder,
@@ -99,6 +100,7 @@ class Choices(Section):
 MEASUREMENT = Measurement(
     "choices", Choices, of=CELL, reads=(DATASETS, TOKENIZER, TOKENS, WEIGHTS, MASKS),
     catalogue=("A5", "F4"), uses=("torch", "transformers", "tokenizers"), subjects="models",
+    needs=(Need.LOSS,),
 )  # fmt: skip
 
 
@@ -148,12 +150,16 @@ def main(
     from tokenizers import Tokenizer
 
     job = read_section(config, Job)
+    reason = lacking(MEASUREMENT, weights)
     network, learned, inputs = decoder(job, weights, masks)
     inputs["tokenizer"] = sha256_file(tokenizer)
     reader = Tokenizer.from_file(str(verify(tokenizer)))
     for path, of, text in cells(model, job.datasets, tokens, output):
         source = documents / path.with_suffix(".parquet").name
-        measured = measure(job, network, reader, questions_of(text, source), learned)
+        if reason is None:
+            measured = measure(job, network, reader, questions_of(text, source), learned)
+        else:
+            measured = not_run(reason, job.parameters)
         made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
         seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
 

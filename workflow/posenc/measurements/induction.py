@@ -73,7 +73,7 @@ class Induction(Section):
 MEASUREMENT = Measurement(
     "induction", Induction, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
     uses=("torch", "transformers"), subjects="models",
-    needs=(Need.PATTERNS,),
+    needs=(Need.LOSS, Need.PATTERNS),
 )  # fmt: skip
 
 

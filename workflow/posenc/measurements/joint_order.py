@@ -73,7 +73,7 @@ class JointOrder(Section):
 MEASUREMENT = Measurement(
     "joint_order", JointOrder, of=CELL, reads=(TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
     uses=("torch", "transformers"), subjects="models",
-    needs=(Need.REMOVABLE,),
+    needs=(Need.LOSS, Need.REMOVABLE),
 )  # fmt: skip
 
 Job = ConditionsJob[JointOrder]

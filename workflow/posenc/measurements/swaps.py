@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
@@ -56,7 +57,7 @@ class Swaps(Section):
 
 MEASUREMENT = Measurement(
     "swaps", Swaps, of=CELL, reads=(DATASETS, TOKENS, WEIGHTS, MASKS), catalogue=("F1", "F4"),
-    uses=("torch", "transformers"), subjects="models",
+    uses=("torch", "transformers"), subjects="models", needs=(Need.LOSS,),
 )  # fmt: skip
 
 

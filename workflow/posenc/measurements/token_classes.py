@@ -73,7 +73,7 @@ class TokenClasses(Section):
 MEASUREMENT = Measurement(
     "token_classes", TokenClasses, of=CELL, reads=(DATASETS, TOKENS, WEIGHTS, MASKS),
     catalogue=("A1", "F1"), uses=("torch", "transformers", "scikit-learn"), subjects="models",
-    needs=(Need.REMOVABLE,),
+    needs=(Need.LOSS, Need.REMOVABLE),
 )  # fmt: skip
 
 Job = ConditionsJob[TokenClasses]

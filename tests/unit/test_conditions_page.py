@@ -51,9 +51,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
             text=True,
         )  # fmt: skip
 
-    checked = run("-m", "posenc.cli", "check") if _has_main() else run(
-        "-c", "from posenc.cli import app; app(['check'])"
-    )  # fmt: skip
+    checked = run("-m", "posenc.cli", "check")
     assert checked.returncode == 0 and "params.yaml is valid" in checked.stdout, checked.stderr
     tested = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_profiles.py")
     assert "1 passed" in tested.stdout, tested.stdout
@@ -65,10 +63,6 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
         "print(semantics.semantics.call(mask.semantics, m, True).bias.round(4).tolist())",
     )
     assert computed.stdout.strip() == "[[-2.3026, -0.5978, 0.0]]", computed.stderr
-
-
-def _has_main() -> bool:
-    return "__main__" in (PROJECT / "workflow/posenc/cli.py").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,12 @@
+"""The command ``posenc``: what the two front ends leave to a person."""
+
+from posenc.cli import parameters, results
+from posenc.cli.common import app, run_checkout
+
+__all__ = ["app", "main", "parameters", "results"]
+
+
+def main() -> None:
+    """Run the command with the code of the checkout that it is called in."""
+    run_checkout()
+    app()

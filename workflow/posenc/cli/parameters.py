@@ -1,0 +1,272 @@
+"""Commands about params.yaml: what it has, and what is written to it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.cli.common import PARAMS, StudyName, app, holding, read_params, stop, warn
+
+SCHEMA = Path("workflow/schemas/params.schema.json")
+
+
+@app.command()
+def check(
+    write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
+) -> None:
+    """Validate params.yaml, look for the files that it names, and show what the study has."""
+    params = read_params()
+    if write:
+        with holding("check --write"):
+            write_sections(params)
+    print("\n".join(_parts(params)))
+    _say_models(params)
+    # DVC begins with `--write`: what it has fetched need not be there any more.
+    if not write:
+        say_sizes(params)
+        _look_for_sources(params)
+
+
+def write_sections(params) -> None:
+    """Write what jobs read, and put results where the study has them; for the holder."""
+    from posenc.artifacts import kept
+    from posenc.artifacts.contents import Contents
+    from posenc.frontends.leftovers import tidy
+    from posenc.report.links import link
+    from posenc.study.configs import is_edited, materialize
+
+    tidy(params, warn)
+    materialize(params)
+    kept.keep_all(contents := Contents(), params.study.name)
+    kept.restore_all(contents, params.study.name, warn)
+    link(params.study.name)
+    # DVC notes what its first stage read only when that has ended.
+    if is_edited(read_params()):
+        stop("params.yaml, the code or a text was saved meanwhile: start again")
+
+
+def _parts(params) -> list[str]:
+    """What the active study has, a line for each kind."""
+    from posenc.study.plan import figures, has_files
+
+    study = params.study
+    runs = len(study.captured) * len(study.datasets) * len(study.conditions)
+    lines = [f"params.yaml is valid. Study {study.name!r}: {runs} runs"]
+    for kind in ("models", "captured", "schemes", "datasets", "conditions"):
+        if names := list(getattr(study, kind)):
+            lines.append(f"  {kind}: {', '.join(names)}")
+    for model in study.models:
+        own, section = study.evaluation_of(model), params.models[model]
+        further = [
+            name
+            for name in own.evaluated
+            if name not in study.conditions
+            and params.conditions[name].is_for(section.is_decoder, section.positions)
+        ]
+        sweeps = own.sweeps if section.is_decoder else []  # an encoder has no loss to sweep
+        if further or sweeps:
+            what = [f"{len(further)} conditions", *(f"the sweep {name}" for name in sweeps)]
+            lines.append(f"  evaluated of {model}: {', '.join(what)}")
+    for kind, names in {
+        "measurements": [name for name in study.measured if has_files(params, name)],
+        "experiments": study.experiments.kinds,
+        "figures": figures(params),
+        "documents": study.documents,
+    }.items():
+        if names:
+            lines.append(f"  {kind}: {', '.join(names)}")
+    return lines
+
+
+def _say_models(params) -> None:
+    """What models that are fetched were verified to lack."""
+    from posenc.api.describing import fetched
+
+    for name in params.study.models:
+        for line in (fetched(name) or [])[1:]:
+            print(f"  {name}: {line}")
+
+
+def say_sizes(params) -> None:
+    from posenc.study import room
+    from posenc.study.cut import lines
+    from posenc.study.storage import summary
+
+    if line := summary(params, Path()):
+        print(f"  disk: {line}")
+    for line in (*lines(params), *room.lines(params)):
+        print(f"  {line}")
+
+
+def _look_for_sources(params) -> None:
+    from posenc.report import latex
+    from posenc.study.sources import problems
+
+    found = list(problems(params))
+    if params.study.documents and (advice := latex.advice()):
+        print(f"note: {advice}", file=sys.stderr)
+    for line in found[:-1]:
+        print(f"error: {line}", file=sys.stderr)
+    if found:
+        stop(found[-1])
+
+
+@app.command()
+def study(name: StudyName) -> None:
+    """Make a study the active one, for both front ends: changes one line of params.yaml."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report.links import link
+    from posenc.study.switch import StudyError, activate
+
+    read_params()
+    try:
+        with holding(f"study {name}"):
+            activate(PARAMS, name)
+            link(name)
+    except (StudyError, ArtifactError) as error:
+        stop(str(error))
+    check()
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="of the study")],
+    text: Annotated[Path | None, typer.Option(help="a file or folder of your own texts")] = None,
+    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
+    model: Annotated[
+        str, typer.Option(help="a key of `models`, a folder, or a name of the hub")
+    ] = "minilm",
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
+) -> None:
+    """Write a small study into params.yaml, to begin with, and make it the active one."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.datasets.errors import DatasetError
+    from posenc.study.new import write_study
+    from posenc.study.params import ParamsError
+    from posenc.study.switch import StudyError
+
+    params, entry = read_params(), None
+    if model not in params.models and (Path(model).is_dir() or "/" in model):
+        from posenc.api.describing import entry_of
+        from posenc.models.files import ModelError
+
+        try:
+            found = entry_of(model, revision, params.models)
+        except (ModelError, ArtifactError) as error:
+            stop(str(error))
+        model, entry = found.key, found.lines
+    try:
+        with holding(f"new {name}"):
+            said = write_study(PARAMS, name, model, text, column, entry)
+    except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
+        stop(str(error))
+    print("\n".join(said), end="\n" if said else "")
+    study(name)
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str | None, typer.Argument(help="studies, models, datasets, conditions or figures")
+    ] = None,
+) -> None:
+    """Name what params.yaml has: studies, models, data sets, conditions, figures."""
+    from posenc.study.listing import listed, overview
+    from posenc.study.switch import StudyError
+
+    params = read_params()
+    try:
+        print("\n".join(overview(params) if kind is None else listed(params, kind)))
+    except StudyError as error:
+        stop(str(error))
+
+
+@app.command()
+def remove(
+    name: StudyName,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Take a study out of params.yaml; its results go to data/set_aside, and none is deleted."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.frontends.leftovers import SET_ASIDE, set_aside
+    from posenc.report.links import list_pages
+    from posenc.study.remove import check_removable, take_out
+    from posenc.study.switch import StudyError
+
+    try:
+        check_removable(read_params(), name)
+        if not yes and not typer.confirm(f"Take the study {name!r} out of {PARAMS}?"):
+            raise typer.Exit(1)
+        with holding(f"remove {name}"):
+            left = take_out(PARAMS, name)
+            count = set_aside(name)
+            list_pages()
+    except (StudyError, ArtifactError) as error:
+        stop(str(error))
+    print(f"studies.{name} is taken out of {PARAMS}")
+    if count:
+        print(f"{count} files of it are in {SET_ASIDE / name}; a study of that name has them back")
+    for dataset in left:
+        print(f"datasets.{dataset} is of no study now: it stays in {PARAMS} until you delete it")
+
+
+@app.command()
+def models(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="keys of `models`, folders, names of the hub")
+    ] = None,
+    revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
+) -> None:
+    """Say what was found of models, and what was compared with the library; by default, fetched."""
+    from posenc.api.describing import fetched, looked_at
+    from posenc.artifacts.files import ArtifactError
+    from posenc.models.files import ModelError
+
+    for name in names if names else read_params().study.models:
+        lines = fetched(name) or [f"{name}: not fetched yet, or trained here"]
+        if names and fetched(name) is None:
+            try:
+                lines = looked_at(name, revision)
+            except (ModelError, ArtifactError) as error:
+                stop(str(error))
+        print("\n  ".join(lines))
+
+
+@app.command()
+def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> None:
+    """Take in that a file of yours has changed: writes its checksum into params.yaml."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.datasets.errors import DatasetError
+    from posenc.study.params import ParamsError
+    from posenc.study.repin import write_checksum
+    from posenc.study.sources import of_dataset
+    from posenc.study.switch import StudyError
+
+    read_params()
+    try:
+        with holding(f"repin {name}"):
+            print(write_checksum(PARAMS, name))
+    except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
+        stop(str(error))
+    for line in of_dataset(read_params(), name):
+        stop(line)
+
+
+@app.command()
+def schema(
+    verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
+) -> None:
+    """Write the JSON Schema of params.yaml, which editors use for completion."""
+    from posenc.artifacts.files import write_text
+    from posenc.study.schema import json_schema
+
+    text = json.dumps(json_schema(), indent=1) + "\n"
+    if verify:
+        if not SCHEMA.exists() or SCHEMA.read_text() != text:
+            stop(f"{SCHEMA} is out of date: run `posenc schema`")
+        return
+    write_text(SCHEMA, text)

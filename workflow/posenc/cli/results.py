@@ -1,0 +1,244 @@
+"""Commands about results: what would run, what is recorded, and whether it is right."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from posenc.cli.common import app, holding, read_params, run, stop, warn
+from posenc.cli.parameters import check, say_sizes, study, write_sections
+
+
+def _dry_run(*targets: str) -> str:
+    result = run("snakemake", "--cores", "1", "--dry-run", "--", *targets, quiet=True)
+    if result.returncode:
+        stop(f"snakemake cannot plan the study:\n{result.stdout}{result.stderr}")
+    return result.stdout + result.stderr
+
+
+def _nothing_to_do() -> bool:
+    return "Nothing to be done" in _dry_run()
+
+
+@app.command()
+def plan(
+    targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
+) -> None:
+    """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
+    from posenc.frontends.forecast import planned, table
+    from posenc.frontends.leftovers import announce
+
+    params = read_params()
+    announce(params, warn)
+    jobs = list(planned(_dry_run(*(targets or []))))
+    print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
+    if jobs:
+        say_sizes(params)
+
+
+@app.command()
+def record() -> None:
+    """After `snakemake`: record the results in DVC, only if they are complete and current."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.frontends import place, recording
+    from posenc.report import comparison, findings, latex
+
+    params = read_params()
+    study = params.study.name
+    with holding("record"):
+        reason = place.without_dvc(Path())
+        if reason is not None:
+            stop(f"nothing is recorded: {reason}")
+        write_sections(params)
+        if not _nothing_to_do():
+            stop("the study is not complete or not current: run `snakemake` first")
+        try:
+            dropped = recording.record(
+                params,
+                lambda *command: run(*command, quiet=True),
+                has_documents=not latex.missing(),
+            )
+        except recording.RecordError as error:
+            stop(f"nothing is recorded: {error}")
+        comparison.keep(study)
+    if dropped:
+        print(f"dropped from {recording.LOCK}: {len(dropped)} stages of no study")
+    print(f"recorded in {recording.LOCK} and {comparison.record_of(study)}")
+    try:
+        for page in findings.fill_pages(comparison.all_recorded(), Path()):
+            print(f"{page} shows the new numbers")
+    except ArtifactError as error:
+        # A study that was made smaller: the pages speak of the whole one.
+        print(f"the pages are left as they are: {error}")
+
+
+@app.command()
+def push() -> None:
+    """Send what was recorded to DVC's remote, and say what was not recorded."""
+    from posenc.frontends import recording
+
+    for line in recording.unrecorded(read_params().study.name):
+        warn(line)
+    raise typer.Exit(run("dvc", "push").returncode)
+
+
+@app.command()
+def pull(
+    name: Annotated[str | None, typer.Argument(metavar="STUDY", help="another study")] = None,
+) -> None:
+    """Fetch what was recorded from DVC's remote; results that were not recorded are kept."""
+    from posenc.frontends import recording
+
+    if name is not None:
+        study(name)
+    check(write=True)  # it keeps what is there
+    for line in recording.unrecorded(read_params().study.name):
+        warn(line)
+    code = run("dvc", "pull", "--force").returncode
+    if code == 0:
+        check(write=True)
+    raise typer.Exit(code)
+
+
+@app.command()
+def stage(name: Annotated[str, typer.Argument(help="a stage of dvc.yaml")]) -> None:
+    """Within `dvc repro`: have Snakemake make a phase of the active study, and no other."""
+    from posenc.study.phases import PHASES, target
+    from posenc.study.plan import make_folders
+
+    if name not in PHASES:
+        stop(f"there is no phase {name!r}: {', '.join(PHASES)}")
+    make_folders(read_params())
+    rules = [*PHASES[name].rules, target(name)]
+    result = run("snakemake", "--cores", "all", "--allowed-rules", *rules, "--", target(name))
+    raise typer.Exit(result.returncode)
+
+
+@app.command()
+def dvc(
+    verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
+) -> None:
+    """Write dvc.yaml: a stage for each phase of the workflow."""
+    from posenc.artifacts.files import write_text
+    from posenc.study.phases import dvc_yaml
+
+    path = Path("dvc.yaml")
+    if verify:
+        if not path.exists() or path.read_text(encoding="utf-8") != dvc_yaml():
+            stop(f"{path} is out of date: run `posenc dvc`")
+        return
+    write_text(path, dvc_yaml())
+
+
+@app.command()
+def compare() -> None:
+    """Compare every recorded number of the study with the one that was made here."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report.comparison import report
+
+    try:
+        lines, is_sound = report(read_params().study.name)
+    except ArtifactError as error:
+        stop(str(error))
+    print("\n".join(lines))
+    if not is_sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    number: Annotated[str, typer.Argument(help="a key of the study's numbers.json")],
+) -> None:
+    """Trace a number back: value, interval, file, command, inputs with their checksums, commit."""
+    from posenc.artifacts.contents import Contents
+    from posenc.artifacts.files import ArtifactError, sha256_of_json_file
+    from posenc.frontends.place import commit
+    from posenc.frontends.verification import of_study
+    from posenc.report.showing import UnknownKeyError, described, measurements_of
+    from posenc.steps.typeset import gather
+    from posenc.study.configs import facts, sections
+
+    params = read_params()
+    study = params.study.name
+    receipts = of_study(params)
+    made = next((one for one in receipts.values() if one and one.rule == "typeset"), None)
+    if made is None:
+        stop(f"study {study!r} has no numbers yet: run `snakemake`")
+    # What jobs would read of params.yaml and the code, whether or not it is written yet.
+    now = {str(path): sha256_of_json_file(value) for path, value in sections(params)}
+    contents = Contents(None)
+    try:
+        results = gather(facts(params), *measurements_of(made))
+        lines = described(
+            number, results, receipts,
+            lambda path: now.get(path) or contents.digest(path), commit(Path()),
+        )  # fmt: skip
+    except (ArtifactError, UnknownKeyError, FileNotFoundError) as error:
+        stop(str(error))
+    print("\n".join(lines))
+
+
+@app.command()
+def bench(
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="what computes")] = "auto",
+) -> None:
+    """Measure products of matrices in each form, and say what `precision: fast` computes in."""
+    from posenc.models.rates import table
+
+    try:
+        print(table(device))
+    except RuntimeError as error:
+        stop(str(error).replace("activations.device", "--device"))
+
+
+@app.command()
+def verify() -> None:
+    """Read every file of the study again, and name each that is damaged or not current."""
+    from posenc.frontends.verification import verify_files
+
+    params = read_params()
+    with holding("verify"):
+        wrong, count, size = verify_files(params)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if wrong:
+        stop(
+            f"{len(wrong)} of {count} files are not what was made, or not current; `snakemake` or"
+            f" `dvc repro` makes them again"
+        )
+    print(f"{count} files, {size / 1e9:.2f} GB: each is what was made, of what is there now")
+
+
+@app.command()
+def report() -> None:
+    """Write Snakemake's report of the finished study to report.html."""
+    if run("snakemake", "--cores", "1", "--report", "report.html", quiet=True).returncode:
+        stop("the report cannot be made: see `snakemake --report report.html`")
+    print("Report: report.html")
+
+
+@app.command()
+def publish() -> None:
+    """Copy the finished study's paper to docs, where it can be read without running anything."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report import publishing
+
+    study = read_params().study.name
+    if not _nothing_to_do():
+        stop("the study is not complete or not current: run `snakemake` first")
+    try:
+        print(f"{publishing.publish(study, Path())} can be committed")
+    except ArtifactError as error:
+        stop(str(error))
+
+
+@app.command()
+def summary() -> None:
+    """Say what was made, and what is missing."""
+    from posenc.report.links import closing_line
+
+    active = read_params().study
+    print(closing_line(active.name, active.documents))

@@ -28,7 +28,7 @@ import typer
 from tqdm import tqdm
 
 from posenc.report import comparison
-from tests.benchmarks.models import MODELS, OTHERS, documents_of, make
+from tests.benchmarks.models import ALL, MODELS, OTHERS, documents_of, make
 
 HERE = Path(__file__).parent
 PEERS = ("torch==2.13.0", "transformer-lens==4.3.0", "nnsight==0.8.1")
@@ -148,7 +148,7 @@ def main(
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
     variants = list(dict.fromkeys(one for group in TASKS.values() for one in group))
-    for given, known in ((model, MODELS), (task, TASKS), (variant, variants)):
+    for given, known in ((model, ALL), (task, TASKS), (variant, variants)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
     settings = {
@@ -164,7 +164,7 @@ def main(
     with tqdm(unit="run") as bar:
         for name in model or MODELS:
             wanted = task or (["capture"] if name in OTHERS else list(TASKS))
-            for said in runs(record, name, wanted, rounds, python, variant or variants):
+            for said in runs(record, name, wanted, rounds, python, variant):
                 bar.set_description(said)
                 bar.update()
                 if output:
@@ -177,7 +177,12 @@ def main(
 
 
 def runs(
-    record: dict, name: str, tasks: list[str], rounds: int, peers: str, variants: list[str]
+    record: dict,
+    name: str,
+    tasks: list[str],
+    rounds: int,
+    peers: str,
+    variants: list[str] | None = None,
 ) -> Iterator[str]:
     """Add what a record lacks of a model's rounds; says what, after each run."""
     threads, rows = record["threads"], {key_of(row): row for row in record["rows"]}
@@ -193,7 +198,7 @@ def runs(
             if len(facts["rates"]) <= number:
                 facts["rates"].append(product_rates(*facts["widest"], threads))
             for task in tasks:
-                for variant in [one for one in TASKS[task] if one in variants]:
+                for variant in [one for one in TASKS[task] if one in (variants or TASKS[task])]:
                     row = rows.get((name, task, variant))
                     if row is None:
                         row = {"model": name, "task": task, "variant": variant, "runs": []}
@@ -202,7 +207,7 @@ def runs(
                     if len(row["runs"]) > number:
                         continue
                     if variant not in servers:
-                        one = Server(variant, MODELS[name][0], peers, place, threads)
+                        one = Server(variant, ALL[name][0], peers, place, threads)
                         stack.callback(one.close)
                         servers[variant] = one
                     row["runs"].append(servers[variant].run(task))
@@ -216,7 +221,7 @@ def key_of(row: dict) -> tuple[str, str, str]:
 
 def in_order(rows) -> list[dict]:
     """Rows as a table has them, whatever was run first."""
-    order = [(m, t, v) for m in MODELS for t in TASKS for v in TASKS[t]]
+    order = [(m, t, v) for m in ALL for t in TASKS for v in TASKS[t]]
     return sorted(rows, key=lambda row: order.index(key_of(row)))
 
 

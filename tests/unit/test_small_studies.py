@@ -23,6 +23,15 @@ from posenc.study.params import load
 
 from . import synthetic
 
+VERIFIED = {
+    "library": "5.1.0",
+    "checks": [
+        {"name": "hidden states", "difference": 0.0, "allowed": 2e-4, "reason": None},
+        {"name": "patterns", "difference": 3.2e-7, "allowed": 1e-6, "reason": None},
+        {"name": "losses", "difference": None, "allowed": 2e-4, "reason": "it has no head"},
+    ],
+    "can": {"patterns": None, "loss": "it has no head", "rotation": "its positions are a table"},
+}
 COSINE = "minilm.sample_reviews.zero.similarity.last.cosine"
 
 
@@ -49,7 +58,7 @@ def small(whole):
 
 @pytest.fixture(scope="module")
 def text(small):
-    return page.page(small, rows_of(small), [], "data")
+    return page.page(small, rows_of(small), [], "data", {"minilm": VERIFIED})
 
 
 def part(text: str, name: str) -> str:
@@ -75,13 +84,23 @@ def test_documents_tokens_and_the_path_are_said(small, text):
         assert f"{size:,}" in run
 
 
+def test_how_a_model_compares_with_the_library_is_said(text):
+    models = html.unescape(re.sub("<[^>]+>", "", part(text, "study")))
+    assert (
+        "Compared with transformers 5.1.0 run alone: 2 checks, largest difference 3.2 × 10⁻⁷."
+        in models
+    )
+    assert "Not available: loss: it has no head." in models
+    assert "its positions are a table" not in models
+
+
 def test_what_the_paper_would_speak_of_is_not_missed(small, whole, text):
     reasons = part(text, "study").partition("What was not run")[2]
     for role in ("decoder", "rotary decoder", "questions"):
         assert f"no {role} in this study" not in text
     assert "the text of the documents" not in text and "minilm is not trained here" not in text
     assert "minilm has no language-model head" in reasons, "a measurement's own reason stays"
-    with_documents = page.page(whole, rows_of(whole), [], "data")
+    with_documents = page.page(whole, rows_of(whole), [], "data", {})
     assert "the text of the documents" in with_documents
 
 

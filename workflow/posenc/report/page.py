@@ -22,6 +22,7 @@ from posenc.report.asked import has_documents
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES, Headline
 from posenc.report.page_heads import heads
+from posenc.report.page_materials import coverages, materials
 from posenc.report.page_numbers import inline, shown, typographic
 from posenc.report.page_pictures import Pictures
 from posenc.report.page_rows import MissingError
@@ -31,7 +32,6 @@ from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
 from posenc.report.versions import described as described_versions
 from posenc.report.versions import versions_of
 from posenc.report.words import anchor
-from posenc.tokens.coverage import Coverage
 
 MOST_BYTES = 6_000_000
 """The page is to be smaller; a larger one is made, and the step says so."""
@@ -144,60 +144,6 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
     return counted + (lacking if has_documents(results.study) else [])
 
 
-def source_of(source: Mapping[str, Any]) -> str:
-    """Where weights or documents come from, in words."""
-    words = {
-        "train": "trained by the workflow",
-        "package": "package {package}",
-        "hub": "{id} of the hub",
-        "path": "file {path}",
-        "url": "published archive",
-        "sample": "generated, seed {seed}",
-    }
-    return words.get(source["kind"], source["kind"]).format(**source)
-
-
-def materials(results: Results) -> dict[str, list[dict[str, str]]]:
-    """Models and data sets of the study, in words."""
-    study = results.study
-    models = [
-        {
-            "name": name,
-            "text": f"{model['title'] + ', ' if model['title'] else ''}"
-            f"{'decoder' if model['is_decoder'] else 'encoder'}, {model['family']} family, "
-            f"up to {model['max_tokens']} tokens; {source_of(model['source'])}",
-        }
-        for name, model in study["models"].items()
-    ]
-    models += [
-        {"name": name, "text": f"decoder, only probed; positions: {scheme}"}
-        for name, scheme in study["schemes"].items()
-    ]
-    datasets = [
-        {
-            "name": name,
-            "text": f"format of {dataset['format']}, split {dataset['evaluation']['split']}; "
-            f"{source_of(dataset['source'])}",
-        }
-        for name, dataset in study["datasets"].items()
-    ]
-    return {"models": models, "datasets": datasets}
-
-
-def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
-    """How much each model reads of each data set, as the page says it; by model and data set."""
-    said = {}
-    for measurement in results.of("conditions"):
-        coverage = Coverage(**measurement["coverage"])
-        model, dataset = (measurement["run"][part] for part in ("model", "dataset"))
-        said[model, dataset] = {
-            "model": model, "dataset": dataset, "cut": f"{coverage.cut:,}",
-            "documents": f"{coverage.documents:,}", "percent": coverage.percent,
-            "tokens": f"{coverage.read:,}", "is_cut": coverage.cut > 0,
-        }  # fmt: skip
-    return said
-
-
 def cut_behind(
     rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -273,7 +219,11 @@ def sections(
 
 
 def page(
-    results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
+    results: Results,
+    rows: Mapping[Place, Entry],
+    figures: Sequence[Figure],
+    root: str,
+    verifications: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """The text of a study's index.html.
 
@@ -287,6 +237,8 @@ def page(
         In any order: the page has that of the catalogue.
     root
         Folder that the files of measurements are named from.
+    verifications
+        How models that were fetched compare with the library, by model.
 
     Returns
     -------
@@ -299,11 +251,15 @@ def page(
         If a headline's number is not there.
     """
     with labelled(results.study["labels"]):
-        return _page(results, rows, figures, root)
+        return _page(results, rows, figures, root, verifications)
 
 
 def _page(
-    results: Results, rows: Mapping[Place, Entry], figures: Sequence[Figure], root: str
+    results: Results,
+    rows: Mapping[Place, Entry],
+    figures: Sequence[Figure],
+    root: str,
+    verifications: Mapping[str, Mapping[str, Any]],
 ) -> str:
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
@@ -345,7 +301,7 @@ def _page(
         heads_script=heads_script,
         values_script=values_script,
         study=results.study["study"],
-        materials=materials(results),
+        materials=materials(results, verifications),
         coverage=list(coverage.values()),
         digest=results.study["parameters"],
         made_with=described_versions(versions_of(results.measurements)),

@@ -108,7 +108,7 @@ PHASES = {
     ),
     "page": Phase(
         ("page",),
-        (f"{STUDY}/measurements", f"{STUDY}/training", f"{STUDY}/figures"),
+        ("data/models", f"{STUDY}/measurements", f"{STUDY}/training", f"{STUDY}/figures"),
         (f"{STUDY}/index.html",),
         ("page",),
         PUBLISHED,

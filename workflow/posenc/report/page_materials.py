@@ -1,0 +1,91 @@
+"""What a study was run on, in words for its page: models, how they compare, data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.architectures.needs import Need
+from posenc.report.page_numbers import typographic
+from posenc.report.records import Results
+from posenc.tokens.coverage import Coverage
+
+
+def source_of(source: Mapping[str, Any]) -> str:
+    """Where weights or documents come from, in words."""
+    words = {
+        "train": "trained by the workflow",
+        "package": "package {package}",
+        "hub": "{id} of the hub",
+        "path": "file {path}",
+        "url": "published archive",
+        "sample": "generated, seed {seed}",
+    }
+    return words.get(source["kind"], source["kind"]).format(**source)
+
+
+def verified(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model's comparison with the library says, for the page.
+
+    Parameters
+    ----------
+    found
+        Of its ``verification.json``.
+    """
+    differences = [check["difference"] for check in found["checks"]]
+    compared = [one for one in differences if one is not None]
+    of_position = (Need.TABLE, Need.ROTATION)  # how positions come in is no lack
+    return {
+        "library": found["library"],
+        "checks": f"{len(compared)}",
+        "largest": typographic(f"{max(compared, default=0):.1e}"),
+        "lacks": [
+            f"{need}: {reason}"
+            for need, reason in found["can"].items()
+            if reason and need not in of_position
+        ],
+    }
+
+
+def materials(
+    results: Results, verifications: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Models and data sets of the study, in words."""
+    study = results.study
+    models: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "verified": verified(verifications[name]) if name in verifications else None,
+            "text": f"{model['title'] + ', ' if model['title'] else ''}"
+            f"{'decoder' if model['is_decoder'] else 'encoder'}, {model['family']} family, "
+            f"up to {model['max_tokens']} tokens; {source_of(model['source'])}",
+        }
+        for name, model in study["models"].items()
+    ]
+    models += [
+        {"name": name, "verified": None, "text": f"decoder, only probed; positions: {scheme}"}
+        for name, scheme in study["schemes"].items()
+    ]
+    datasets = [
+        {
+            "name": name,
+            "text": f"format of {dataset['format']}, split {dataset['evaluation']['split']}; "
+            f"{source_of(dataset['source'])}",
+        }
+        for name, dataset in study["datasets"].items()
+    ]
+    return {"models": models, "datasets": datasets}
+
+
+def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
+    """How much each model reads of each data set, as the page says it; by model and data set."""
+    said = {}
+    for measurement in results.of("conditions"):
+        coverage = Coverage(**measurement["coverage"])
+        model, dataset = (measurement["run"][part] for part in ("model", "dataset"))
+        said[model, dataset] = {
+            "model": model, "dataset": dataset, "cut": f"{coverage.cut:,}",
+            "documents": f"{coverage.documents:,}", "percent": coverage.percent,
+            "tokens": f"{coverage.read:,}", "is_cut": coverage.cut > 0,
+        }  # fmt: skip
+    return said

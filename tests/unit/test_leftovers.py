@@ -171,8 +171,19 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     fill(whole, "first")
     configs.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)
+    plan.make_folders(fewer, ["trainings"])
     folder = plan.folder(fewer) / "training"
     assert folder.is_dir() and not any(folder.iterdir())
+
+
+def test_before_a_stage_no_folder_of_another_is_made(raw):
+    """One that was not pulled has to be missing, or `--allow-missing` takes it for changed."""
+    params = validate(raw)
+    configs.materialize(params)
+    leftovers.tidy(params, lambda line: None)
+    assert not plan.folder(params).exists()
+    plan.make_folders(params, ["figures"])
+    assert {path.name for path in plan.folder(params).iterdir()} == {"figures", "receipts"}
 
 
 def test_a_study_that_captures_nothing_has_the_folder_of_layers(raw):

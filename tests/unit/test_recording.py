@@ -44,6 +44,7 @@ def made(tmp_path_factory) -> Path:
         patch.chdir(root)
         params = load(Path("params.yaml"))
         materialize(params)
+        plan.make_folders(params)
         own = plan.folder(params)
         for name in ("numbers.json", "metrics.json", "index.html", "pdf/paper.pdf"):
             (own / name).parent.mkdir(parents=True, exist_ok=True)

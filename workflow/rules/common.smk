@@ -131,6 +131,7 @@ if RUNS_JOBS:
             if STANDS_ALONE:
                 leftovers.tidy(PARAMS, say)
                 configs.materialize(PARAMS)
+                plan.make_folders(PARAMS)
             elif configs.is_edited(PARAMS):
                 raise WorkflowError(
                     "params.yaml, the code or a text was edited after `posenc check --write`: "

@@ -45,6 +45,7 @@ def record() -> None:
     from posenc.artifacts.files import ArtifactError
     from posenc.frontends import place, recording
     from posenc.report import comparison, findings, latex
+    from posenc.study.plan import make_folders
 
     params = read_params()
     study = params.study.name
@@ -53,6 +54,7 @@ def record() -> None:
         if reason is not None:
             stop(f"nothing is recorded: {reason}")
         write_sections(params)
+        make_folders(params)
         if not _nothing_to_do():
             stop("the study is not complete or not current: run `snakemake` first")
         try:
@@ -111,7 +113,7 @@ def stage(name: Annotated[str, typer.Argument(help="a stage of dvc.yaml")]) -> N
 
     if name not in PHASES:
         stop(f"there is no phase {name!r}: {', '.join(PHASES)}")
-    make_folders(read_params())
+    make_folders(read_params(), [name])
     rules = [*PHASES[name].rules, target(name)]
     result = run("snakemake", "--cores", "all", "--allowed-rules", *rules, "--", target(name))
     raise typer.Exit(result.returncode)

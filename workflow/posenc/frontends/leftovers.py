@@ -73,7 +73,6 @@ def tidy(params: Params, say: Callable[[str], None]) -> None:
     _take_back(params.study.name, say)
     for place, aside, wanted, levels in _places(params):
         _tidy(place, aside, wanted, levels, say)
-    plan.make_folders(params)
 
 
 def announce(params: Params, say: Callable[[str], None]) -> None:

@@ -45,7 +45,6 @@ from posenc.study.plan import (
     chosen,
     experiment,
     figures,
-    make_folders,
     scheme,
 )
 
@@ -375,7 +374,6 @@ def materialize(params: Params) -> None:
         # A hidden file is another process's, which is writing just now.
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
-    make_folders(params)
     link_packages(params)
 
 

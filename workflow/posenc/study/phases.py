@@ -5,7 +5,7 @@ They are DVC's stages, the same for every study; Snakemake's rules are finer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,10 +141,10 @@ def receipts(phase: str) -> str:
     return f"{'data' if shared else STUDY}/{FOLDER}/{phase}"
 
 
-def folders(study: str) -> Iterator[Path]:
+def folders(study: str, names: Iterable[str] = PHASES) -> Iterator[Path]:
     """Folders that phases make, which exist also where a study has nothing in them."""
-    for name, phase in PHASES.items():
-        for path in (*phase.makes, receipts(name)):
+    for name in names:
+        for path in (*PHASES[name].makes, receipts(name)):
             if not Path(path).suffix:
                 yield Path(path.format(study=study))
 

@@ -85,12 +85,16 @@ def trials(params: Params, kind: str) -> list[str]:
     return [f"trials/{kind}/{subject}/{seed}" for subject in subjects for seed in seeds]
 
 
-def make_folders(params: Params) -> None:
-    """Make the folders that DVC's stages name and that a study may have nothing in."""
-    for path in phases.folders(params.study.name):
+def make_folders(params: Params, names: Iterable[str] = phases.PHASES) -> None:
+    """Make the folders of phases that DVC's stages name and that a study may have nothing in.
+
+    Not of all phases before each stage: a folder that was not pulled is to be missing, as
+    ``dvc repro --allow-missing`` has it, and not empty.
+    """
+    for path in phases.folders(params.study.name, names):
         path.mkdir(parents=True, exist_ok=True)
-    # Tables of the hidden states of each run.
-    (folder(params) / "plots/layers").mkdir(parents=True, exist_ok=True)
+    if "numbers" in names:  # tables of the hidden states of each run
+        (folder(params) / "plots/layers").mkdir(parents=True, exist_ok=True)
 
 
 def folder(params: Params) -> Path:

@@ -66,8 +66,7 @@ def said_last():
 def link():
     """Have the paths at the top lead to the active study, which `--config study=NAME` does not change."""
     links.list_pages()
-    if "study" not in config:
-        links.link(PARAMS.study.name)
+    links.link(PARAMS.study.name, is_active="study" not in config)
 
 
 # A dry run and the like, which write nothing that a job reads and wait for nobody.

@@ -37,7 +37,7 @@ def list_pages() -> None:
         write_text(PAGES, text)
 
 
-def link(study: str) -> None:
+def link(study: str, is_active: bool = True) -> None:
     """Have the paths at the top lead to the active study's files.
 
     They are relative symbolic links, so that they say which study they are of, and are never stale
@@ -47,11 +47,13 @@ def link(study: str) -> None:
     ----------
     study
         Its name.
+    is_active
+        Whether it is the study of params.yaml; one of a single call has the links in its folder.
     """
     folder = STUDIES / study
     # In the study's folder too: a document's numbers lead to the page beside it.
     own = {folder / Path(name).name: name for name in LINKS.values() if "/" in name}
-    for path, name in (*LINKS.items(), *own.items()):
+    for path, name in {**(LINKS if is_active else {}), **own}.items():
         target = folder / name
         if not target.exists():
             if path.is_symlink():

@@ -359,6 +359,18 @@ def write_training(root: Path, model: str, dataset: str) -> list[Path]:
     return [loss, _write(folder / "summary.json", summary)]
 
 
+VERIFIED = {
+    "library": "5.1.0",
+    "checks": [
+        {"name": "hidden states", "difference": 0.0, "allowed": 2e-4, "reason": None},
+        {"name": "patterns", "difference": 3.2e-7, "allowed": 1e-6, "reason": None},
+        {"name": "losses", "difference": None, "allowed": 2e-4, "reason": "it has no head"},
+    ],
+    "can": {"patterns": None, "loss": "it has no head", "rotation": "its positions are a table"},
+}
+"""What a comparison with the library may have found of a model that was fetched."""
+
+
 def write_inputs(root: Path, name: str = "default", models: list[str] | None = None) -> dict:
     """Write a whole study's inputs under a folder.
 

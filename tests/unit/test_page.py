@@ -108,7 +108,10 @@ def make(root: Path, study: Path, inputs: list[Path]) -> str:
 def write_study(root: Path, name: str = "default", models: list[str] | None = None):
     """Paths of a made-up study by kind, and all that a page is made of."""
     written = synthetic.write_inputs(root, name, models)
-    return written, [*synthetic.measured(written), *write_figures(root, written)]
+    verification = root / "data/models/minilm/verification.json"
+    verification.parent.mkdir(parents=True)
+    write_json(verification, synthetic.VERIFIED)
+    return written, [verification, *synthetic.measured(written), *write_figures(root, written)]
 
 
 @pytest.fixture(scope="module", params=STUDIES)

@@ -23,15 +23,6 @@ from posenc.study.params import load
 
 from . import synthetic
 
-VERIFIED = {
-    "library": "5.1.0",
-    "checks": [
-        {"name": "hidden states", "difference": 0.0, "allowed": 2e-4, "reason": None},
-        {"name": "patterns", "difference": 3.2e-7, "allowed": 1e-6, "reason": None},
-        {"name": "losses", "difference": None, "allowed": 2e-4, "reason": "it has no head"},
-    ],
-    "can": {"patterns": None, "loss": "it has no head", "rotation": "its positions are a table"},
-}
 COSINE = "minilm.sample_reviews.zero.similarity.last.cosine"
 
 
@@ -58,7 +49,7 @@ def small(whole):
 
 @pytest.fixture(scope="module")
 def text(small):
-    return page.page(small, rows_of(small), [], "data", {"minilm": VERIFIED})
+    return page.page(small, rows_of(small), [], "data", {"minilm": synthetic.VERIFIED})
 
 
 def part(text: str, name: str) -> str:

@@ -176,7 +176,8 @@ class View(logging.Handler):
     def said(self) -> str:
         """What was done, in a few words."""
         warnings = f"{self._warned or 'no'} warning{'s' * (self._warned != 1)}"
-        return f"{self._done} jobs in {spoken(time.monotonic() - self._began)}, {warnings}"
+        jobs = f"{self._done} job{'s' * (self._done != 1)}"
+        return f"{jobs} in {spoken(time.monotonic() - self._began)}, {warnings}"
 
     def end(self) -> None:
         """Take the view away; say of each job that failed why, where its log is, and what to do."""

@@ -88,7 +88,7 @@ def test_there_is_at_most_a_line_for_each_job(count):
     assert [line.partition(",")[0] for line in lines] == [
         f"{number + 1} of {count}: rule{number} minilm" for number in range(count)
     ]
-    assert run.view.said == f"{count} jobs in 1 s, no warnings"
+    assert run.view.said == f"{count} job{'s' * (count != 1)} in 1 s, no warnings"
 
 
 def test_what_snakemake_refuses_is_said_as_it_says_it():

@@ -73,6 +73,14 @@ def test_a_list_of_a_kind_has_a_line_for_each(project, kind):
     assert [line for line in lines if line.startswith(" *")] == lines[:1] * (kind == "studies")
 
 
+def test_a_list_says_where_each_comes_from(project):
+    models, datasets = said("list", "models"), said("list", "datasets")
+    sources = load(Path("params.yaml")).models
+    assert re.search(rf"(?m)^ +minilm .*package {sources['minilm'].source.package}$", models)
+    assert re.search(rf"(?m)^ +bert .*{re.escape(sources['bert'].source.id)} of the hub$", models)
+    assert re.search(r"(?m)^ +sample_reviews +imdb, generated, seed \d+$", datasets)
+
+
 def test_an_unknown_list_is_corrected(project):
     assert "did you mean 'models'?" in said("list", "model", code=1)
 

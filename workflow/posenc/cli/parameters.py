@@ -175,7 +175,7 @@ def list_names(
     ] = None,
 ) -> None:
     """Name what params.yaml has: studies, models, data sets, conditions, figures."""
-    from posenc.study.listing import listed, overview
+    from posenc.cli.listing import listed, overview
     from posenc.study.switch import StudyError
 
     params = read_params()
@@ -227,13 +227,13 @@ def models(
     from posenc.models.files import ModelError
 
     for name in names if names else read_params().study.models:
-        lines = fetched(name) or [f"{name}: not fetched yet, or trained here"]
-        if names and fetched(name) is None:
+        lines = fetched(name)
+        if lines is None and names:
             try:
                 lines = looked_at(name, revision)
             except (ModelError, ArtifactError) as error:
                 stop(str(error))
-        print("\n  ".join(lines))
+        print("\n  ".join(lines or [f"{name}: not fetched yet, or trained here"]))
 
 
 @app.command()

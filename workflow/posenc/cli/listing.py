@@ -6,7 +6,10 @@ import textwrap
 from collections.abc import Mapping
 
 from posenc.config.labels import display, labelled
+from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
+from posenc.models.section import Model
+from posenc.report.page_materials import source_of
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.switch import StudyError
@@ -62,6 +65,10 @@ def _is_active(params: Params, kind: str, name: str) -> bool:
     return kind == "studies" and name == params.study.name
 
 
+def _source(section: Model | Dataset) -> str:
+    return source_of(section.source.model_dump())
+
+
 def _words(params: Params, kind: str) -> Mapping[str, str]:
     """Names of a kind, and what each is."""
     if kind == "figures":
@@ -76,23 +83,10 @@ def _words(params: Params, kind: str) -> Mapping[str, str]:
         }
     if kind == "models":
         return {
-            name: ", ".join(filter(None, [one.title, _source(one.source)]))
-            for name, one in found.items()
+            name: ", ".join(filter(None, [one.title, _source(one)])) for name, one in found.items()
         }
     if kind == "datasets":
-        return {name: f"{one.format}, {_source(one.source)}" for name, one in found.items()}
+        return {name: f"{one.format}, {_source(one)}" for name, one in found.items()}
     return {
         name: "" if display(name) == name.replace("_", " ") else display(name) for name in found
     }
-
-
-def _source(source: object) -> str:
-    """Where something comes from: the kind, and its name there."""
-    kind = getattr(source, "kind", "")
-    own = next(
-        filter(
-            None, (getattr(source, key, None) for key in ("id", "path", "url", "package", "name"))
-        ),
-        "",
-    )
-    return f"{kind} {next(filter(None, own), '')}".strip()

@@ -20,7 +20,7 @@ from posenc.artifacts.files import ArtifactError
 from posenc.models.gguf import convert
 from posenc.models.gguf_library import READ
 from posenc.models.load import load
-from tests.unit.gguf_files import TEXTS, small_tokenizer
+from tests.unit.gguf_files import TEXTS, finish, small_tokenizer
 
 TOKENS = small_tokenizer().get_vocab_size()
 COMMON = {
@@ -133,10 +133,7 @@ def written(
         assert theirs, name
         writer.add_tensor(f"{theirs}.{part}", np.ascontiguousarray(values))
     changes(writer)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return path
 
 

@@ -111,8 +111,13 @@ def write_gguf(
         matrix = Type.F32 if values.ndim == 1 else kind
         writer.add_tensor(file_name(name), quantize(values, matrix), raw_dtype=matrix)
     changes(writer)
+    finish(writer)
+    return path
+
+
+def finish(writer) -> None:
+    """Write all that a file was given, and close it."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path

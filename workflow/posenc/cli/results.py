@@ -23,6 +23,11 @@ def _nothing_to_do() -> bool:
     return "Nothing to be done" in _dry_run()
 
 
+def _refuse_unfinished() -> None:
+    if not _nothing_to_do():
+        stop("the study is not complete or not current: run `snakemake` first")
+
+
 @app.command()
 def plan(
     targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
@@ -55,8 +60,7 @@ def record() -> None:
             stop(f"nothing is recorded: {reason}")
         write_sections(params)
         make_folders(params)
-        if not _nothing_to_do():
-            stop("the study is not complete or not current: run `snakemake` first")
+        _refuse_unfinished()
         try:
             dropped = recording.record(
                 params,
@@ -156,12 +160,12 @@ def show(
 ) -> None:
     """Trace a number back: value, interval, file, command, inputs with their checksums, commit."""
     from posenc.artifacts.contents import Contents
-    from posenc.artifacts.files import ArtifactError, sha256_of_json_file
+    from posenc.artifacts.files import ArtifactError
     from posenc.frontends.place import commit
-    from posenc.frontends.verification import of_study
+    from posenc.frontends.verification import of_study, planned_digests
     from posenc.report.showing import UnknownKeyError, described, measurements_of
     from posenc.steps.typeset import gather
-    from posenc.study.configs import facts, sections
+    from posenc.study.configs import facts
 
     params = read_params()
     study = params.study.name
@@ -169,9 +173,7 @@ def show(
     made = next((one for one in receipts.values() if one and one.rule == "typeset"), None)
     if made is None:
         stop(f"study {study!r} has no numbers yet: run `snakemake`")
-    # What jobs would read of params.yaml and the code, whether or not it is written yet.
-    now = {str(path): sha256_of_json_file(value) for path, value in sections(params)}
-    contents = Contents(None)
+    now, contents = planned_digests(params), Contents(None)
     try:
         results = gather(facts(params), *measurements_of(made))
         lines = described(
@@ -229,8 +231,7 @@ def publish() -> None:
     from posenc.report import publishing
 
     study = read_params().study.name
-    if not _nothing_to_do():
-        stop("the study is not complete or not current: run `snakemake` first")
+    _refuse_unfinished()
     try:
         print(f"{publishing.publish(study, Path())} can be committed")
     except ArtifactError as error:

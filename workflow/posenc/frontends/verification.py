@@ -41,8 +41,7 @@ def verify_files(params: Params) -> tuple[list[str], int, int]:
             pool.map(contents.read, there), "verify", len(there), unit="file", leave=False
         )
         now = dict(zip(there, digests, strict=True))
-    # What jobs would read of params.yaml and the code, whether or not it is written yet.
-    now |= {str(path): sha256_of_json_file(value) for path, value in sections(params)}
+    now |= planned_digests(params)
     wrong = [f"damaged: {path}: it is no receipt" for path, one in found.items() if one is None]
     wrong += [
         f"{'damaged' if name in now else 'gone'}: {name}"
@@ -57,6 +56,11 @@ def verify_files(params: Params) -> tuple[list[str], int, int]:
         if changed:
             wrong.append(f"not current: {path}: {changed[0]} changed since")
     return wrong, len(there), sum(Path(name).stat().st_size for name in there)
+
+
+def planned_digests(params: Params) -> dict[str, str]:
+    """SHA-256 by path of what jobs would read of params.yaml and the code, written yet or not."""
+    return {str(path): sha256_of_json_file(value) for path, value in sections(params)}
 
 
 def of_study(params: Params) -> dict[Path, Receipt | None]:

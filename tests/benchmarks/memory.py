@@ -34,7 +34,7 @@ DOCUMENT = 128
 
 
 def write(folder: Path, sizes: dict, dtype: str = "bfloat16") -> int:
-    """A random Llama in one file a layer, and its tokenizer; returns the number of weights."""
+    """Write a random Llama, a file for each layer, and its tokenizer; return how many weights."""
     import torch
     from safetensors.torch import save_file
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -18,13 +18,12 @@ from typing import Any
 from posenc.artifacts.files import ArtifactError, read_json, write_text
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import inputs_digest
+from posenc.report.records import FLOAT32
 from posenc.report.versions import Versions, mixed, of_study, receipts_of
 
 RECORDS = Path("data/records")
 CPUINFO = Path("/proc/cpuinfo")
 FLAGS = ("avx2", "avx512f", "amx_tile")
-ROUNDING = 1e-6
-"""Of float32 sums in another order: the cosine of a state with itself is 1 only up to this."""
 
 
 @dataclass
@@ -34,11 +33,11 @@ class Comparison:
     Attributes
     ----------
     agreeing
-        The same in all printed digits.
+        The same in all printed digits, or up to rounding: see :func:`is_rounding`.
     within
-        Another, within the recorded interval, up to rounding.
+        Another, within the recorded interval.
     unbounded
-        Another, and the record has no interval; with the difference as a share of the larger one.
+        Another, and the record has no interval.
     outside
         Outside the recorded interval, another count, or run here and not there.
     lacking
@@ -49,7 +48,7 @@ class Comparison:
 
     agreeing: list[str] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
-    unbounded: dict[str, float] = field(default_factory=dict)
+    unbounded: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
@@ -86,6 +85,23 @@ def described(facts: Mapping[str, Any]) -> str:
     )
 
 
+def is_rounding(one: float, other: float, rounding: float) -> bool:
+    """Whether two numbers are both zero up to rounding, or differ by no more than rounding.
+
+    Parameters
+    ----------
+    one, other
+        Counts, which are whole, are never rounded.
+    rounding
+        What rounding may leave of 0 and, as a share of the larger of the two, of a difference. It
+        follows from what they were computed in (:data:`posenc.report.records.FLOAT32`).
+    """
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    largest = max(abs(one), abs(other))
+    return largest <= rounding or abs(one - other) <= rounding * largest
+
+
 def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
     """Compare numbers by key.
 
@@ -93,7 +109,7 @@ def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
     ----------
     recorded, made
         Under each key ``value`` and ``shown`` (how it is printed), ``low`` and ``high`` of an
-        estimate; or ``not_run``, the reason.
+        estimate, ``rounding`` where it is not that of float32; or ``not_run``, the reason.
     """
     found = Comparison(new=sorted(made.keys() - recorded.keys()))
     for key, old in sorted(recorded.items()):
@@ -106,15 +122,16 @@ def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
             found.agreeing.append(key)
         elif "not_run" in old or "not_run" in now:
             found.outside.append(key)
+        elif is_rounding(old["value"], now["value"], now.get("rounding", FLOAT32)):
+            found.agreeing.append(key)
         elif "low" in old:
-            slack = ROUNDING * max(abs(old["low"]), abs(old["high"]))
-            inside = old["low"] - slack <= now["value"] <= old["high"] + slack
+            nearest = min(max(now["value"], old["low"]), old["high"])
+            inside = is_rounding(nearest, now["value"], now.get("rounding", FLOAT32))
             (found.within if inside else found.outside).append(key)
         elif isinstance(old["value"], int) and isinstance(now["value"], int):
             found.outside.append(key)
         else:
-            largest = max(abs(old["value"]), abs(now["value"]))
-            found.unbounded[key] = abs(old["value"] - now["value"]) / largest
+            found.unbounded.append(key)
     return found
 
 
@@ -129,7 +146,7 @@ def versions_differ(recorded: Versions, made: Versions) -> list[str]:
 
 
 def written(entry: Mapping[str, Any]) -> str:
-    """A number with its interval, or why there is none."""
+    """A number with its interval, if it has one, or why there is no number."""
     if "not_run" in entry:
         return f"not run ({entry['not_run']})"
     interval = f" [{entry['low']:.4g}, {entry['high']:.4g}]" if "low" in entry else ""
@@ -194,7 +211,8 @@ def report(study: str) -> tuple[list[str], bool]:
     Returns
     -------
     tuple
-        Lines to print, and whether every recorded number is as it should be.
+        Lines to print, of which the last says whether the results agree and each before it what
+        does not; and whether they do.
 
     Raises
     ------
@@ -214,17 +232,19 @@ def report(study: str) -> tuple[list[str], bool]:
         f"recorded on {described(record['made_on'])}",
         f"made on     {described(machine())}",
         *versions_differ(record.get("made_with", {}), of_study(study)),
-        f"{len(old)} recorded numbers: {len(found.agreeing)} agree in all printed digits,"
-        f" {len(found.within)} lie within the recorded interval,"
-        f" {len(found.outside)} lie outside, {len(found.unbounded)} differ and have no interval,"
-        f" {len(found.lacking)} were not made here; {len(found.new)} are new",
     ]
-    if found.unbounded:
-        key = max(found.unbounded, key=lambda one: found.unbounded[one])
-        lines.append(
-            f"no interval, the largest difference: {key}: {written(now[key])}, recorded"
-            f" {written(old[key])} ({100 * found.unbounded[key]:.2g} %)"
-        )
-    lines += [f"outside: {k}: {written(now[k])}, recorded {written(old[k])}" for k in found.outside]
+    lines += [f"differs: {k}: {written(now[k])}, recorded {written(old[k])}" for k in found.outside]
+    lines += [
+        f"differs: {k}: {written(now[k])}, recorded {written(old[k])} without an interval"
+        for k in found.unbounded
+    ]
     lines += [f"not made here: {key}" for key in found.lacking]
-    return lines, not (found.outside or found.lacking)
+    differing = bool(found.outside or found.unbounded or found.lacking)
+    verdict = (
+        "differ from the record in what is named above" if differing else "agree with the record"
+    )
+    of = f"of {len(old)} recorded numbers, {len(found.agreeing)} the same up to rounding and"
+    of += f" {len(found.within)} within the recorded interval"
+    if found.new:
+        of += f"; {len(found.new)} more not in the record"
+    return [*lines, f"The results {verdict}: {of}."], not differing

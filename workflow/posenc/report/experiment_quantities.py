@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.report.position_quantities import estimate
-from posenc.report.records import Entry, NotRun, Number
+from posenc.report.records import FLOAT64, Entry, NotRun, Number
 
 Facts = dict[str, Entry]
 HARD_ATTENTION = (
@@ -170,14 +170,14 @@ def superposition(one: Mapping[str, Any]) -> Facts:
         "seeds": Number(len(one["seeds"])),
         "chance": percent(one["chance"]["both"]),
         "pairs": Number(one["images"]["pairs"]),
-        "affine_gap": Number(one["affine_gap"]),
+        "affine_gap": Number(one["affine_gap"], rounding=FLOAT64),
     }
     for entry in one["classifiers"]:
         place, name = _at(entry["mixtures"], "weight", HALF), entry["name"]
         found[f"{name}.accuracy"] = percent(entry["accuracy"])
         found[f"{name}.both"] = percent(place["inputs"]["both"])
         found[f"{name}.outputs"] = percent(place["outputs"]["both"])
-        found[f"{name}.gap"] = estimate(list(place["gap"].values())[-1])
+        found[f"{name}.gap"] = estimate(list(place["gap"].values())[-1], rounding=FLOAT64)
         found[f"{name}.numbers"] = Number(entry["numbers"])
     place = _at(one["differences"], "weight", HALF)
     for key in ("logistic_regression", "outputs"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posenc.report.records import Entry, NotRun, Number
+from posenc.report.records import FLOAT32, Entry, NotRun, Number
 
 PLACES = ("embedding", "best", "last")
 PROBES = (
@@ -88,14 +88,18 @@ RANDOM_CAUSAL = tuple(
 )
 
 
-def estimate(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
+def estimate(
+    value: Mapping[str, Any] | float | None,
+    reason: str = "it is not defined",
+    rounding: float = FLOAT32,
+) -> Entry:
     """A number of a measurement, with its interval, or the least and most of its draws, if any."""
     if value is None:
         return NotRun(reason)
     if isinstance(value, Mapping):
         names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
-        return Number(*(value[name] for name in names))
-    return Number(value)
+        return Number(*(value[name] for name in names), rounding=rounding)
+    return Number(value, rounding=rounding)
 
 
 def probes(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -24,7 +24,7 @@ from posenc.report.asked import has_documents, is_asked
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
-from posenc.report.records import Entry, NotRun, Number, Place, Results
+from posenc.report.records import FLOAT32, Entry, NotRun, Number, Place, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -87,6 +87,8 @@ def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
         found[key] = {"value": entry.value, "shown": shown}
         if entry.low is not None:
             found[key] |= {"low": entry.low, "high": entry.high}
+        if entry.rounding != FLOAT32:
+            found[key]["rounding"] = entry.rounding
     return found
 
 

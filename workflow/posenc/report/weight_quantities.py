@@ -15,7 +15,7 @@ from typing import Any
 from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import nearest, steepest
 from posenc.report.position_quantities import estimate
-from posenc.report.records import Entry, NotRun, Number
+from posenc.report.records import FLOAT64, Entry, NotRun, Number
 
 REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
 GEOMETRY = ("toeplitz", "first_4", "first_12", "frequency")
@@ -125,10 +125,10 @@ def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of the identities on real weights, and the rotation of the null space."""
     turned = one["null_rotation"] or {}
     return {
-        "scores": Number(one["residuals"]["scores"]),
-        "trace": Number(one["residuals"]["trace"]),
+        "scores": Number(one["residuals"]["scores"], rounding=FLOAT64),
+        "trace": Number(one["residuals"]["trace"], rounding=FLOAT64),
         **{
-            f"null_{name}": estimate(turned.get(key), "there is no null space to turn")
+            f"null_{name}": estimate(turned.get(key), "there is no null space to turn", FLOAT64)
             for name, key in (("weights", "weights"), ("spectra", "null_spectra"))
         },
     }

@@ -78,7 +78,8 @@ def position_embeddings(subject: str, kind: str) -> dict:
         "components": {
             "status": "measured", "reason": None, "correlation": 0.97,
             "correlation_shuffled": drawn(0.1), "principal": [0.6, 0.9, 0.3],
-            "independent": [0.95, 0.2, 0.1], "explained_shuffled": drawn(0.04), "converged": True,
+            "independent": [0.95, 0.2, 0.1], "independent_largest": drawn(0.95),
+            "explained_shuffled": drawn(0.04), "converged": True,
         },
         "last_rows": {
             "norm": 1.1, "cosine": 0.9, "neighbours": 0.98, "chance": 0.17, "untouched": 0,
@@ -227,7 +228,7 @@ def relative_attention(model: str, is_decoder: bool) -> dict:
         "offsets": OFFSETS, "position_variance": {"4": 0.45, "12": 0.97},
         "uniform": [1 / 128] * len(OFFSETS), "residuals": {"scores": 4e-15, "trace": 9e-16},
         "null_rotation": {
-            "weights": 1e-15, "null_spectra": 0.8, "identified_spectra": 0.0,
+            "weights": 1e-15, "null_spectra": drawn(0.8), "identified_spectra": 0.0,
             "singular_values": 2e-15,
         },
         "heads": heads,
@@ -675,8 +676,8 @@ def components(run: dict, is_decoder: bool) -> dict:
             },
             "independent": {
                 "position_share": [0.9, *shares[1:]], "position_share_shuffled": [0.01] * 12,
-                "converged": index != 2, "iterations": 16, "rank": 12,
-                "halves_converged": True, "amari_between_halves": 0.02 + 0.01 * index,
+                "largest_share": drawn(0.9), "converged": index != 2, "iterations": 16, "rank": 12,
+                "halves_converged": True, "amari_between_halves": [0.02 + 0.01 * index] * 10,
             },
             "canonical": {
                 "in_sample": [0.95] * 8,
@@ -690,7 +691,7 @@ def components(run: dict, is_decoder: bool) -> dict:
         **shared("components", **run),
         "documents": 120, "tokens": 6000, "confidence": 0.95, "components": 12, "positions": 128,
         "periods": [256.0, 128.0, 85.3, 64.0], "folds": 5, "shuffles": 20, "amari_chance": 0.37,
-        "layers": layers,
+        "amari_between_halves": drawn(0.05), "layers": layers,
     }  # fmt: skip
 
 

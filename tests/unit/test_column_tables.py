@@ -62,7 +62,7 @@ LAYOUTS: dict[str, tuple[dict, list[str], list[tuple]]] = {
             ("Correlation with waves", "Shuffled", "components.correlation_shuffled", 2, BOTH),
             # The largest is neither the first nor the last.
             ("One component, by waves", "Principal", "components.principal.1", 2),
-            ("One component, by waves", "Independent", "components.independent.1", 2),
+            ("One component, by waves", "Independent", "components.independent_largest", 2),
             ("One component, by waves", "Shuffled", "components.explained_shuffled", 2),
             *(
                 ("Last row", head, f"last_rows.{key}", decimals)
@@ -197,7 +197,7 @@ def planted(kind: str) -> dict:
         }
         one["shape"] |= {"rows": 512, "d_model": 64}
     if kind == "waves":
-        one["components"]["principal"][1], one["components"]["independent"][1] = 1001.5, 1002.5
+        one["components"]["principal"][1] = 1001.5
         one["last_rows"]["untouched"] = 17
     if kind == "position_heads":
         one["near"]["heads"] = 1003

@@ -101,6 +101,30 @@ def test_components_are_the_planted_sources_up_to_sign_and_order():
     assert alike.max(axis=1).min() > 0.995
 
 
+def test_starts_lie_apart_where_components_are_undetermined_and_together_where_not():
+    """Where rounding chooses what a start finds, the mean over starts stays in their interval."""
+    rng = np.random.default_rng(7)
+    planted = np.stack([rng.uniform(-1, 1, 3000), rng.laplace(size=3000)], axis=1)  # [n, 2]
+
+    def largest(signals: np.ndarray) -> list[float]:
+        """How near the best component of each start is to the first source."""
+        found = independent.several_starts(signals, seed=0)
+        assert len(found) == independent.STARTS
+        return [max(abs(np.corrcoef(one.sources.T, planted[:, 0])[-1, :-1])) for one in found]
+
+    determined = largest(planted @ rng.normal(size=(2, 2)))
+    assert max(determined) - min(determined) < 1e-4 and min(determined) > 0.99
+    moved = 0
+    for seed in range(6):
+        signals = rng.normal(size=(3000, 6)) + 0.2 * planted[:, :1]  # [n, 6]: little to find
+        free = largest(signals)
+        assert max(free) - min(free) > 0.01
+        again = largest(signals + 1e-13 * rng.normal(size=signals.shape))
+        moved += abs(again[0] - free[0]) > 1e-4
+        assert min(free) <= np.mean(again) <= max(free), seed
+    assert moved, "rounding has to decide somewhere"
+
+
 def test_components_of_a_table_of_lower_rank_are_the_sources_of_its_rank():
     rng = np.random.default_rng(3)
     sources = np.stack([rng.uniform(-1, 1, 4000), rng.laplace(size=4000)], axis=1)
@@ -334,6 +358,13 @@ def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
     assert (result["documents"], result["tokens"]) == (12, 338)
     assert result["periods"] == [76.0, 38.0]
     assert len(result["layers"]) == LAYERS + 1
+    # Over starts, of the layer where halves are furthest apart.
+    apart = np.max(
+        [layer["independent"]["amari_between_halves"] for layer in result["layers"]], axis=0
+    )  # [starts]
+    assert result["amari_between_halves"] == {
+        "mean": apart.mean(), "least": apart.min(), "most": apart.max()
+    }  # fmt: skip
     for layer in result["layers"]:
         principal, turned = layer["principal"], layer["independent"]
         # cos of amplitude 4 in all dimensions against noise of variance 1 in each
@@ -353,7 +384,11 @@ def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
             assert np.abs(kind["position_share_shuffled"]).max() < 0.25
         assert isinstance(turned["converged"], bool)
         assert turned["rank"] == 4
-        assert 0 <= turned["amari_between_halves"] <= 1
+        halves = turned["amari_between_halves"]
+        assert len(halves) == independent.STARTS and 0 <= min(halves) <= max(halves) <= 1
+        share = turned["largest_share"]
+        assert share["mean"] == pytest.approx(turned["position_share"][0])
+        assert share["least"] <= share["mean"] <= share["most"]
         canonical = layer["canonical"]
         assert len(canonical["in_sample"]) == len(canonical["held_out"]) == 4
         assert abs(canonical["shuffled"][0]["value"]) < 0.1

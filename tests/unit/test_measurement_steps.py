@@ -197,7 +197,9 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
             error = deviation / np.sqrt(SIMILARITY.baseline_pairs)
             base = layer[null]
             assert base["value"] == pytest.approx(mean, abs=4 * error)
-            assert base["high"] - base["low"] == pytest.approx(2 * 1.645 * error, rel=0.35)
+            # Documents are resampled, not pairs: not narrower (tests/unit/test_pairs.py).
+            assert base["low"] <= base["value"] <= base["high"]
+            assert base["high"] - base["low"] > 1.5 * 1.645 * error
             expected = (layer["cosine"]["value"] - base["value"]) / (1 - base["value"])
             assert layer[name]["value"] == pytest.approx(expected, abs=1e-12)
     assert result["layers"][0]["cosine"] == {"value": 1, "low": 1, "high": 1}

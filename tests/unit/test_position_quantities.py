@@ -32,13 +32,13 @@ def planted(kind: str) -> dict:
     """A measurement whose best layer is neither the first nor the last."""
     one = distinct(MEASURED[kind], kept=KEPT)
     if kind == "positions":
-        one["components"]["principal"][1], one["components"]["independent"][2] = 1e7, 1e8
+        one["components"]["principal"][1] = 1e7
     if kind == "probes":
         one["layers"][2]["position"]["ridge"] = least(0.25)
     if kind == "components":
         best = one["layers"][1]
         best["canonical"]["held_out"][0] = least(1e6)
-        best["principal"]["position_share"][3], best["independent"]["position_share"][2] = 1e7, 1e8
+        best["principal"]["position_share"][3] = 1e7
     if kind == "spectra":
         one["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
     if kind == "savings":
@@ -87,7 +87,7 @@ EXPECTED = {
         "frequency_control": "geometry_control.median_frequency",
         "correlation": "components.correlation",
         "correlation_shuffled": "components.correlation_shuffled",
-        "explained": "components.principal.1", "independent": "components.independent.2",
+        "explained": "components.principal.1", "independent": "components.independent_largest",
         "explained_shuffled": "components.explained_shuffled",
         "last.norm": "last_rows.norm", "last.cosine": "last_rows.cosine",
         "last.neighbours": "last_rows.neighbours", "last.chance": "last_rows.chance",
@@ -123,7 +123,8 @@ EXPECTED = {
         },
         "shuffled": "layers.1.canonical.shuffled.0",
         "principal": "layers.1.principal.position_share.3",
-        "independent": "layers.1.independent.position_share.2",
+        "independent": "layers.1.independent.largest_share",
+        "halves": "amari_between_halves", "halves_chance": "amari_chance",
     },
     "spectra": {
         **{

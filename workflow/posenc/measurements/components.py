@@ -33,9 +33,10 @@ from posenc.metrics.independent import (
     Independent,
     amari_chance,
     amari_index,
-    independent_components,
+    several_starts,
 )
 from posenc.metrics.moments import correlation_of_moments
+from posenc.metrics.null_tables import spread
 from posenc.metrics.sampling import sampled
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
@@ -66,7 +67,7 @@ class Components(Section):
 
 MEASUREMENT = Measurement(
     "components", Components, of=CELL, reads=(ACTIVATIONS,), catalogue=("C4",),
-    uses=("scipy", "python-picard"),
+    uses=("scipy", "python-picard"), schema=2,
 )  # fmt: skip
 
 
@@ -125,6 +126,7 @@ def measure(
         "periods": [2 * sample.length / k for k in range(1, parameters.harmonics + 1)],
         "folds": FOLDS,
         "shuffles": SHUFFLES,
+        "amari_between_halves": largest_between_halves(layers),
         "amari_chance": amari_chance(parameters.components, 200, parameters.seed),
         "layers": layers,
     }
@@ -159,34 +161,38 @@ def of_layer(
 ) -> dict[str, Any]:
     """Shares of variance, components and position, canonical correlations."""
     principal = principal_components(x, parameters.components)
-    independent = independent_components(principal.scores, seed=parameters.seed)
-    parts = [
-        independent_components(principal.scores[part], seed=parameters.seed)
-        for part in (half, ~half)
+    independent = several_starts(principal.scores, seed=parameters.seed)
+    halves = [
+        several_starts(principal.scores[part], seed=parameters.seed) for part in (half, ~half)
     ]
     positions = sample.position
-    by_component = {}
-    for name, values in (("principal", principal.scores), ("independent", independent.sources)):
-        share = variance_between(values, positions)  # [components]
-        chance = variance_between(values, positions[orders[0]])  # [components]
-        # Independent components come in no order.
-        rank = np.argsort(-share, kind="stable") if name == "independent" else slice(None)
-        by_component[name] = {
-            "position_share": share[rank].tolist(),
-            "position_share_shuffled": chance[rank].tolist(),
-        }
-    by_component["principal"]["variance_share"] = principal.variance.tolist()
-    by_component["principal"]["cumulative_share"] = np.cumsum(principal.variance).tolist()
-    by_component["independent"] |= {
-        "converged": independent.converged,
-        "iterations": independent.iterations,
-        "rank": independent.rank,
-        "halves_converged": all(part.converged for part in parts),
-        "amari_between_halves": between_halves(*parts),
-    }
+    shuffled_positions = positions[orders[0]]  # [n]
+    share, chance = [], []  # of [components], a start each
+    for found in independent:
+        between = variance_between(found.sources, positions)  # [components]
+        rank = np.argsort(-between, kind="stable")  # they come in no order
+        share.append(between[rank])
+        chance.append(variance_between(found.sources, shuffled_positions)[rank])
     in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]
     return {
-        **by_component,
+        "principal": {
+            "position_share": variance_between(principal.scores, positions).tolist(),
+            "position_share_shuffled": variance_between(
+                principal.scores, shuffled_positions
+            ).tolist(),
+            "variance_share": principal.variance.tolist(),
+            "cumulative_share": np.cumsum(principal.variance).tolist(),
+        },
+        "independent": {
+            "position_share": np.mean(share, axis=0).tolist(),
+            "position_share_shuffled": np.mean(chance, axis=0).tolist(),
+            "largest_share": spread([one[0] for one in share]),
+            "converged": all(found.converged for found in independent),
+            "iterations": max(found.iterations for found in independent),
+            "rank": independent[0].rank,
+            "halves_converged": all(found.converged for half in halves for found in half),
+            "amari_between_halves": [between_halves(*two) for two in zip(*halves, strict=True)],
+        },
         "canonical": {
             "in_sample": in_sample.tolist(),
             "held_out": held_out(parameters, principal.scores, basis, sample.document),
@@ -204,6 +210,17 @@ def between_halves(one: Independent, other: Independent) -> float | None:
     if (one.rank, other.rank) != (signals, signals):
         return None
     return amari_index(one.unmixing, np.linalg.inv(other.unmixing))
+
+
+def largest_between_halves(layers: list[dict[str, Any]]) -> dict[str, float] | None:
+    """How far the components of two halves are apart in the layer where they are most, over starts.
+
+    None where those of a layer are not compared.
+    """
+    by_layer = [layer["independent"]["amari_between_halves"] for layer in layers]
+    if any(None in starts for starts in by_layer):
+        return None
+    return spread(np.max(by_layer, axis=0))
 
 
 def held_out(

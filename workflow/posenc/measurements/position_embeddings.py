@@ -49,7 +49,7 @@ class PositionEmbeddings(Section):
 
 MEASUREMENT = Measurement(
     "position_embeddings", PositionEmbeddings, of=MODEL, reads=(WEIGHTS, MATRICES),
-    catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn", "python-picard"), schema=2,
+    catalogue=("B1", "B3", "C1", "C4"), uses=("scipy", "scikit-learn", "python-picard"), schema=3,
     needs=(Need.TABLE,),
 )  # fmt: skip
 
@@ -117,7 +117,8 @@ def components(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, A
         "correlation": found.correlation,
         "correlation_shuffled": spread(found.shuffled),
         "principal": found.principal.tolist(),
-        "independent": found.independent.tolist(),
+        "independent": found.independent.mean(axis=0).tolist(),
+        "independent_largest": spread(found.independent.max(axis=1)),
         "explained_shuffled": spread(found.explained_shuffled),
         "converged": found.converged,
     }

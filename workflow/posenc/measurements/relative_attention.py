@@ -50,6 +50,7 @@ MEASUREMENT = Measurement(
     reads=(WEIGHTS,),
     catalogue=("C3",),
     needs=(Need.TABLE, Need.MAPS, Need.NORM_PATH),
+    schema=2,
 )
 
 

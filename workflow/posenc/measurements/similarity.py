@@ -15,6 +15,7 @@ from posenc.config.base import Confidence, Count, Draws, Samples, Section, Seed
 from posenc.measurements.declaration import ACTIVATIONS, RUN, Measurement
 from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
+from posenc.metrics.pairs import pair_replicates
 from posenc.metrics.representation import (
     centred_cosines,
     linear_cka,
@@ -83,16 +84,10 @@ def measure(
             f"{intact.directory} holds one document; the baseline of random pairs needs two: "
             f"raise evaluation.documents in params.yaml"
         )
-    # Independent streams, so that the pairs, their bootstrap and the documents' do not correlate.
-    (
-        pair_seed, baseline_seed, document_seed, sample_seed, same_pair_seed, same_token_seed,
-        inside_pair_seed, same_document_seed,
-    ) = np.random.SeedSequence(parameters.seed).spawn(8)  # fmt: skip
-    null_seeds = {
-        "baseline": baseline_seed,
-        "same_document": same_document_seed,
-        "same_token": same_token_seed,
-    }
+    # Independent streams, so that the pairs and the bootstrap of documents do not correlate.
+    pair_seed, _, document_seed, sample_seed, same_pair_seed, _, inside_pair_seed = (
+        np.random.SeedSequence(parameters.seed).spawn(7)
+    )
     # [sampled]
     sample = sampled(np.arange(len(tokens.document)), parameters.sample_tokens, sample_seed)
     compared: list[dict[str, Any]] = []
@@ -152,6 +147,9 @@ def measure(
                 histograms |= {"edges": edges.tolist(), layer_name(state, n_states): densities}
 
     counts = np.bincount(tokens.document, minlength=n_documents)  # [documents]
+    of_pairs = {
+        name: (tokens.document[i], tokens.document[j]) for name, (i, j) in pairs.items()
+    }  # [pairs] each
     return {
         "documents": n_documents,
         "tokens": len(tokens.document),
@@ -162,7 +160,7 @@ def measure(
         "layers": [
             {**layer, **others}
             for layer, others in zip(
-                layers(parameters, sums, counts, token_sd, nulls, null_seeds, document_seed),
+                layers(parameters, sums, counts, token_sd, nulls, of_pairs, document_seed),
                 compared,
                 strict=True,
             )
@@ -206,15 +204,15 @@ def layers(
     counts: NDArray[np.int64],  # [documents]
     token_sd: NDArray[np.float64],  # [n_layers + 1]
     nulls: dict[str, NDArray[np.float64]],  # by name [pairs, n_layers + 1]
-    null_seeds: dict[str, np.random.SeedSequence],
+    of_pairs: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]],  # by name [pairs] each
     document_seed: np.random.SeedSequence,
 ) -> list[dict[str, Any]]:
     """One entry per layer: cosine, nulls and the cosine rescaled by each, with their intervals.
 
-    The cosine is bootstrapped over documents and a null over its pairs; an interval of the
-    rescaled cosine takes both in. A null without pairs is None, and so is what it rescales; so is
-    the latter where all tokens of one id are alike, as at an embedding that has no position, or of
-    one document: above such a null there is no room.
+    All are bootstrapped over the same documents, of which a null knows those of each pair: however
+    many pairs are drawn, they are of these documents. A null without pairs is None, and so is what
+    it rescales; so is the latter where all tokens of one id are alike, as at an embedding that has
+    no position, or of one document: above such a null there is no room.
     """
     samples, confidence = parameters.bootstrap_samples, parameters.confidence
     n_states = len(token_sd)
@@ -224,21 +222,25 @@ def layers(
     columns: dict[str, Any] = {
         "cosine": percentile_interval(mean_cosine, cosine_replicates, confidence).as_json()
     }
+    number = np.cumsum(counts > 0) - 1  # [documents]: among those that have tokens
     for name, name_rescaled in RESCALED.items():
         if name not in nulls:
             columns[name] = columns[name_rescaled] = [None] * n_states
             continue
-        ones = np.ones(len(nulls[name]))  # [pairs]
-        # [samples, n_layers + 1] and [n_layers + 1]
-        replicates = ratio_replicates(nulls[name], ones, samples, null_seeds[name])
-        mean = nulls[name].mean(axis=0)
+        first, second = (number[part] for part in of_pairs[name])  # [pairs] each
+        replicates = pair_replicates(
+            nulls[name], first, second, things=number[-1] + 1, samples=samples, seed=document_seed
+        )  # [samples, n_layers + 1]
+        has_pair = ~np.isnan(replicates).any(axis=1)  # [samples]: few documents may have none
+        replicates, with_pair = replicates[has_pair], cosine_replicates[has_pair]
+        mean = nulls[name].mean(axis=0)  # [n_layers + 1]
         columns[name] = percentile_interval(mean, replicates, confidence).as_json()
         columns[name_rescaled] = [
             None
             if name != "baseline" and max(mean[state], replicates[:, state].max()) >= 1
             else percentile_interval(
                 rescaled(mean_cosine[state], mean[state]),
-                rescaled(cosine_replicates[:, state], replicates[:, state]),
+                rescaled(with_pair[:, state], replicates[:, state]),
                 confidence,
             ).as_json()
             for state in range(n_states)

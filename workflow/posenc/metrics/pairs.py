@@ -1,4 +1,4 @@
-"""Means over all pairs of few things, with an interval over the things.
+"""Means over pairs of things, such as pictures or documents, with an interval over the things.
 
 Pairs that share a picture are not independent: of n pictures there are n (n - 1) / 2 pairs, but
 only n draws. So pictures are resampled, and a pair counts as often as both of its pictures were
@@ -18,6 +18,8 @@ from posenc.metrics.recovery import PairedMeans
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+# Largest number of weights of pairs held at a time: 16 MB as int64.
+_BLOCK_WEIGHTS = 2**21
 
 
 def balanced_pairs(members: ArrayLike) -> tuple[Integers, Integers]:
@@ -43,14 +45,56 @@ def balanced_pairs(members: ArrayLike) -> tuple[Integers, Integers]:
     return members[np.where(is_kept, one, other)], members[np.where(is_kept, other, one)]
 
 
-class PairMeans(PairedMeans):
-    """As :class:`posenc.metrics.recovery.PairedMeans`, with replicates over what is paired.
+def pair_replicates(
+    values: ArrayLike, first: ArrayLike, second: ArrayLike, *, things: int, samples: int, seed: Seed
+) -> Floats:
+    """Means over pairs, of resampled things.
 
     The bootstrap of Davezies, D'Haultfœuille and Guyonvarch (2021),
     https://doi.org/10.1214/20-AOS1981: of n things n are drawn with replacement, and the pair of i
-    and j weighs the product of how often they were drawn. A thing that is drawn twice makes no pair
-    with itself. Resamples without any pair are left out; of a single pair the interval has no
-    width.
+    and j weighs the product of how often they were drawn, because each copy of the one meets each
+    copy of the other. A thing that is drawn twice makes no pair with itself. A pair within one
+    thing is a part of it, as a token is of its document, and weighs how often that was drawn.
+
+    That many pairs were drawn of few things makes the interval no narrower than the things allow.
+    What varies from pair to pair alone counts up to three times, so that an interval is too wide
+    rather than too narrow where pairs are few: Owen (2007), https://doi.org/10.1214/07-AOAS122.
+
+    Parameters
+    ----------
+    values
+        [pairs, k].
+    first, second
+        int [pairs]: the things of each pair, numbered from 0; the same where it is within one.
+    things
+        How many things there are, those without a pair too.
+    samples, seed
+        Of the bootstrap. Calls with the same seed, number of things and number of samples draw the
+        same things, as :func:`posenc.metrics.bootstrap.ratio_replicates` does.
+
+    Returns
+    -------
+    float64 [samples, k]: NaN where no pair was drawn.
+    """
+    values = np.asarray(values, np.float64)  # [pairs, k]
+    first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)  # [pairs] each
+    is_within = first == second  # [pairs]
+    rows = max(1, _BLOCK_WEIGHTS // max(things, len(values)))
+    replicates = []
+    for counts in resampling_counts(things, samples, seed, rows * things):
+        weights = counts[:, first]  # [block, pairs]
+        weights *= np.where(is_within, 1, counts[:, second])  # [block, pairs]
+        total = weights.sum(axis=1, keepdims=True).astype(np.float64)  # [block, 1]
+        total[total == 0] = np.nan
+        replicates.append(weights.astype(np.float64) @ values / total)
+    return np.concatenate(replicates)
+
+
+class PairMeans(PairedMeans):
+    """As :class:`posenc.metrics.recovery.PairedMeans`, with replicates over what is paired.
+
+    Those of :func:`pair_replicates`. Resamples without any pair are left out; of a single pair the
+    interval has no width.
 
     Parameters
     ----------
@@ -94,12 +138,10 @@ class PairMeans(PairedMeans):
         self.value = values.mean(axis=0)  # [k]
         self.confidence = confidence
         self._disjoint = len(things) // 2
-        found = []
-        for counts in resampling_counts(len(things), samples, seed):
-            weights = (counts[:, one] * counts[:, other]).astype(np.float64)  # [block, pairs]
-            weights = weights[weights.any(axis=1)]
-            found.append(weights @ values / weights.sum(axis=1, keepdims=True))
-        self.replicates = np.concatenate(found)  # [samples with a pair, k]
+        found = pair_replicates(
+            values, one, other, things=len(things), samples=samples, seed=seed
+        )  # [samples, k]
+        self.replicates = found[~np.isnan(found).any(axis=1)]  # [samples with a pair, k]
 
     def estimate(self, function: Callable[..., Any], *columns: int) -> dict[str, float]:
         """A function of the means of some columns, as JSON."""

@@ -13,7 +13,7 @@ from posenc.metrics.components import (
     held_out_moments,
     principal_components,
 )
-from posenc.metrics.independent import independent_components
+from posenc.metrics.independent import several_starts
 from posenc.metrics.moments import correlation_of_moments
 
 Floats = NDArray[np.float64]
@@ -30,13 +30,16 @@ class TableWaves:
         its directions were not fitted to; in [-1, 1].
     shuffled
         float64 [shuffles]: the same of the rows in random order.
-    principal, independent
+    principal
         float64 [k]: share of the variance of each component over positions that the waves explain,
-        in [0, 1]; principal ones by their variance, independent ones by this share, falling.
+        in [0, 1]; by their variance.
+    independent
+        float64 [starts, k]: the same of independent components, from each start of the search; by
+        this share, falling.
     explained_shuffled
         float64 [shuffles]: the largest such share of a principal component, rows in random order.
     converged
-        Whether the search for independent components ended by itself.
+        Whether every search for independent components ended by itself.
     """
 
     correlation: float
@@ -73,7 +76,7 @@ def table_waves(
     """
     principal = principal_components(table, components)
     rows = len(principal.scores)
-    independent = independent_components(principal.scores, seed=seed)
+    found = several_starts(principal.scores, seed=seed)
     basis = fourier_basis(np.arange(rows), rows, harmonics)  # [rows, 2 harmonics]
     generator = np.random.default_rng(seed)
 
@@ -91,9 +94,9 @@ def table_waves(
         correlation(principal.scores),
         chance,
         explained_share(principal.scores, basis),
-        np.sort(explained_share(independent.sources, basis))[::-1],
+        np.stack([np.sort(explained_share(one.sources, basis))[::-1] for one in found]),
         explained,
-        independent.converged,
+        all(one.converged for one in found),
     )
 
 

@@ -131,8 +131,9 @@ def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
 def components(one: Mapping[str, Any]) -> dict[str, Entry]:
     """First canonical correlation with position; largest position shares at its best layer.
 
-    Of independent components also: layers in which the search ended by itself, how far those of two
-    halves of the documents are apart at most, and the lowest rank.
+    Of independent components, which follow the start of the search, with the least and the most
+    over starts; and: layers in which every search ended by itself, how far those of two halves of
+    the documents are apart at most, and the lowest rank.
     """
     layers = one["layers"]
     best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
@@ -141,14 +142,13 @@ def components(one: Mapping[str, Any]) -> dict[str, Entry]:
         for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True)
     }
     found["shuffled"] = estimate(best["canonical"]["shuffled"][0])
-    for kind in ("principal", "independent"):
-        found[kind] = Number(max(best[kind]["position_share"]))
+    found["principal"] = Number(max(best["principal"]["position_share"]))
+    found["independent"] = estimate(best["independent"]["largest_share"])
     searches = [layer["independent"] for layer in layers]
     found["layers"] = Number(len(searches))
     found["converged"] = Number(sum(search["converged"] for search in searches))
-    halves = [search["amari_between_halves"] for search in searches]
-    lower = NotRun("components of a half are fewer than its signals")
-    found["halves"] = lower if None in halves else Number(max(halves))
+    lower = "components of a half are fewer than its signals"
+    found["halves"] = estimate(one["amari_between_halves"], lower)
     found["halves_chance"] = Number(one["amari_chance"])
     found["rank"] = Number(min(search["rank"] for search in searches))
     return found

@@ -62,7 +62,7 @@ class Number:
     low: float | None = None
     high: float | None = None
     decimals: int | None = None
-    rounding: float = FLOAT32
+    rounding: float = field(default=FLOAT32, compare=False)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
     else:
         found["correlation"] = Number(waves["correlation"])
         found["explained"] = Number(max(waves["principal"]))
-        found["independent"] = Number(max(waves["independent"]))
+        found["independent"] = estimate(waves["independent_largest"])
         for key in SHUFFLED:
             found[f"{key}_shuffled"] = estimate(waves[f"{key}_shuffled"])
     for key in LAST:

@@ -177,7 +177,7 @@ WORDS: dict[str, dict[str, str]] = {
         "principal": "largest share of a principal component between positions",
         "independent": "largest share of an independent component between positions",
         "layers": "layers",
-        "converged": "layers in which the search for independent components ended by itself",
+        "converged": "layers in which every search for independent components ended by itself",
         "halves": "largest distance of components of two halves of the documents (Amari index)",
         "halves_chance": "the same of unrelated components",
         "rank": "lowest rank of the components",

@@ -68,7 +68,13 @@ NOT_RUN = {"not_run": "no decoder in this study"}
         (zero(3.51e-16, 3.33e-16, 3.69e-16), double(1e-12, 9e-13, 2e-12), "outside"),
         (double(4.58e-15), double(1e-12), "unbounded"),
         (zero(1.0), double(1 - 3e-16), "agreeing"),
-        (zero(1.0), double(1 - 1e-12), "unbounded"),
+        (zero(1.0), double(1 - 1e-12), "near"),
+        # Of a model that was trained here, without an interval.
+        (zero(0.333), zero(0.3315), "near"),
+        (zero(-0.333), zero(-0.3315), "near"),
+        (zero(0.333), zero(0.329), "unbounded"),
+        (zero(0.002), zero(0.0021), "unbounded"),
+        (zero(0.002), zero(-0.002), "unbounded"),
         # A count is a count, however large.
         (number(3_000_000), number(3_000_001), "outside"),
         (NOT_RUN, NOT_RUN, "agreeing"),
@@ -114,8 +120,8 @@ def test_what_was_recorded_and_made_again_agrees(study):
     assert is_sound
     assert lines[0].removeprefix("recorded on ") == lines[1].removeprefix("made on     ")
     assert lines[2:] == [
-        "The results agree with the record: of 2 recorded numbers, 2 the same up to rounding"
-        " and 0 within the recorded interval."
+        "The results agree with the record: of 2 recorded numbers, 2 the same up to rounding,"
+        " 0 within the recorded interval and 0 that have none within 1 %."
     ]
 
 
@@ -123,19 +129,20 @@ def test_what_another_processor_rounds_otherwise_agrees_in_one_line(study):
     recorded = {
         "identity": double(4.58e-15), "gap": double(3.51e-16, 3.33e-16, 3.69e-16),
         "cka": zero(1.0), "cost": zero(8.0e-8, -1e-7, 2e-7), "loss": estimate(9.1, 9.0, 9.2),
+        "explained": zero(0.0248),
     }  # fmt: skip
     made = {
         "identity": double(4.72e-15), "gap": double(3.76e-16, 3.5e-16, 4.02e-16),
         "cka": zero(1 - 3e-16), "cost": zero(-3.1e-7, -1e-6, 6e-7),
-        "loss": estimate(9.15, 9.1, 9.2),
+        "loss": estimate(9.15, 9.1, 9.2), "explained": zero(0.0249),
     }  # fmt: skip
     write_json(comparison.made_of("tiny"), recorded)
     comparison.keep("tiny")
     write_json(comparison.made_of("tiny"), made)
     lines, is_sound = comparison.report("tiny")
     assert is_sound and [line for line in lines if "agree" in line] == lines[2:] == [
-        "The results agree with the record: of 5 recorded numbers, 4 the same up to rounding"
-        " and 1 within the recorded interval."
+        "The results agree with the record: of 6 recorded numbers, 4 the same up to rounding,"
+        " 1 within the recorded interval and 1 that have none within 1 %."
     ]
     # One that is no longer what it was is named, with both values and its interval.
     write_json(comparison.made_of("tiny"), {**made, "gap": double(4e-12, 3e-12, 5e-12)})
@@ -143,7 +150,7 @@ def test_what_another_processor_rounds_otherwise_agrees_in_one_line(study):
     assert not is_sound and lines[2] == (
         "differs: gap: 4e-12 [3e-12, 5e-12], recorded 3.51e-16 [3.33e-16, 3.69e-16]"
     )
-    assert lines[3].startswith("The results differ from the record in what is named above: of 5")
+    assert lines[3].startswith("The results differ from the record in what is named above: of 6")
 
 
 def test_what_lies_outside_is_named_with_both_numbers(study):
@@ -155,8 +162,11 @@ def test_what_lies_outside_is_named_with_both_numbers(study):
         "differs: a: 9.30 [9.2, 9.4], recorded 9.10 [9, 9.2]",
         "differs: b: 2.5, recorded 2.0 without an interval",
         "The results differ from the record in what is named above: of 2 recorded numbers, 0 the"
-        " same up to rounding and 0 within the recorded interval.",
+        " same up to rounding, 0 within the recorded interval and 0 that have none within 1 %.",
     ]
+    write_json(comparison.made_of("tiny"), {"a": estimate(9.1, 9.0, 9.2), "b": number(2.5)})
+    lines, is_sound = comparison.report("tiny")
+    assert not is_sound and lines[2] == "differs: b: 2.5, recorded 2.0 without an interval"
     write_json(comparison.made_of("tiny"), {"b": number(2.0), "c": number(1)})
     lines, is_sound = comparison.report("tiny")
     assert not is_sound and lines[2] == "not made here: a"

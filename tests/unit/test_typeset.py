@@ -377,6 +377,13 @@ def test_the_step_writes_all_files(tmp_path):
     assert {part: numbers[key][part] for part in estimate} == estimate
     assert float(numbers[key]["shown"]) == pytest.approx(estimate["value"], rel=1e-2)
     assert not any(key.startswith("decoder.reviews.") for key in numbers), "a role, not a name"
+    # Which are 0 but for what float64 rounds: identities of weights, and maps without ReLUs.
+    assert {key for key, one in numbers.items() if "rounding" in one} == {
+        *(f"{name}.relative.{part}" for name in ("minilm", "decoder")
+          for part in ("scores", "trace", "null_weights", "null_spectra")),
+        "superposition.affine_gap",
+        *(f"superposition.{name}.gap" for name in ("relu", "affine", "logistic_regression")),
+    }  # fmt: skip
     assert {path.name for path in (tmp_path / "data/plots").iterdir()} == {
         "layers",
         "perplexity.csv",

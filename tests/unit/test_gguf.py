@@ -15,7 +15,8 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, verify
-from posenc.models.gguf import File, configuration, convert, tokenizer_of, unpermuted
+from posenc.models.gguf import configuration, convert, tokenizer_of, unpermuted
+from posenc.models.gguf_file import File
 from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
 from posenc.study.params import load

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from posenc.artifacts.files import ArtifactError, write_json
 from posenc.models import gguf_library
 from posenc.models.files import CONFIG, TOKENIZER
+from posenc.models.gguf_file import File, shortest
 from posenc.models.references import WEIGHTS
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
     from tokenizers import Tokenizer
     from tokenizers.pre_tokenizers import PreTokenizer
 
@@ -96,34 +96,6 @@ def convert(path: Path, folder: Path) -> None:
     tokenizer.save(str(folder / TOKENIZER))
 
 
-class File:
-    """A GGUF file: values by key, and tensors."""
-
-    def __init__(self, path: Path) -> None:
-        from gguf import GGUFReader
-
-        self.path = path
-        try:
-            self.reader: GGUFReader = GGUFReader(path)
-        # The library raises whatever NumPy raises at the end of the file.
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise ArtifactError(
-                f"{path} is not a whole GGUF file ({type(error).__name__}: {reason}); get it again"
-            ) from None
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or what stands for it where the file has none."""
-        field = self.reader.get_field(key)
-        return default if field is None else field.contents()
-
-    def __getitem__(self, key: str) -> Any:
-        value = self.get(key)
-        if value is None:
-            raise ArtifactError(f"{self.path} has no {key}: it is not a model that is read here")
-        return value
-
-
 def configuration(file: File) -> dict[str, Any]:
     """The library's configuration of a Llama.
 
@@ -164,11 +136,11 @@ def configuration(file: File) -> dict[str, Any]:
         "num_attention_heads": heads,
         "num_key_value_heads": file.get("llama.attention.head_count_kv", heads),
         "max_position_embeddings": file["llama.context_length"],
-        "rms_norm_eps": _shortest(file["llama.attention.layer_norm_rms_epsilon"]),
+        "rms_norm_eps": shortest(file["llama.attention.layer_norm_rms_epsilon"]),
         "rope_parameters": {
             **_scaled(file, scaling),
             # llama.cpp's own default, as the library's.
-            "rope_theta": _shortest(file.get("llama.rope.freq_base", 10000.0)),
+            "rope_theta": shortest(file.get("llama.rope.freq_base", 10000.0)),
         },
         "attention_bias": "blk.0.attn_q.bias" in names,
         "mlp_bias": "blk.0.ffn_gate.bias" in names,
@@ -190,12 +162,7 @@ def _scaled(file: File, scaling: str) -> dict[str, Any]:
     named = file.get("llama.rope.scaling.type")
     if factor in (0.0, 1.0) or named == "none":
         return {"rope_type": "default"}
-    return {"rope_type": "linear", "factor": _shortest(factor)}
-
-
-def _shortest(value: float) -> float:
-    """The shortest decimal that is the same float32: 1e-5, not 9.999999747378752e-06."""
-    return float(str(np.float32(value)))
+    return {"rope_type": "linear", "factor": shortest(factor)}
 
 
 def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from posenc.architectures.classes import class_of, config_of
 from posenc.artifacts.files import ArtifactError
+from posenc.models.gguf_file import File, shortest
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from posenc.models.gguf import File
 
 READ = ("gpt2", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "starcoder2")
 """Architectures of which a test writes a file and gets the same model back."""
@@ -74,7 +73,7 @@ def configuration(file: File) -> dict[str, Any]:
         said.setdefault("head_dim", width // heads)  # as llama.cpp has it
     if architecture in _LENGTHS:
         said[_LENGTHS[architecture]] = given["context_length"]
-    said = dict.fromkeys(_TOKENS) | {key: _shortest(value) for key, value in said.items()}
+    said = dict.fromkeys(_TOKENS) | {key: shortest(value) for key, value in said.items()}
     config = config_of(said).to_dict()
     usual = _usual(config, given, heads, width)
     for key, value in given.items():
@@ -84,11 +83,6 @@ def configuration(file: File) -> dict[str, Any]:
                 f"computes and is not understood here: take the model's safetensors weights"
             )
     return {**config, "model_type": said["model_type"], "dtype": "float32"}
-
-
-def _shortest(value: Any) -> Any:
-    """The shortest decimal that is the same float32: 1e-5, not 9.999999747378752e-06."""
-    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _usual(

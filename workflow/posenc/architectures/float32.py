@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc.artifacts.precision import is_narrow
+
 
 @contextlib.contextmanager
 def in_float32(model: nn.Module) -> Iterator[None]:
@@ -24,7 +26,7 @@ def in_float32(model: nn.Module) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         for module in model.modules():
-            if any(map(_is_narrow, module.parameters(recurse=False))):
+            if any(is_narrow(one.dtype) for one in module.parameters(recurse=False)):
                 if type(module) is nn.Embedding:  # its rows are widened, not all of its table
                     hook = module.register_forward_hook(lambda _, given, rows: rows.float())
                     stack.callback(hook.remove)
@@ -33,17 +35,13 @@ def in_float32(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _is_narrow(parameter: Tensor) -> bool:
-    return parameter.dtype in (torch.bfloat16, torch.float16)
-
-
 def _widened(module: nn.Module, stack: contextlib.ExitStack) -> None:
     """Widen a module's own parameters while it runs."""
     kept: list[tuple[nn.Parameter, Tensor]] = []
 
     def widen(*_: Any) -> None:
         for parameter in module.parameters(recurse=False):
-            if _is_narrow(parameter):
+            if is_narrow(parameter.dtype):
                 kept.append((parameter, parameter.data))
                 parameter.data = parameter.data.float()
 

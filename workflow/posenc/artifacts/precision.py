@@ -1,4 +1,4 @@
-"""What was computed in bfloat16, and how far it is from float32, in a line."""
+"""Types of fewer bits than float32, what was computed in them, and how far it is from float32."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 
 SAMPLE_TOKENS = 512
 """Tokens on which a fast run is compared with float32."""
+NARROW = {"BF16": "bfloat16", "F16": "float16"}
+"""Types whose numbers are float32 numbers of fewer bits, by their names in safetensors files."""
+
+
+def is_narrow(kind: object) -> bool:
+    """Whether a type is one of :data:`NARROW`; torch's, or its name."""
+    return str(kind).removeprefix("torch.") in NARROW.values()
 
 
 def loss_error(nll: NDArray[np.float32], reference: NDArray[np.float32]) -> dict[str, float]:

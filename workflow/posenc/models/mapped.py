@@ -6,8 +6,9 @@ import ctypes
 import mmap
 import sys
 
-import torch
 from torch import Tensor, nn
+
+from posenc.artifacts.precision import is_narrow
 
 _PAGEOUT = 21  # Linux 5.4; Python has no name for it
 
@@ -26,7 +27,7 @@ def release(mapped: Tensor) -> None:
 def widen(model: nn.Module) -> None:
     """Take weights to float32 one by one, so that no file and no copy is there beside all."""
     for parameter in model.parameters():
-        if parameter.dtype in (torch.bfloat16, torch.float16):
+        if is_narrow(parameter.dtype):
             mapped = parameter.data
             parameter.data = mapped.float()
             release(mapped)

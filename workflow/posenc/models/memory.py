@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc.artifacts.precision import is_narrow
 from posenc.models.devices import PASSES_AT_ONCE, has_gpu
 from posenc.models.files import ModelError, library_class
 from posenc.models.references import LARGE, bytes_of
@@ -90,11 +91,10 @@ def memory_of(
         for name, parameter in model.named_parameters()
         if parameter.dim() > 1 and "embed" not in name and "head" not in name.split(".")[0]
     )
-    kind = str(config.dtype).removeprefix("torch.")
     return Memory(
         weights=sum(parameter.numel() for parameter in model.parameters()),
         of_token=(layers + 8) * width + 3 * widest,
-        is_narrow=kind in ("bfloat16", "float16"),
+        is_narrow=is_narrow(config.dtype),
     )
 
 

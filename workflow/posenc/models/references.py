@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.contents import PLACE, Contents
 from posenc.artifacts.files import ArtifactError, read_json, sha256_file
+from posenc.artifacts.precision import NARROW
 
 if TYPE_CHECKING:
     import torch
@@ -105,8 +106,8 @@ def type_of(folder: Path) -> torch.dtype:
     for path in weight_paths(folder):
         with safe_open(path, "pt") as file:
             found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
-    narrow = {"BF16": torch.bfloat16, "F16": torch.float16}
-    return narrow.get(found.pop(), torch.float32) if len(found) == 1 else torch.float32
+    kind = NARROW.get(found.pop()) if len(found) == 1 else None
+    return torch.float32 if kind is None else getattr(torch, kind)
 
 
 def bytes_of(folder: Path) -> int:

@@ -21,8 +21,10 @@ from posenc.artifacts.files import ArtifactError
 from posenc.capture.capture import packed_states
 from posenc.capture.evaluation import stacked_states
 from posenc.models.heads import HeadWeights
+from posenc.models.load import load
 from posenc.models.values import ValueWeights
 from posenc.models.weights import Weights
+from tests.parity.any_models import tiny
 
 TEXTS = ["The film was good, and the cast was better than its plot.", "A slow start."]
 END = "<|endoftext|>"
@@ -332,6 +334,14 @@ def test_a_tokenizer_that_draws_at_random_is_refused(tmp_path):
     folder = save(tmp_path / "model", "GPT2LMHeadModel", tokenizer)
     with pytest.raises(posenc.ModelError, match=r"at random \(dropout 0\.1\): set dropout to null"):
         posenc.load(folder)
+
+
+@pytest.mark.parametrize("kind", ["falcon", "gptj", "gpt_neo", "bloom"])
+def test_a_folder_of_a_type_with_its_own_attention_is_refused(tmp_path, kind):
+    """Some look their class of attention up by the name of what is asked for."""
+    tiny("causal", kind).save_pretrained(tmp_path)
+    with pytest.raises(posenc.ModelError, match=rf"{kind}: its attention does not go through"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "BertModel"])

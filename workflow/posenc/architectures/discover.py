@@ -34,6 +34,10 @@ from posenc.architectures.position import NoPosition, Rotation, Table
 
 TOKENS = 6
 """Of the forward passes that look at a model."""
+UNSEEN = (
+    "its attention does not go through the library's attention interface, so that nothing can be "
+    "recorded in it"
+)
 _KEPT = "_posenc_architecture"
 
 
@@ -139,10 +143,7 @@ def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
         output = body(ids, **quiet(body, output_hidden_states=True))
     states = getattr(output, "hidden_states", None)
     if not seen.calls:
-        raise ArchitectureError(
-            f"{kind}: its attention does not go through the library's attention interface, so that "
-            f"nothing can be recorded in it"
-        )
+        raise ArchitectureError(f"{kind}: {UNSEEN}")
     if states is None or len(states) != len(seen.calls) + 1:
         count = 0 if states is None else len(states) - 1
         raise ArchitectureError(

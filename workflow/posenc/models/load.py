@@ -354,6 +354,11 @@ def load(
         ) from None
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{folder} cannot be loaded ({error}); delete it and rerun") from None
+    except KeyError as error:
+        if error.args != (attention.NAME,):
+            raise
+        # Types that look up their own classes of attention, by its name.
+        raise ModelError(f"{folder}: {config.model_type}: {discover.UNSEEN}") from None
     missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if missing:
         raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")

@@ -237,7 +237,7 @@ def one_line(error) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"architecture": "mamba"}, r"the architecture 'mamba'; read are llama, gpt2"),
+        ({"architecture": "mamba"}, r"is a mamba: only models with attention are read"),
         ({"pre": "chameleon"}, r"the pre-tokenizer 'chameleon', which is not read"),
         ({"model": "rwkv"}, r"a tokenizer 'rwkv' with"),
         ({"changes": lambda w: w.add_rope_dimension_count(8)}, r"turns 8 of 16 features"),

@@ -7,6 +7,7 @@ file is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.architectures.classes import class_of, config_of
+from posenc.architectures.needs import ArchitectureError
 from posenc.artifacts.files import ArtifactError
 from posenc.models.gguf_file import File, shortest
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-READ = ("gpt2", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "starcoder2")
-"""Architectures of which a test writes a file and gets the same model back."""
 _ALSO = {
-    "attention.key_length": "head_dim", "rope.freq_base": "rope_theta",
-    "attn_logit_softcapping": "attn_logit_softcapping",
+    "context_length": "max_position_embeddings", "attention.key_length": "head_dim",
+    "rope.freq_base": "rope_theta", "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
 }  # fmt: skip
 """Keys that the library leaves to the defaults of its configurations, and their names there."""
-_LENGTHS = {"gpt2": "n_positions"}
-"""Where the library gives the number of positions another name."""
+_EPSILON = ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon")
+"""Keys of what is added to a variance, for which configurations have one field of many names."""
+_GATES = {"minimax_m2": 2}
+"""Types whose experts are weighed by a sigmoid, by llama.cpp's number of it."""
 _TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 """Of which a file has none where it names none, whatever the library's default is."""
 _UNIGRAM = "llama"
@@ -42,50 +46,87 @@ def configuration(file: File) -> dict[str, Any]:
     Raises
     ------
     ArtifactError
-        If the file is of an architecture that is not read, or a key may change what the model
-        computes and is not understood.
+        If the library does not convert files of the architecture, or has no text model of it; if
+        the file does not say its sizes, or a key may change what the model computes and is not
+        understood.
     """
     from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    architecture = file["general.architecture"]
-    if architecture not in READ:
-        raise ArtifactError(
-            f"{file.path} has the architecture {architecture!r}; read are llama, {', '.join(READ)}"
-        )
-    said = dict(load_gguf_checkpoint(str(file.path))["config"])
+    architecture, said = file["general.architecture"], dict(_converted(file)["config"])
     said.pop("_model_name_or_path", None)
-    names = {key: name for key, name in GGUF_CONFIG_MAPPING[architecture].items() if name}
-    prefix = f"{architecture}."
+    kind = said["model_type"]
+    try:
+        default = config_of({"model_type": kind})
+        class_of(default, said)
+    except ArchitectureError as error:
+        raise ArtifactError(f"{file.path} is a {architecture}: {error}") from None
     given = {
-        key.removeprefix(prefix): file.get(key)
+        key.removeprefix(f"{architecture}."): file.get(key)
         for key in file.reader.fields
-        if key.startswith(prefix)
+        if key.startswith(f"{architecture}.")
     }
-    known = set(config_of({"model_type": said["model_type"]}).to_dict()) | {"rope_theta"}
-    for key, name in _ALSO.items():
-        if key in given and name in known:
-            said[name], names[key] = given[key], name
+    fields = set(default.to_dict()) | set(default.attribute_map)
+    if "rope_parameters" in fields:
+        fields.add("rope_theta")
+    epsilon = {name for name in fields if name.endswith(("eps", "epsilon"))}
+    found = {**GGUF_CONFIG_MAPPING[kind.removesuffix("_text")], **_ALSO}
+    if len(epsilon) == 1:
+        found |= dict.fromkeys(_EPSILON, *epsilon)
+    names = {key: name for key, name in found.items() if name in fields}
+    said |= {names[key]: given[key] for key in (*_ALSO, *_EPSILON) if key in names and key in given}
+    if "attention.head_count" not in names:
+        raise ArtifactError(f"{file.path} is a {architecture}: only models with attention are read")
     heads, width = given.get("attention.head_count"), given.get("embedding_length")
-    if heads is None or width is None:
+    if not heads or not width:
         raise ArtifactError(f"{file.path} does not say its heads and its width")
-    if "head_dim" in known:
-        said.setdefault("head_dim", width // heads)  # as llama.cpp has it
-    if architecture in _LENGTHS:
-        said[_LENGTHS[architecture]] = given["context_length"]
+    for name in (epsilon | {"num_experts_per_tok"}) & fields:
+        if name not in {names.get(key) for key in given}:
+            raise ArtifactError(
+                f"{file.path} does not say its {name}: take the model's safetensors weights"
+            )
+    # As llama.cpp has what a file does not say; the library's defaults are those of one model.
+    usual = {"head_dim": width // heads, "num_key_value_heads": heads, "rope_theta": 10000.0}
+    for name in usual.keys() & fields:
+        said.setdefault(name, usual[name])
+    turned = given.get("rope.dimension_count")
+    if turned and "partial_rotary_factor" in (getattr(default, "rope_parameters", None) or {}):
+        said["partial_rotary_factor"] = turned / said.get("head_dim", width // heads)
     said = dict.fromkeys(_TOKENS) | {key: shortest(value) for key, value in said.items()}
     config = config_of(said).to_dict()
-    usual = _usual(config, given, heads, width)
+    understood = _understood(config, given, heads, width)
     for key, value in given.items():
-        if key not in names and (key not in usual or value not in usual[key]):
+        if key not in names and value not in understood.get(key, ()):
             raise ArtifactError(
-                f"{file.path} has {prefix}{key} = {value!r}, which may change what the model "
-                f"computes and is not understood here: take the model's safetensors weights"
+                f"{file.path} has {architecture}.{key} = {value!r}, which may change what the "
+                f"model computes and is not understood here: take the model's safetensors weights"
             )
-    return {**config, "model_type": said["model_type"], "dtype": "float32"}
+    return {**config, "model_type": kind, "dtype": "float32"}
 
 
-def _usual(
+def _converted(file: File, **options: Any) -> dict[str, Any]:
+    """What the library makes of a file.
+
+    Raises
+    ------
+    ArtifactError
+        If it makes nothing of it.
+    """
+    import transformers
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    try:
+        return load_gguf_checkpoint(str(file.path), **options)
+    # The library raises whatever its conversion of an architecture trips over.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ArtifactError(
+            f"{file.path} is a {file['general.architecture']}, which transformers "
+            f"{transformers.__version__} does not convert ({type(error).__name__}: {reason}): take "
+            f"the model's safetensors weights"
+        ) from None
+
+
+def _understood(
     config: Mapping[str, Any], given: Mapping[str, Any], heads: int, width: int
 ) -> dict[str, tuple]:
     """Keys that are understood with some values only, by what the configuration says already."""
@@ -93,16 +134,22 @@ def _usual(
     rotation = config.get("rope_parameters") or {}
     share = rotation.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
     inner = config.get("n_inner") or 4 * width
-    length = given.get("context_length", 0)
-    window = given.get("attention.sliding_window", 0)
+    window, length = given.get("attention.sliding_window", 0), given.get("context_length", math.inf)
     return {
         "attention.key_length": (d_head,), "attention.value_length": (d_head,),
-        "attention.causal": (True,), "attention.head_count_kv": (heads,),
+        "attention.causal": (True,), "context_length": (length,),
+        "attention.head_count_kv": (1 if config.get("multi_query") else heads,),
         "rope.dimension_count": (int(d_head * share),), "rope.scaling.type": ("none",),
         "rope.scaling.factor": (0.0, 1.0), "rope.scaling.finetuned": (False,),
         "expert_count": (0,), "expert_used_count": (0,), "feed_forward_length": (inner,),
+        "expert_feed_forward_length": (config.get("intermediate_size"),),
+        "expert_gating_func": (_GATES.get(config["model_type"]),),
+        "expert_weights_norm": (config.get("norm_topk_prob"),),
+        "use_parallel_residual": (config.get("use_parallel_residual", False),),
         "attention.sliding_window": (0, *((window,) if window >= length else ())),
         "vocab_size": (config["vocab_size"],),
+        # Queries, keys and values apart, as they are where heads share one key.
+        "tensor_data_layout": ("jploski",) if config.get("multi_query") else (),
     }  # fmt: skip
 
 
@@ -112,26 +159,37 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
     Raises
     ------
     ArtifactError
-        If there is a tensor that the model has not.
+        If there is a tensor that the model has not, or a part of one is not there.
     """
     import torch
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+    from transformers.modeling_gguf_pytorch_utils import (
+        TENSOR_PROCESSORS,
+        TensorProcessor,
+        get_gguf_hf_weights_map,
+    )
 
     made = config_of(config)
     made_by, options = class_of(made, config)
     with torch.device("meta"):
         model = made_by(made, **options)
-    found = load_gguf_checkpoint(str(file.path), return_tensors=True, model_to_load=model)
+    processor = TENSOR_PROCESSORS.get(file["general.architecture"], TensorProcessor)(config)
+    # Parameters of the library without a last name, all experts in one, have one in the file.
+    known = {name.removesuffix(".weight") for name in get_gguf_hf_weights_map(model, processor)}
+    for tensor in file.reader.tensors:
+        if tensor.name.removesuffix(".weight") not in known:
+            # One that only the file has: factors of a rotation, for one.
+            raise ArtifactError(
+                f"{file.path} has the tensor {tensor.name!r}, which the library does not take: "
+                f"what it changes is not understood here"
+            )
+    found = _converted(file, return_tensors=True, model_to_load=model)["tensors"]
     # Row by row: what is transposed would be written column by column.
-    tensors = {
-        name: np.ascontiguousarray(one.numpy(), np.float32)
-        for name, one in found["tensors"].items()
-    }
-    if len(tensors) != len(file.reader.tensors):
-        # One that only the file has: factors of a rotation, for one.
+    tensors = {name: np.ascontiguousarray(one.numpy(), np.float32) for name, one in found.items()}
+    # The library has zeros for a part of a tensor that the file lacks.
+    there = sum(int(tensor.n_elements) for tensor in file.reader.tensors)
+    if (made_of := sum(tensor.size for tensor in tensors.values())) != there:
         raise ArtifactError(
-            f"{file.path} has {len(file.reader.tensors)} tensors, of which the library takes "
-            f"{len(tensors)}: what the others change is not understood here"
+            f"{file.path} has {there} weights where its model has {made_of}: get it again"
         )
     return tensors
 

@@ -148,6 +148,11 @@ def test_the_configuration_is_the_library_s(made):
 GPT2 = regex.compile(
     r"""'(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 )
+QWEN2 = regex.compile(
+    r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"""
+    r"""|\s*[\r\n]+|\s+(?!\S)|\s+"""
+)
+SINGLE_DIGITS = ("smollm", "starcoder", "refact")
 CUT = [
     "In 1984, 12 films (½ of 24) cost $3.50 each; x86 and 4k.",
     "a\n\n8 b\n\nc  d\t\t9 \n\n 10   ",
@@ -159,9 +164,9 @@ CUT = [
 
 
 def pieces_by_hand(text: str, pre: str) -> list[tuple[int, int]]:
-    """Spans of what is encoded each on its own: GPT-2's expression, after digits are cut out."""
-    cuts = [(0, len(text))]
-    if pre == "smollm":
+    """Spans of what is encoded each on its own, by llama.cpp's expressions in their turn."""
+    cuts, expression = [(0, len(text))], QWEN2 if pre == "stablelm2" else GPT2
+    if pre in SINGLE_DIGITS:
         cuts, end = [], 0
         for match in regex.finditer(r"\p{N}", text):
             cuts += [(end, match.start()), match.span()]
@@ -170,11 +175,11 @@ def pieces_by_hand(text: str, pre: str) -> list[tuple[int, int]]:
     return [
         (begin + match.start(), begin + match.end())
         for begin, end in cuts
-        for match in GPT2.finditer(text[begin:end])
+        for match in expression.finditer(text[begin:end])
     ]
 
 
-@pytest.mark.parametrize("pre", ["smollm", "gpt-2"])
+@pytest.mark.parametrize("pre", [*SINGLE_DIGITS, "gpt-2", "olmo", "stablelm2"])
 @pytest.mark.parametrize("text", CUT)
 def test_text_is_cut_by_the_pre_tokenizer_that_the_file_names(tmp_path, weights, pre, text):
     convert(write_gguf(tmp_path / "model.gguf", weights, pre=pre), tmp_path)

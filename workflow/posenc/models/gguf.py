@@ -228,8 +228,22 @@ def _smollm() -> PreTokenizer:
     return pre_tokenizers.Sequence([digits, _gpt2()])
 
 
-PRE_TOKENIZERS: dict[str, Callable[[], PreTokenizer]] = {"gpt-2": _gpt2, "smollm": _smollm}
-"""By the name in the file: llama.cpp's ``llama-vocab.cpp`` has their regular expressions."""
+def _qwen2() -> PreTokenizer:
+    from tokenizers import Regex, pre_tokenizers
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    pieces = pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS["qwen2"]), behavior="isolated")
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([pieces, as_bytes])
+
+
+PRE_TOKENIZERS: dict[str, Callable[[], PreTokenizer]] = {
+    **dict.fromkeys(("gpt-2", "olmo"), _gpt2),
+    **dict.fromkeys(("smollm", "starcoder", "refact"), _smollm),
+    "stablelm2": _qwen2,
+}
+"""By the name in the file, beside those that the library knows: llama.cpp's ``llama-vocab.cpp``
+has their regular expressions, and cuts by one expression where several names stand here."""
 
 
 def tokenizer_of(file: File) -> Tokenizer:

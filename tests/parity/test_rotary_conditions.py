@@ -161,7 +161,7 @@ def test_scores_of_some_pairs_are_those_of_the_formula(model, documents):
 
         def found(q, k, section, layer=layer, pair=turned_pair):
             with turned(model, under(section)):
-                return masked_attention._pairs[layer](*pair)[0].numpy() / np.sqrt(8)
+                return masked_attention._pairs[layer](*pair, [ids])[0].numpy() / np.sqrt(8)
 
         past = np.tril(np.ones((len(ids),) * 2, bool))
         for clip in (0, 3, 10):

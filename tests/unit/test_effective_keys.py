@@ -135,8 +135,8 @@ def test_reading_every_key_changes_nothing(model, choice):
 def test_the_strongest_keys_of_the_first_layer_keep_their_ratios(model, monkeypatch):
     products, call = [], reading._FewKeys.__call__
 
-    def kept(self, query, key):
-        products.append(call(self, query, key) * query.shape[-1] ** -0.5)
+    def kept(self, query, key, documents):
+        products.append(call(self, query, key, documents) * query.shape[-1] ** -0.5)
         return products[-1] / query.shape[-1] ** -0.5
 
     monkeypatch.setattr(reading._FewKeys, "__call__", kept)

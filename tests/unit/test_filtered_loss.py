@@ -185,7 +185,7 @@ def test_only_the_constant_is_uniform_attention():
     """Keys that are all the same: what is left of a head is the mean of its values."""
     query, key = torch.randn(2, 1, 4, 9, 8, generator=torch.Generator().manual_seed(0))
     made = Projections(waves, lambda n: np.arange(n) == 0, True, 9)
-    scores = Filtered(made)(query, key)
+    scores = Filtered(made)(query, key, [])
     for place in range(9):
         row = scores[..., place, : place + 1].softmax(dim=-1)
         torch.testing.assert_close(row, torch.full_like(row, 1 / (place + 1)))
@@ -197,7 +197,7 @@ def test_scaled_queries_and_keys_are_as_long_as_the_filtered_ones():
     made = Projections(waves, lambda n: kept.kept(n, LIMITS), True, 9)
     varying = Projections(waves, lambda n: kept.kept(n, LIMITS) & (np.arange(n) > 0), True, 9)
     whole = Projections(waves, lambda n: np.arange(n) > 0, True, 9)
-    found = Scaled(made, varying, whole)(query, key)
+    found = Scaled(made, varying, whole)(query, key, [])
     for head, place in np.ndindex(2, 9):
         q, k = (x[0, head, : place + 1].numpy().astype(float) for x in (query, key))
         wave, mask = waves(place + 1), kept.kept(place + 1, LIMITS)

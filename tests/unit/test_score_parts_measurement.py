@@ -24,7 +24,7 @@ from posenc.measurements.score_parts import TERMS, ScoreParts
 from posenc.metrics import closed_form
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
-from posenc.metrics.position_means import Curves, PositionMeans
+from posenc.metrics.position_means import Curves, PositionMeans, Turn
 from posenc.metrics.score_parts import correlation, moments, shares, split, with_mask
 from posenc.models.load import load
 from posenc.tokens.tokenized import Tokens
@@ -98,12 +98,15 @@ def mask_by_hand(model, calibration: list, documents: list, layer: int, head: in
             continue
         at_k = mean_k if j else first_k
         if hasattr(getattr(model, "model", None), "rotary_emb"):
-            places = torch.tensor([[i, j]])
-            cos, sin = model.model.rotary_emb(torch.zeros(1, 2, 4), places)
             stacked = torch.tensor(np.stack([mean_q, at_k]))[None, None]
-            turn = transformers.models.llama.modeling_llama.apply_rotary_pos_emb
-            turned = turn(stacked, stacked, cos.double(), sin.double())[0][0, 0].numpy()
-            found[i, j] = (turned[0] @ turned[1] - mean_q @ at_k) / np.sqrt(len(mean_q))
+            products = []
+            for places in ([[i, j]], [[0, 0]]):
+                cos, sin = model.model.rotary_emb(torch.zeros(1, 2, 4), torch.tensor(places))
+                scale = model.model.rotary_emb.attention_scaling  # of the recorded vectors too
+                turn = transformers.models.llama.modeling_llama.apply_rotary_pos_emb
+                turned = turn(stacked, stacked, cos.double() / scale, sin.double() / scale)[0][0, 0]
+                products.append(float(turned[0] @ turned[1]))
+            found[i, j] = (products[0] - products[1]) / np.sqrt(len(mean_q))
             continue
         u, v = (
             np.mean(
@@ -343,19 +346,24 @@ def test_running_means_are_those_of_all_tokens():
     means = PositionMeans(2)
     for queries, keys in documents:
         means.add({"content_queries": queries, "content_keys": keys})
-    theta = [1.0, 0.1]
-    found = means.rotary(theta, 6, causal=False)
+    theta, other = np.array([1.0, 0.1]), np.array([0.5])
+    turns = [Turn(theta), Turn(other, "interleaved", 2)]  # the second turns its last two features
+    found = means.rotary(turns, 6, causal=False)
     queries, keys = (np.concatenate([one[which] for one in documents], axis=2) for which in (0, 1))
     first = np.isin(np.arange(13), [0, 5, 6])
     for layer in range(2):
         query, key = (each[layer][:, ~first].mean(axis=1) for each in (queries, keys))
         first_key = keys[layer][:, first].mean(axis=1)
-        past, future = (
-            closed_form.rotary_curve(query, key, theta, sign * np.arange(6)) for sign in (1, -1)
-        )
+
+        def curve(k, distances, layer=layer, q=query):
+            if layer == 0:
+                return closed_form.rotary_curve(q, k, theta, distances)
+            q, k = q[:, 2:], k[:, 2:]  # two features, of vectors of four
+            return closed_form.rotary_curve(q, k, other, distances) / np.sqrt(2)
+
+        past, future = (curve(key, sign * np.arange(6)) for sign in (1, -1))
         np.testing.assert_allclose(found.relative[layer], np.stack([past, future], axis=1))
-        curve = closed_form.rotary_curve(query, first_key, theta, range(6))
-        np.testing.assert_allclose(found.first[layer], curve)
+        np.testing.assert_allclose(found.first[layer], curve(first_key, np.arange(6)))
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
 from posenc.capture.parts import architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.masks import FittedMask, LearnedMaskSource
-from posenc.conditions.section import Condition
+from posenc.conditions.masks import FittedMask, LearnedMaskSource, MeanVectors
+from posenc.conditions.section import FIRST_ORDER, Condition
 from posenc.tokens.packing import Pack
 
 REACH = 4
@@ -119,6 +119,8 @@ def position_of(source: LearnedMaskSource) -> str | dict:
     """What the positions become beside a mask that is called ``it``."""
     if isinstance(source, FittedMask) and source.learn_position:
         return {"kind": "learned", "mask": "it", "added": source.adds}
+    if isinstance(source, MeanVectors):
+        return {"kind": "first_order", "mask": "it", "terms": list(FIRST_ORDER)}
     return source.position
 
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.architectures.position import Turned, frequencies
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.calibration import REACH, Calibration, Progress
 from posenc.capture.content import Heads, with_and_without
-from posenc.capture.parts import is_decoder, is_rotary
-from posenc.capture.rotation import frequencies, scaling
+from posenc.capture.pair_scores import turns_of
+from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.masks import ClosedFormMask
+from posenc.conditions.masks import ClosedFormMask, MeanVectors
 from posenc.metrics import mask_placebos, score_parts
-from posenc.metrics.closed_form import visible_pairs
+from posenc.metrics.closed_form import Means, visible_pairs
 from posenc.metrics.patterns import softmax
-from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans
+from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans, Turn
+from posenc.metrics.rotary import Layout
 
 Floats = NDArray[np.float64]
 
 
-def drawn(source: ClosedFormMask, data: Calibration) -> list[list[int]]:
+def drawn(source: ClosedFormMask | MeanVectors, data: Calibration) -> list[list[int]]:
     """The documents that the means are of, cut.
 
     Raises
@@ -56,10 +60,7 @@ def closed_form(
     if key in data.known:
         progress(sum(lengths))
     else:
-        means = HeadMeans(data.model, max(lengths))
-        for ids in sorted(documents, key=len):  # sums in the order that distilling has as well
-            means.add(with_and_without(data.model, [ids], source.position))
-            progress(len(ids))
+        means = _head_means(source, data, documents, progress)
         data.known[key] = calibrated(means, data, lengths)
     relative, first = (placebo(source, np.nan_to_num(curve)) for curve in data.known[key])
     learned: dict[str, Any] = {"relative": relative.astype(np.float32)}
@@ -71,6 +72,52 @@ def closed_form(
         return mask, facts
     found = temperatures(data, documents, mask, source.position, progress)
     return LearnedMask(**learned, temperature=found), facts
+
+
+def mean_vectors(
+    source: MeanVectors, data: Calibration, progress: Progress = lambda done: None
+) -> tuple[LearnedMask, dict[str, Any]]:
+    """Mean queries and keys of each head of a rotary model, before rotation.
+
+    ``progress`` is called with the number of tokens seen.
+
+    Raises
+    ------
+    ConditionError
+        If the model is not a rotary one.
+    """
+    if not is_rotary(data.model):
+        raise ConditionError(
+            f"masks of method means are of queries and keys before rotation, and "
+            f"{architecture(data.model).model_type} has none"
+        )
+    documents = drawn(source, data)
+    tokens = sum(map(len, documents))
+    key = ("mean vectors", source.documents, source.tokens, source.seed if source.documents else 0)
+    if key in data.known:
+        progress(tokens)
+    else:
+        data.known[key] = _head_means(source, data, documents, progress).means()
+    means: Means = data.known[key]
+    first = means.first_key if source.first else means.key
+    queries, keys, first_keys = (
+        placebo(source, vectors).astype(np.float32) for vectors in (means.query, means.key, first)
+    )  # [n_layers, n_heads, d_head] each
+    return LearnedMask(queries=queries, keys=keys, first_keys=first_keys), {"tokens": tokens}
+
+
+def _head_means(
+    source: ClosedFormMask | MeanVectors,
+    data: Calibration,
+    documents: list[list[int]],
+    progress: Progress,
+) -> HeadMeans:
+    """Means over documents, shortest first: sums in the order that distilling has as well."""
+    means = HeadMeans(data.model, max(map(len, documents)))
+    for ids in sorted(documents, key=len):
+        means.add(with_and_without(data.model, [ids], source.position))
+        progress(len(ids))
+    return means
 
 
 def means_of(
@@ -109,6 +156,10 @@ class HeadMeans:
         """Add a document, the only one of its batch."""
         names = CONTENT if self.is_rotary else (*CONTENT, *INTACT)
         self._means.add({name: _stacked(getattr(heads, name)) for name in names})
+        width = heads.content_queries[0].shape[-1]
+        scaling = np.array([heads.scaling[layer] for layer in sorted(heads.scaling)])  # [n_layers]
+        # The formulas divide by √d_head, which is not what every model multiplies by.
+        self._factor = scaling * math.sqrt(width)
 
     def curves(self, pairs: Floats, *, n: int | None = None, row_term: bool = True) -> Curves:
         """The mask of the documents so far, by distance.
@@ -124,12 +175,26 @@ class HeadMeans:
             Of a table: as in :func:`posenc.metrics.closed_form.absolute_bias`.
         """
         causal = is_decoder(self.model)
-        if not self.is_rotary:
-            return self._means.absolute(pairs, causal=causal, row_term=row_term)
-        return self._means.rotary(
-            frequencies(self.model), n or len(pairs), causal=causal,
-            scale=scaling(self.model),
-        )  # fmt: skip
+        if self.is_rotary:
+            turns, n_layers = turns_of(self.model), architecture(self.model).n_layers
+            turn = [_turn(turns.get(layer)) for layer in range(n_layers)]
+            found = self._means.rotary(turn, n or len(pairs), causal=causal)
+        else:
+            found = self._means.absolute(pairs, causal=causal, row_term=row_term)
+        factor = self._factor[:, None, None]  # [n_layers, 1, 1]
+        return Curves(factor[..., None] * found.relative, factor * found.first)
+
+    def means(self) -> Means:
+        """Of a rotary model, float64 [n_layers, n_heads, d_head] each, before rotation."""
+        return self._means.means()
+
+
+def _turn(turned: Turned | None) -> Turn:
+    """How a layer is turned, for the formulas."""
+    if turned is None:
+        return Turn(np.empty(0))
+    layout: Layout = "interleaved" if turned.interleaved else "halves"
+    return Turn(frequencies(turned.module, turned.layer_type), layout, turned.features[0])
 
 
 def _stacked(layers: dict[int, Tensor]) -> NDArray[np.float32]:
@@ -137,13 +202,23 @@ def _stacked(layers: dict[int, Tensor]) -> NDArray[np.float32]:
     return np.stack([layers[layer][0].cpu().numpy() for layer in range(len(layers))])
 
 
-def placebo(source: ClosedFormMask, curves: Floats) -> Floats:
-    """The curves, or what the source puts in their place; alike for all curves of a head."""
-    if source.placebo == "over_heads":
-        return mask_placebos.shuffled_over_heads(curves, source.seed)
-    if source.placebo == "within_layers":
-        return mask_placebos.shuffled_within_layers(curves, source.seed)
-    return mask_placebos.one_per_layer(curves) if source.placebo else curves
+PLACEBOS: dict[str, Callable[[Floats, int], Floats]] = {
+    "over_heads": mask_placebos.shuffled_over_heads,
+    "within_layers": mask_placebos.shuffled_within_layers,
+    "neighbours": lambda vectors, seed: mask_placebos.neighbours(vectors),
+    "one_per_layer": lambda vectors, seed: mask_placebos.one_per_layer(vectors),
+}
+
+
+def placebo(source: ClosedFormMask | MeanVectors, of_heads: Floats) -> Floats:
+    """What heads have, or what the source puts in its place; alike for all that a head has.
+
+    Parameters
+    ----------
+    of_heads
+        [n_layers, n_heads, ...]: curves or vectors.
+    """
+    return PLACEBOS[source.placebo](of_heads, source.seed) if source.placebo else of_heads
 
 
 def temperatures(

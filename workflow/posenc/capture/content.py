@@ -13,11 +13,11 @@ from posenc.architectures.attention import (
     recording_before_rotation,
 )
 from posenc.architectures.needs import Need
-from posenc.architectures.position import cosines_sines, rotated_as
+from posenc.architectures.position import cosines_sines, rotated_as, scale_of
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
+from posenc.capture.pair_scores import turns_of
 from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
-from posenc.capture.rotation import turns_of
 from posenc.conditions.section import Condition
 
 
@@ -77,6 +77,7 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
     if is_rotary(model) and _gives_content(model):
         with recording_before_rotation(model) as content:
             _, intact = forward(model, documents, decoder)
+        _louder(model, content)
     elif is_rotary(model):
         _, intact = forward(model, documents, decoder)
         content = turned_back(model, intact)
@@ -91,6 +92,19 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
         )
     scaling = {layer: options.scaling for layer, options in intact.options.items()}
     return Heads(intact.queries, intact.keys, content.queries, content.keys, scaling)
+
+
+def _louder(model: nn.Module, content: Recording) -> None:
+    """Give queries and keys what the library multiplies them by as it turns them.
+
+    Without rotation a model has it still. YaRN's is not 1: Peng et al. (2023),
+    https://arxiv.org/abs/2309.00071, section 3.4.
+    """
+    for layer, turn in turns_of(model).items():
+        if (scale := scale_of(turn.module, turn.layer_type)) == 1:
+            continue
+        for vectors in (content.queries, content.keys):
+            vectors[layer] = scale * vectors[layer]  # [batch, n_heads, tokens, d_head]
 
 
 def _gives_content(model: nn.Module) -> bool:

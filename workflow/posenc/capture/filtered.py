@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from posenc.capture.branches import Documents
 from posenc.capture.capture import last_from
 from posenc.capture.masked_attention import PairScores, scored
 from posenc.metrics.band_projections import Basis, prefix_projections, projection
@@ -84,7 +85,12 @@ class Filtered:
 
     kept: Projections
 
-    def __call__(self, query: Tensor, key: Tensor) -> Tensor:  # [batch, n_heads, tokens, d_head]
+    def __call__(
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head]
+        key: Tensor,  # [batch, n_heads, tokens, d_head]
+        documents: Documents,
+    ) -> Tensor:  # [batch, n_heads, tokens, tokens]
         kept = self.kept(query.shape[2])  # [tokens or 1, tokens, tokens]
         rows = last_of(query, kept) @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         return torch.einsum("bhij,ikj->bhik", rows, kept)
@@ -111,7 +117,12 @@ class Scaled:
     varying: Projections
     whole: Projections
 
-    def __call__(self, query: Tensor, key: Tensor) -> Tensor:  # [batch, n_heads, tokens, d_head]
+    def __call__(
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head]
+        key: Tensor,  # [batch, n_heads, tokens, d_head]
+        documents: Documents,
+    ) -> Tensor:  # [batch, n_heads, tokens, tokens]
         tokens = query.shape[2]
         gram = key @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         # |F K|² is the trace of F K Kᵀ, for F is a projection.

@@ -79,7 +79,7 @@ def embedded(
     _check(model, condition, masks or {})
     with contextlib.ExitStack() as stack:
         if is_rotary(model):
-            stack.enter_context(turned(model, condition, tokens))
+            stack.enter_context(turned(model, condition, tokens, masks))
         elif positions_of(model) == TABLE:
             stack.enter_context(_with_table(model, condition, masks or {}, tokens))
         if condition.embeddings != "intact":

@@ -25,7 +25,7 @@ from posenc.capture.calibration import (
     start_of,
     with_mask,
 )
-from posenc.capture.closed_form import closed_form, drawn
+from posenc.capture.closed_form import closed_form, drawn, mean_vectors
 from posenc.capture.distilling import distill
 from posenc.capture.evaluation import INTACT
 from posenc.capture.mask_fitting import fit
@@ -92,10 +92,12 @@ def learn(
         base = None if source.begin is None else (others or {})[source.begin]
         mask, facts = fit(source, data, progress, base)
     else:
-        methods = {"slope": choose_slope, "closed_form": closed_form, "distilled": distill}
+        methods = {
+            "slope": choose_slope, "closed_form": closed_form, "means": mean_vectors,
+            "distilled": distill,
+        }  # fmt: skip
         mask, facts = methods[source.method](source, data, progress)
-    is_biased = mask.relative is not None or mask.absolute is not None
-    judged = with_mask(position_of(source), is_biased)
+    judged = with_mask(position_of(source), mask.is_biased)
     return mask, {
         "unit": "nats per token" if data.is_decoder else "1 - cosine of the last hidden state",
         **data.losses({"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask),
@@ -109,8 +111,8 @@ def work(source: LearnedMaskSource, data: Calibration) -> int:
         return len(source.slopes) * sum(map(len, data.choosing))
     if source.method == "fitted":
         return source.steps
-    passes = 2 if source.temperature else 1
-    if source.method == "closed_form":
+    passes = 2 if getattr(source, "temperature", False) else 1
+    if source.method in ("closed_form", "means"):
         return passes * sum(map(len, drawn(source, data)))
     tokens = sum(map(len, data.fitting))
     return tokens * (architecture(data.model).n_layers if source.sequential else passes)

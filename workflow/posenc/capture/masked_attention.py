@@ -26,9 +26,9 @@ from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_
 from posenc.capture.parts import ConditionError
 from posenc.capture.ragged import Ragged
 
-PairScores = Callable[[Tensor, Tensor], Tensor]
-"""Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each, as a matrix
-[batch, n_heads, tokens, tokens]."""
+PairScores = Callable[[Tensor, Tensor, Documents], Tensor]
+"""Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each, of documents, as a
+matrix [batch, n_heads, tokens, tokens]."""
 NAME = "posenc_conditions"
 PACKED = "posenc_packed"
 
@@ -183,7 +183,8 @@ def _attend(
     is_fused = query.dtype != torch.bfloat16 or query.device.type != "cpu"
     pairs = _pairs.get(layer)  # see `scored`
     is_fused = is_fused and pairs is None and options.is_plain
-    products = None if pairs is None else pairs(query, key)  # [batch, n_heads, tokens, tokens]
+    # [batch, n_heads, tokens, tokens]
+    products = None if pairs is None else pairs(query, key, documents)
     window = _hidden(layer, longest, query.device)  # [tokens, tokens]
     if not branch.acts_on(layer):
         is_padded = not branch.causal and min(lengths) < longest

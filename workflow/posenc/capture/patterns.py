@@ -14,6 +14,7 @@ from posenc.architectures.verify import mask_bias
 from posenc.capture.branches import Branch, branch_of
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
+from posenc.capture.pair_scores import PairScores, pair_scores
 from posenc.capture.parts import ConditionError, architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
@@ -21,8 +22,6 @@ from posenc.conditions.section import Condition
 
 def problem(condition: Condition) -> str | None:
     """Why patterns under a condition are not at hand, if they are not."""
-    if condition.of_pairs:
-        return "it turns the keys of some pairs only"
     if condition.segments is not None:
         return f"it cuts documents into segments of {condition.segments} tokens"
     return None
@@ -71,20 +70,28 @@ def patterns_under(
         raise ConditionError(f"no attention patterns: {reason}")
     (tokens,) = {len(ids) for ids in documents}
     branch = branch_of(model, condition.mask, masks)
+    scores = pair_scores(model, condition, masks) if condition.of_pairs else {}
     with applied(model, condition, masks, tokens):
         states, recording = forward(model, documents, is_decoder(model))
     kept = []
     for layer in range(branch.n_layers):
-        kept.append(keep(pattern_of(model, branch, layer, documents, recording)))
+        found = pattern_of(model, branch, layer, documents, recording, scores.get(layer))
+        kept.append(keep(found))
     return states[-1], kept
 
 
 def pattern_of(
-    model: nn.Module, branch: Branch, layer: int, documents: list[list[int]], recording: Recording
+    model: nn.Module,
+    branch: Branch,
+    layer: int,
+    documents: list[list[int]],
+    recording: Recording,
+    scores: PairScores | None = None,
 ) -> Tensor:
     """The pattern of a layer, from what was recorded of documents of equal length.
 
-    Queries and keys of the layer are taken out of the recording.
+    Queries and keys of the layer are taken out of the recording. ``scores`` gives their products
+    where rotation is another one for some pairs.
 
     Returns
     -------
@@ -105,6 +112,8 @@ def pattern_of(
         made = dict(branch.tensors(layer, documents, tokens, device))
         if (sees := architecture(model).layers[layer].sees(tokens)) is not None:
             made["bias"] = torch.where(sees.to(device), made["bias"], -torch.inf)
-    products = query.float() @ key.float().transpose(-1, -2)  # [documents, n_heads, tokens, tokens]
+    query, key = query.float(), key.float()
+    # [documents, n_heads, tokens, tokens]
+    products = query @ key.transpose(-1, -2) if scores is None else scores(query, key, documents)
     factors = made.get("score_factor"), made.get("pattern_factor")
     return attention.pattern(products, recording.options[layer], made["bias"], *factors)

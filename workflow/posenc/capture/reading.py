@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from posenc.capture.branches import Documents
 from posenc.capture.capture import packed_last
 from posenc.capture.masked_attention import scored
 from posenc.capture.parts import architecture
@@ -72,6 +73,7 @@ class _FewKeys:
         self,
         query: Tensor,  # [batch, n_heads, tokens, d_head]
         key: Tensor,  # [batch, n_heads, tokens, d_head]
+        documents: Documents,
     ) -> Tensor:  # [batch, n_heads, tokens, tokens]
         products = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         if self.causal:

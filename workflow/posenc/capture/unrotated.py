@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from posenc.architectures.position import Turned
 from posenc.capture.capture import last_from, packed_last
 from posenc.capture.masked_attention import scored
+from posenc.capture.pair_scores import UnrotatedScores, turns_of
 from posenc.capture.parts import blocks
-from posenc.capture.rotation import PairScores, turns_of
 from posenc.conditions.section import Unrotated
 
 Documents = list[list[int]]
@@ -76,7 +76,7 @@ def states_unrotated(
         return last_from(model, documents, start, inputs[start])
 
 
-class _SomeHeads(PairScores):
+class _SomeHeads(UnrotatedScores):
     """Products of queries and keys, those of some heads as they were before rotation."""
 
     def __init__(self, turn: Turned, heads: Tensor, key: int | None) -> None:

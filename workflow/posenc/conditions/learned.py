@@ -1,4 +1,4 @@
-"""Learned masks on disk: biases by layer, head and distance, and vectors in place of positions."""
+"""Learned masks on disk: biases by layer, head and distance, vectors, means of queries and keys."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ class LearnedMask:
     constant, initial
         float32 [d_model]: what stands in place of the position embeddings, and of the first one.
         None where positions are not learned.
+    queries, keys, first_keys
+        float32 [n_layers, n_heads, d_head]: mean queries, keys and first keys of documents, before
+        rotation. None where they are not kept.
     """
 
     relative: NDArray[np.float32] | None = None
@@ -56,6 +59,9 @@ class LearnedMask:
     initial: NDArray[np.float32] | None = None
     temperature: NDArray[np.float32] | None = None
     hashed: NDArray[np.int64] | None = None
+    queries: NDArray[np.float32] | None = None
+    keys: NDArray[np.float32] | None = None
+    first_keys: NDArray[np.float32] | None = None
 
     def bias(
         self, layer: int, length: int, ids: Sequence[int] | None = None
@@ -107,6 +113,11 @@ class LearnedMask:
             bias[:, :, 0] += self.first[layer][:, rows]
         return bias
 
+    @property
+    def is_biased(self) -> bool:
+        """Whether it has biases, so that it is for a mask's profile."""
+        return self.relative is not None or self.absolute is not None
+
     def vectors(self, positions: int) -> NDArray[np.float32]:
         """Position embeddings, [positions, d_model].
 
@@ -121,6 +132,21 @@ class LearnedMask:
         if self.initial is not None:
             table[0] = self.initial
         return table
+
+    def means(self, layer: int) -> tuple[NDArray[np.float32], ...]:
+        """Mean query, key and first key of a layer, [n_heads, d_head] each.
+
+        Raises
+        ------
+        ArtifactError
+            If it keeps none.
+        """
+        if self.queries is None or self.keys is None or self.first_keys is None:
+            raise ArtifactError(
+                "the learned mask has no mean queries and keys: the position first_order needs a "
+                "mask of method means"
+            )
+        return self.queries[layer], self.keys[layer], self.first_keys[layer]
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """Its arrays by name."""

@@ -73,6 +73,25 @@ class ClosedFormMask(Section):
     """Curves of other heads, or of no head, in place of a head's own."""
 
 
+class MeanVectors(Section):
+    """Mean queries and keys of each head before rotation: what F7 needs. No gradient, no fit."""
+
+    method: Literal["means"]
+    position: Literal["zero"] = "zero"
+    documents: Documents | None
+    """Documents of the calibration text that the means are of; null for all that masks are fitted
+    on."""
+    tokens: Length | None = None
+    """Of each of these documents, its first ones; null for all of a document."""
+    seed: Seed
+    """Of the draw of the documents, and of the placebo."""
+    first: bool = True
+    """Whether the first key, on which attention rests, has a mean of its own."""
+    placebo: Literal["over_heads", "neighbours", "one_per_layer"] | None = None
+    """Means of other heads, of the next head of the layer, or one of a layer, in place of a head's
+    own."""
+
+
 class FittedMask(Section):
     """A few parameters per head, fitted by gradient to predict calibration text."""
 
@@ -114,7 +133,8 @@ class FittedMask(Section):
 
 
 LearnedMaskSource = Annotated[
-    SlopeMask | ClosedFormMask | DistilledMask | FittedMask, Field(discriminator="method")
+    SlopeMask | ClosedFormMask | DistilledMask | MeanVectors | FittedMask,
+    Field(discriminator="method"),
 ]
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from posenc.conditions import positions, profiles
 from posenc.conditions import semantics as rows
 from posenc.conditions.positions import ROTATION, TABLE, kinds_for
-from posenc.config.base import MAX_LENGTH, Factor, Index, Length, Name, Section
+from posenc.config.base import MAX_LENGTH, Factor, Index, Length, Name, Section, Seed
 
 
 class LearnedPosition(Section):
@@ -48,12 +48,46 @@ class Clipped(Section):
     """Tokens."""
 
 
+FIRST_ORDER = ("mask", "key", "query")
+"""The terms of what rotation adds to a score that need no meeting of a query with a key."""
+
+
+class FirstOrder(Section):
+    """No rotation, but chosen terms of what it adds to scores (F7); a rotary model's alone.
+
+    A query and a key are each their head's mean and a rest, so that what rotation adds is a sum of
+    four terms (:mod:`posenc.metrics.first_order`).
+    """
+
+    kind: Literal["first_order"]
+    mask: Name
+    """The mask of method ``means`` that holds the mean queries and keys."""
+    terms: Annotated[list[Literal["mask", "key", "query", "rest"]], Field(min_length=1)]
+    """Mean with mean, mean query with the rest of the key, the rest of the query with mean key, and
+    rest with rest."""
+    layers: Annotated[list[Index], Field(min_length=1)] | None = None
+    """Layers, from 0; null for all. The others are turned as they are."""
+    hashed: Seed | None = None
+    """A placebo that knows no order: distances are hashes of two token ids, by this seed. Only the
+    first key stays what it is."""
+
+    @model_validator(mode="after")
+    def _check_terms(self) -> FirstOrder:
+        if len(set(self.terms)) < len(self.terms):
+            raise ValueError(f"terms are {', '.join(self.terms)}: name each once")
+        if self.hashed is not None and "rest" in self.terms:
+            raise ValueError("hashed distances are for the terms of first order: leave out 'rest'")
+        return self
+
+
 _plain = tuple(positions.position.plain())
+_pairs = (Unrotated, Clipped, FirstOrder)
 _shaped = tuple(s for name, s in positions.position.sections.items() if name not in _plain)
 Position = (
     Literal[_plain]
     | Annotated[  # type: ignore[valid-type]
-        Union[(LearnedPosition, Unrotated, Clipped, *_shaped)], Field(discriminator="kind")
+        Union[(LearnedPosition, Unrotated, Clipped, FirstOrder, *_shaped)],
+        Field(discriminator="kind"),
     ]
 )
 FACTORS, BIASES = tuple(profiles.factor.functions), tuple(profiles.bias.functions)
@@ -131,12 +165,13 @@ class Condition(Section):
     def masks(self) -> list[str]:
         """Names of the learned masks that it needs."""
         sections = [self.position, self.mask.profile if self.mask else None]
-        return sorted({s.mask for s in sections if getattr(s, "kind", None) == "learned"})
+        names = (getattr(section, "mask", None) for section in sections)
+        return sorted({name for name in names if name is not None})
 
     @property
     def of_pairs(self) -> bool:
         """Whether rotation is another one for some pairs: no queries and keys give its scores."""
-        return isinstance(self.position, Unrotated | Clipped)
+        return isinstance(self.position, _pairs)
 
     def is_for(self, is_decoder: bool, positions: str = TABLE) -> bool:
         """Whether it is for that kind of model, whose positions are a table or a rotation."""
@@ -148,7 +183,7 @@ class Condition(Section):
         kind = getattr(self.position, "kind", self.position)
         if positions == ROTATION and self.beyond != "clamp":
             return f"beyond {self.beyond!r} is for tables of position embeddings, not for rotation"
-        pairs = ["unrotated", "clip"] if positions == ROTATION else ["learned"]
+        pairs = ["unrotated", "clip", "first_order"] if positions == ROTATION else ["learned"]
         possible = [*kinds_for(positions), *pairs]
         if kind in possible:
             return None

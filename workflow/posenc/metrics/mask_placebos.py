@@ -33,6 +33,11 @@ def shuffled_within_layers(curves: ArrayLike, seed: Seed) -> NDArray:
     return np.stack([layer[_cycle(len(layer), generator)] for layer in curves])
 
 
+def neighbours(curves: ArrayLike) -> NDArray:
+    """Each head gets the curve of the next head of its layer; the last one, that of the first."""
+    return np.roll(np.asarray(curves), -1, axis=1)
+
+
 def one_per_layer(curves: ArrayLike) -> NDArray:
     """All heads of a layer get their mean curve."""
     curves = np.asarray(curves)  # [n_layers, n_heads, ...]

@@ -6,15 +6,14 @@ other, so that the mask of few documents is at hand beside that of many.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from posenc.metrics.closed_form import Means, absolute_bias, by_distance, rotary_curves
-from posenc.metrics.rotary import Floats
+from posenc.metrics.rotary import Floats, Layout
 
 CONTENT = ("content_queries", "content_keys")
 """Without positions."""
@@ -34,6 +33,24 @@ class Curves(NamedTuple):
 
     relative: Floats
     first: Floats
+
+
+class Turn(NamedTuple):
+    """How a layer turns the features of queries and keys.
+
+    Attributes
+    ----------
+    frequencies
+        float64 [r]: radians per token; none where the layer turns nothing.
+    layout
+        Which features are a pair.
+    begin
+        The first feature that is turned.
+    """
+
+    frequencies: Floats
+    layout: Layout = "halves"
+    begin: int = 0
 
 
 class PositionMeans:
@@ -62,33 +79,32 @@ class PositionMeans:
         place = np.minimum(np.arange(tokens), places - 1)  # [tokens]
         self._counts += np.bincount(place, minlength=places)
 
-    def rotary(self, frequencies: ArrayLike, n: int, *, causal: bool, scale: float = 1.0) -> Curves:
+    def means(self) -> Means:
+        """Of vectors before rotation, [n_layers, n_heads, d_head] each."""
+        query, key = (self._content(name) for name in CONTENT)  # [n_layers, n_heads, 2, d_head]
+        return Means(query[..., 1, :], key[..., 1, :], key[..., 0, :])
+
+    def rotary(self, turns: Sequence[Turn], n: int, *, causal: bool) -> Curves:
         """The mask of a rotary model, of vectors before rotation.
 
         Parameters
         ----------
-        frequencies
-            [r]: radians per token.
+        turns
+            How each layer is turned.
         n
             Number of distances.
         causal
             Whether there is one side, the past, or the future too.
-        scale
-            What queries and keys are multiplied by as they are turned. YaRN's is not 1: Peng et
-            al. (2023), https://arxiv.org/abs/2309.00071, section 3.4.
         """
-        query, key = (self._content(name) for name in CONTENT)  # [n_layers, n_heads, 2, d_head]
-        query, first, key = query[..., 1, :], key[..., 0, :], key[..., 1, :]
-        means = Means(scale * query, scale * key, scale * first)
-        curves = rotary_curves(means, frequencies, n, causal=causal)
-        louder = (scale**2 - 1) / math.sqrt(query.shape[-1])
-        more = (louder * np.einsum("lhd,lhd->lh", query, one) for one in (key, first))
-        return Curves(
-            *(
-                curve + constant.reshape(*constant.shape, *(1,) * (curve.ndim - 2))
-                for curve, constant in zip(curves, more, strict=True)
+        means = self.means()
+        layers = [
+            rotary_curves(
+                Means(*(np.roll(x[layer], -turn.begin, axis=-1) for x in vars(means).values())),
+                turn.frequencies, n, causal=causal, layout=turn.layout,
             )
-        )
+            for layer, turn in enumerate(turns)
+        ]  # fmt: skip
+        return Curves(*(np.stack(curves) for curves in zip(*layers, strict=True)))
 
     def absolute(self, pairs: ArrayLike, *, causal: bool, row_term: bool = True) -> Curves:
         """The mask of a model with a table, by distance.

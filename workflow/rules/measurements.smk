@@ -186,7 +186,7 @@ for measurement, declared in MEASUREMENTS.items():
         benchmark:
             f"logs/benchmarks/{measurement}/{{subject}}.tsv"
         wildcard_constraints:
-            subject=plan.alternatives([*PARAMS.models, *PARAMS.matrices]),
+            subject=f"{MODELS}|{plan.alternatives(PARAMS.matrices)}",
         params:
             weights=lambda wildcards, input: (
                 f"--weights {shlex.quote(str(Path(input.table[0]).parent))}" if input.table else ""

@@ -41,6 +41,7 @@ def _graph() -> grimp.ImportGraph:
     return grimp.build_graph("posenc", cache_dir=None, include_external_packages=True)
 
 
+@functools.cache
 def _path(module: str) -> Path:
     path = PACKAGE.parent.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -120,7 +121,12 @@ def files(module: str) -> list[str]:
         path = todo.pop()
         paths.add(path)
         todo |= _named_in(path) - paths
-    return sorted(os.path.relpath(path, ROOT) for path in paths)
+    return sorted(map(_from_root, paths))
+
+
+@functools.cache
+def _from_root(path: Path) -> str:
+    return os.path.relpath(path, ROOT)
 
 
 def packages(module: str) -> list[str]:

@@ -111,7 +111,7 @@ def _gives_content(model: nn.Module) -> bool:
     """Whether maps of queries and keys give what is turned, and nothing comes between."""
     found = architecture(model)
     has_maps = all(gives_content(layer.module) for layer in found.layers)
-    return has_maps and found.can.get(Need.MAPS) is None
+    return has_maps and found.can.get(Need.MAPS, "not verified") is None
 
 
 def turned_back(model: nn.Module, intact: Recording) -> Recording:

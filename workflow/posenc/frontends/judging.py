@@ -19,6 +19,10 @@ from posenc.artifacts.contents import Contents
 from posenc.artifacts.files import read_json
 
 
+QUOTING = set("\"'\\")
+"""Without any of these, a shell parts words at spaces alone, which takes a tenth of the time."""
+
+
 class Because(ParamsChange):
     """Why a job is due; Snakemake prints it behind "Params have changed since last execution"."""
 
@@ -111,7 +115,7 @@ def _command(job: Any) -> list[str]:
             "wildcards": job.wildcards, "threads": job.threads, "rule": job.rule.name,
         },
     )  # fmt: skip
-    return shlex.split(text)
+    return shlex.split(text) if QUOTING & set(text) else text.split()
 
 
 def is_passing(path: str) -> bool:

@@ -18,7 +18,6 @@ from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
 from posenc.artifacts.files import read_json
 
-
 QUOTING = set("\"'\\")
 """Without any of these, a shell parts words at spaces alone, which takes a tenth of the time."""
 

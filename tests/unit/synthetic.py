@@ -484,6 +484,10 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         for dataset in datasets:
             made = positions.score_parts(model, dataset, facts["is_decoder"])
             add("score_parts", f"{model}/{dataset}.json", made)
+            made = positions.rotation_terms(model, dataset)
+            if facts["positions"] == "table":
+                made = {**made, "status": "not run", "reason": "its positions are a table"}
+            add("rotation_terms", f"{model}/{dataset}.json", made)
             made = positions.savings(model, dataset, facts["is_decoder"], facts["positions"])
             add("savings", f"{model}/{dataset}.json", made)
             made = experiments.effective_keys(model, dataset, facts["is_decoder"])

@@ -444,6 +444,31 @@ def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
     }  # fmt: skip
 
 
+def rotation_terms(model: str, dataset: str) -> dict:
+    """All of first order explains most; means of other heads explain nothing."""
+    n_layers, n_heads = SIZES[True]
+    sums = {"mask": 0.5, "mask_key": 0.6, "mask_query": 0.7, "first_order": 0.9}
+    lower = {"own": 0.0, "no_first": 0.1, "neighbours": 0.5, "other_heads": 1.5}
+
+    def row(means: str, layer: int) -> dict:
+        return {name: estimate(v - lower[means] - 0.01 * layer) for name, v in sums.items()}
+
+    return {
+        **shared("rotation_terms", model=model, dataset=dataset),
+        "n_layers": n_layers, "n_heads": n_heads, "documents": 12, "tokens": 1500,
+        "confidence": 0.95,
+        "explained": [
+            {"means": means, "weights": weights, "all": row(means, 0),
+             "layers": [{"layer": layer, **row(means, layer)} for layer in range(n_layers)]}
+            for means in lower for weights in ("pairs", "attention")
+        ],
+        "heads": [
+            {"layer": layer, "head": head, **{name: v - 0.01 * head for name, v in sums.items()}}
+            for layer in range(n_layers) for head in range(n_heads)
+        ],
+    }  # fmt: skip
+
+
 def score_parts(model: str, dataset: str, is_decoder: bool) -> dict:
     """Curves that fall with distance, which the closed form follows."""
     n_layers, n_heads = SIZES[is_decoder]

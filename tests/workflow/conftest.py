@@ -245,6 +245,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
         "exchanged_roles": {"sentences": 4, "bootstrap_samples": 100},
         "effective_keys": {"documents": 3, "tokens": 24, "keys": [1], "bootstrap_samples": 100},
         "savings": {"documents": 3, "tokens": 12, "offsets": [1, 8], "bootstrap_samples": 100},
+        "rotation_terms": {"documents": 3, "tokens": 12, "bootstrap_samples": 100},
         "unrotated_heads": {"documents": 4, "tokens": 12, "counts": [2], "bootstrap_samples": 100},
         "retraining": {
             "documents": 8,

@@ -177,7 +177,7 @@ class HeadMeans:
         causal = is_decoder(self.model)
         if self.is_rotary:
             turns, n_layers = turns_of(self.model), architecture(self.model).n_layers
-            turn = [_turn(turns.get(layer)) for layer in range(n_layers)]
+            turn = [turn_of(turns.get(layer)) for layer in range(n_layers)]
             found = self._means.rotary(turn, n or len(pairs), causal=causal)
         else:
             found = self._means.absolute(pairs, causal=causal, row_term=row_term)
@@ -189,7 +189,7 @@ class HeadMeans:
         return self._means.means()
 
 
-def _turn(turned: Turned | None) -> Turn:
+def turn_of(turned: Turned | None) -> Turn:
     """How a layer is turned, for the formulas."""
     if turned is None:
         return Turn(np.empty(0))

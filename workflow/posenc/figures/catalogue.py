@@ -370,6 +370,18 @@ FIGURES = {
         "number of keys that a query sees, and the loss, or the distance of the last hidden "
         "states, against the number of keys that are read.",
     ),
+    "rotation_terms": Entry(
+        "F7 rotation to first order", ("rotation_terms",),
+        caption="What rotation adds to the scores of a head is a sum of four terms: one of the "
+        "head's mean query and mean key, the mask; one that the key adds; one that the query adds; "
+        "and a rest that needs both. Share of its variance within queries that partial sums "
+        "explain, means over the heads of a layer, on documents that had no part in the means. "
+        "Dotted, a control: all of first order with the means of other heads (shares below minus "
+        "one are drawn there).",
+        alt="Line charts, a panel for each data set: share explained against the layer, for four "
+        "partial sums and a control.",
+        positions=ROTATION,
+    ),
     "unrotated_heads": Entry(
         "F5 where rotation acts", ("unrotated_heads",),
         caption="Left: what the loss gains when one head alone has no rotation. Right: when the "

@@ -16,6 +16,9 @@ HEADINGS = {
     "slope": "one slope, chosen",
     "closed_form": "closed form, no fit",
     "placebo": "placebos of it",
+    "means": "rotation to first order",
+    "some layers": "first order, some layers",
+    "means placebo": "placebos of first order",
     "distilled": "distilled",
     "fitted": "fitted",
 }
@@ -55,6 +58,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 def _heading(entry: dict, masks: dict[str, dict]) -> str | None:
     """Where a condition stands; None for the two that all others are compared with."""
     mask, position = entry["spec"].get("mask"), entry["spec"].get("position", common.INTACT)
+    if isinstance(position, dict) and position["kind"] == "first_order":
+        if masks[position["mask"]]["placebo"] or position.get("hashed") is not None:
+            return HEADINGS["means placebo"]
+        return HEADINGS["some layers" if position.get("layers") else "means"]
     if mask is None:
         return None if position in (common.INTACT, "zero") else HEADINGS["rotation"]
     name = mask["profile"].get("mask")
@@ -87,7 +94,7 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
     colours = {
         name: style.palette[place % len(style.palette)]
         for place, name in enumerate(HEADINGS.values())
-    } | {HEADINGS["placebo"]: common.GREY}
+    } | dict.fromkeys((HEADINGS["placebo"], HEADINGS["means placebo"]), common.GREY)
     for row, (name, is_heading) in enumerate(names):
         if is_heading:
             heading = name

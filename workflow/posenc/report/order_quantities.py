@@ -30,7 +30,8 @@ CAUSAL_PROBES = (
 )  # fmt: skip
 UNDER = (
     "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
-    "placebo_mean", "zero_scores", "zero_scores_fitted",
+    "placebo_mean", "zero_scores", "zero_scores_fitted", "first_order_mask", "first_order",
+    "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
 """Conditions whose copying is spoken of."""
 COPYING = ("first", "again", "gain", "reordered", "recovered", "previous", "induction")
@@ -57,7 +58,8 @@ JOINT_ORDER = (
 )  # fmt: skip
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
-    "zero_scores_fitted", "intact_fitted_short",
+    "zero_scores_fitted", "intact_fitted_short", "first_order_mask", "first_order",
+    "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
 """Conditions whose answers to questions are spoken of."""
 OVER_CATEGORIES = tuple(f"delta_{score}_categories" for score in ("mc1", "mc2", "nll"))

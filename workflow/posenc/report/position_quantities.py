@@ -8,6 +8,7 @@ Keys are those of :mod:`posenc.report.collection`: ``MODEL.DATASET.CONDITION.pro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -76,6 +77,13 @@ PLACEBOS = ("placebo_heads", "placebo_layers")
 SCORE_PARTS = (
     "r2", "shuffled", "first_key", "high_share", "one_document",
     *(f"{weights}.{part}" for weights in ("pairs", "attention") for part in (*SCORES, *PLACEBOS)),
+)  # fmt: skip
+PARTIAL_SUMS = ("mask", "mask_key", "mask_query", "first_order")
+MEANS = ("own", "no_first", "neighbours", "other_heads")
+ROTATION_TERMS = (
+    "documents", "tokens", "lowest_layer", "lowest",
+    *(f"{weights}.{means}.{part}"
+      for weights in ("pairs", "attention") for means in MEANS for part in PARTIAL_SUMS),
 )  # fmt: skip
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
 LAGS = (
@@ -274,6 +282,21 @@ def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
     return found
 
 
+def rotation_terms(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What partial sums explain of what rotation adds to scores, with means of each kind."""
+    entries = {(entry["weights"], entry["means"]): entry for entry in one["explained"]}
+    layers = entries["pairs", "own"]["layers"]
+    lowest = min(layers, key=lambda row: row["first_order"]["value"])
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    found |= {"lowest_layer": Number(lowest["layer"]), "lowest": estimate(lowest["first_order"])}
+    for weights, means in itertools.product(("pairs", "attention"), MEANS):
+        shares = entries.get((weights, means), {"all": {}})["all"]
+        for part in PARTIAL_SUMS:
+            value = estimate(shares.get(part), "no other head to take means from")
+            found[f"{weights}.{means}.{part}"] = value
+    return found
+
+
 def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
     """What filters of queries and keys cost in all layers, beside controls, and most in one.
 
@@ -397,6 +420,7 @@ OF_RUNS: dict[str, tuple[Facts, tuple[str, ...]]] = {
 OF_CELLS = {
     "layer_norm": (layer_norm, LAYER_NORM),
     "score_parts": (score_parts, SCORE_PARTS),
+    "rotation_terms": (rotation_terms, ROTATION_TERMS),
     "filtered_loss": (filtered_loss, FILTERED_LOSS),
     "position_interventions": (position_interventions, POSITION_INTERVENTIONS),
     "savings": (savings, SAVINGS),

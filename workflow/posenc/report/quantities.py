@@ -38,6 +38,8 @@ SPOKEN_CONDITIONS = (
     "placebo_layers",
     "placebo_mean",
     "zero_scores",
+    "first_order",
+    "first_order_heads",
 )
 """The same, of the conditions that are evaluated."""
 SPOKEN_FITS = ("zero_fitted", "fitted")

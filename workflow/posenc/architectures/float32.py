@@ -33,6 +33,11 @@ def in_float32(model: nn.Module) -> Iterator[None]:
         yield
 
 
+def exactly_if(is_exact: bool, model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """:func:`in_float32`, or the type that the weights have where a study asks for speed."""
+    return in_float32(model) if is_exact else contextlib.nullcontext()
+
+
 def _is_narrow(parameter: Tensor) -> bool:
     return parameter.dtype in (torch.bfloat16, torch.float16)
 

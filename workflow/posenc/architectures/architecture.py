@@ -34,6 +34,8 @@ class Layer:
         The library's module.
     mask
         The library's mask function; None where the model makes a mask of its own.
+    query_scale
+        What queries are multiplied by between their map and the attention, once it is proved.
     """
 
     module: nn.Module
@@ -46,6 +48,7 @@ class Layer:
     has_sinks: bool
     has_bias: bool
     mask: Callable | None
+    query_scale: float = 1.0
 
     @property
     def is_causal(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ class Maps:
     Attributes
     ----------
     query
-        [n_heads, d_model + 1, d_head]: W^Q, and its bias as a last row.
+        [n_heads, d_model + 1, d_head]: W^Q, and its bias as a last row, with the scale of queries.
     key
         [n_key_value_heads, d_model + 1, d_head].
     value
@@ -105,7 +105,9 @@ def maps_of(found: Architecture, layer: int) -> Maps:
         parts = [_heads(w, b, *size) for (w, b), size in zip(cuts, sizes, strict=True)]
     output, bias = _affine(_output(found, layer))  # [n_heads * d_value, d_model], [d_model]
     query, key, value = parts
-    return Maps(query, key, value, output.unflatten(0, (own.n_heads, own.d_value)), bias)
+    return Maps(
+        query * own.query_scale, key, value, output.unflatten(0, (own.n_heads, own.d_value)), bias
+    )
 
 
 def _inputs(found: Architecture, layer: int) -> Sequence[nn.Module]:
@@ -256,6 +258,15 @@ def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: 
         mapped = x @ weights[:, :-1] + weights[:, -1:]  # [heads, tokens, width]
         if name != "values":
             mapped = _turned(found, layer, mapped)
+        scale = found.layers[layer].d_head ** -0.5
+        # Some types scale their queries themselves, and ask the attention for no more.
+        if (
+            name == "queries"
+            and call.options.scaling == 1
+            and _is_close(mapped * scale, recorded[0])
+        ):
+            found.layers[layer] = replace(found.layers[layer], query_scale=scale)
+            continue
         if not _is_close(mapped, recorded[0]):
             raise NotKnown(f"{name} of layer {layer} are not its map times its input")
     bias = attention.as_bias(call.mask, x.shape[1], call.is_causal, x.device)

@@ -6,6 +6,7 @@ What reads weights asks :func:`tensors_of` and need not know which of both it ha
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -88,12 +89,19 @@ class Discovered:
         maps = self._maps(layer)
         if not self.found.layers[layer].sees_all(self.found.positions or TOKENS):
             raise NotKnown(f"layer {layer} sees the last tokens alone")
-        query, key = _double(maps.query), _double(maps.key)
+        own = self.found.layers[layer]
+        # Scores are products over √d_head, whatever the type scales, and where.
+        scale = own.scaling / own.d_head**-0.5
+        query, key = _double(maps.query) * scale, _double(maps.key)
         return query, np.repeat(key, len(query) // len(key), axis=0)
 
     def maps(self, layer: int) -> ValueMaps:
         """The maps of a layer's values and of its output."""
-        maps, norm = self._maps(layer), self._norms[layer]
+        maps, norm, own = self._maps(layer), self._norms[layer], self.found.layers[layer]
+        if not math.isclose(own.scaling, own.d_head**-0.5):  # as stored queries and keys are read
+            raise NotKnown(
+                f"scores of layer {layer} are not products of queries and keys / √d_head"
+            )
         return ValueMaps(
             (_double(norm.gain), _double(norm.bias)) if norm else None,
             norm is not None and norm.is_rms, norm.eps if norm else 0.0,
@@ -116,11 +124,8 @@ class Discovered:
         if (reason := self._unproved) is not None:
             raise NotKnown(reason)
         own = self.found.layers[layer]
-        is_plain = not (own.softcap or own.has_sinks or own.has_bias)
-        if not is_plain or not np.isclose(own.scaling, own.d_head**-0.5):
-            raise NotKnown(
-                f"scores of layer {layer} are not products of queries and keys / √d_head"
-            )
+        if own.softcap or own.has_sinks or own.has_bias:
+            raise NotKnown(f"scores of layer {layer} are capped, or have sinks or biases")
         if not self.found.is_even:
             raise NotKnown("its layers differ in their heads")
         return maps_of(self.found, layer)

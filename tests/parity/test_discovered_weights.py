@@ -33,6 +33,7 @@ TABLES = {
 }
 """The module of the table, by the library's name."""
 ATTENTION = {
+    ("causal", "gemma"): "model.layers.{}.self_attn",  # two heads share a key
     ("causal", "opt"): "model.decoder.layers.{}.self_attn",
     ("causal", "biogpt"): "biogpt.layers.{}.self_attn",
     ("causal", "bart"): "model.decoder.layers.{}.self_attn",
@@ -128,8 +129,10 @@ def test_products_of_maps_are_those_of_the_library_s_modules(tmp_path, task, kin
     for name in names:
         bias = getattr(module, name)(0 * one)[:1]  # [1, outputs]
         weight = getattr(module, name)(one) - bias  # [d_model, outputs]
-        joint = torch.cat([weight, bias]).unflatten(1, (weights.n_heads, -1))
-        parts.append(joint.transpose(0, 1).double().numpy())  # [n_heads, d_model + 1, d_head]
+        joint = torch.cat([weight, bias]).unflatten(1, (-1, weights.found.d_head))
+        each = weights.n_heads // joint.shape[1]
+        joint = joint.repeat_interleave(each, dim=1)  # [d_model + 1, n_heads, d_head]
+        parts.append(joint.transpose(0, 1).double().numpy())
     query, key = weights.heads(2)
     product, expected = query @ np.swapaxes(key, 1, 2), parts[0] @ np.swapaxes(parts[1], 1, 2)
     np.testing.assert_allclose(product, expected, rtol=0, atol=CLOSE * np.abs(expected).max())

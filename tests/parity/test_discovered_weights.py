@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from posenc.architectures.needs import NotKnown
 from posenc.artifacts.files import CHECKSUMS, read_sealed, write_checksums, write_json
+from posenc.artifacts.tables import write_table
 from posenc.capture.normalisations import normalisations, passed
-from posenc.measurements import embedding_sums, position_heads, readback, relative_attention
+from posenc.measurements import embedding_sums, norms, position_heads, readback, relative_attention
 from posenc.models.discovered import Discovered, tensors_of
 from posenc.models.files import ModelError
 from posenc.models.heads import HeadWeights
@@ -210,6 +212,7 @@ def test_weights_of_fewer_bits_are_as_if_widened_first(tmp_path, task, kind, dty
 
 @pytest.mark.parametrize(("task", "kind", "reason"), [
     ("causal", "deepseek_v3", "layer 0 has no maps of queries, keys and values"),
+    ("causal", "gpt_neox", "layer 0 has no maps of queries, keys and values"),
     ("causal", "qwen3", "queries of layer 0 are not its map"),
     ("causal", "gemma2", "scores of layer 0 are capped"),
 ])  # fmt: skip
@@ -218,6 +221,14 @@ def test_maps_that_are_not_proved_are_not_read(tmp_path, task, kind, reason):
     with pytest.raises(NotKnown, match=reason):
         weights.heads(0)
     with pytest.raises(NotKnown):
+        weights.maps(0)
+
+
+def test_values_are_not_read_beside_scores_that_are_scaled_otherwise(tmp_path):
+    """Patterns of stored queries and keys would be other ones."""
+    _, weights = read("causal", "opt", tmp_path)
+    weights.heads(0)
+    with pytest.raises(NotKnown, match="not products of queries and keys / √d_head"):
         weights.maps(0)
 
 
@@ -297,6 +308,30 @@ def test_a_measurement_of_weights_is_made_of_any_type_or_says_why_not(tmp_path, 
     made = measured(step, kind, folder, tmp_path)
     reason = {"phi": "its positions are no table"}.get(kind)
     assert (made["status"], made["reason"]) == ("measured" if reason is None else "not run", reason)
+
+
+@pytest.mark.parametrize(("kind", "status"), [("opt", "measured"), ("phi", "not run")])
+def test_norms_of_rows_are_the_library_s_or_not_run(tmp_path, kind, status):
+    network = tiny("causal", kind)
+    folder = saved(network, tmp_path / "model")
+    (tmp_path / "tokens").mkdir()
+    lengths = [9 + n % 8 for n in range(40)]
+    ids = [[5 + (7 * n + 3 * step) % 89 for step in range(size)] for n, size in enumerate(lengths)]
+    texts = pa.table({"document_id": [str(n) for n in range(40)], "input_ids": ids,
+                      "special": [[False] * size for size in lengths]})  # fmt: skip
+    write_table(texts, tmp_path / "tokens/text.parquet", {})
+    reading = {"family": kind, "max_tokens": 32, "kind": "decoder", "position": "table"}
+    parameters = {"folds": 2, "tokens": 200, "seed": 0}
+    job = {"parameters": parameters, "reading": reading, "datasets": ["text"]}
+    write_json(tmp_path / "config.json", job)
+    norms.main(kind, tmp_path / "config.json", folder, tmp_path / "tokens", tmp_path / "out")
+    made = read_sealed(tmp_path / "out/text.json")
+    assert made["status"] == status
+    if status == "not run":
+        assert made["reason"] == "its positions are no table"
+        return
+    rows = network.model.decoder.embed_positions(torch.ones(1, 16, dtype=torch.long))[0]
+    np.testing.assert_allclose(made["curve"], rows.norm(dim=1).detach().numpy(), atol=2e-6)
 
 
 def test_what_was_verified_is_believed_without_loading(tmp_path, monkeypatch):

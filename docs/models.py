@@ -41,7 +41,8 @@ posenc new NAME --model FOLDER_OR_HUB_ID --text FILE
 Columns: where position enters; whether it is proved that positions can be taken away; whether
 attention patterns, losses, and documents packed into one row (the fast path) are the library's;
 whether the weights of each head are known, and the normalisations before them. A measurement that
-needs what a model lacks is not run, and says why.
+needs what a model lacks is not run, and says why. One of weights reads a type's table and maps
+where they were found, and is run where these are proved.
 
 | type | mapping | position | removable | patterns | losses | packed | maps | norms |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

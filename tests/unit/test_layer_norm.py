@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import norm as normal
 from transformers import RobertaConfig, RobertaModel
 
+from posenc.architectures.needs import NotKnown
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.normalisations import normalisations, passed
-from posenc.capture.parts import ConditionError, blocks, body, is_decoder, position_embedding
+from posenc.capture.parts import blocks, body, is_decoder, position_embedding
 from posenc.figures import layer_norm as figure
 from posenc.measurements import layer_norm as step
 from posenc.measurements.layer_norm import LayerNorm
@@ -474,8 +475,18 @@ def test_normalisations_are_passed_in_their_order(model):
     assert layers == ([0, 0, 1, 1, None] if is_decoder(model) else [None, 0, 0, 1, 1])
 
 
+def test_a_model_that_normalises_elsewhere_is_refused(model, monkeypatch):
+    """A decoder that is taken for an encoder, and the other way round."""
+    path, own = "posenc.capture.normalisations", is_decoder(model)
+    named = normalisations(model)
+    monkeypatch.setattr(f"{path}.is_decoder", lambda _: not own)
+    monkeypatch.setattr(f"{path}.normalisations", lambda _: named)
+    with pytest.raises(NotKnown, match="layer 0 normalises its parts in a place"):
+        passed(model, [list(range(2, 12))])
+
+
 def test_a_model_without_two_layer_normalisations_a_block_is_refused():
-    with pytest.raises(ConditionError, match="has 0 layer normalisations"):
+    with pytest.raises(NotKnown, match="has 0 layer normalisations"):
         normalisations(llama())
 
 

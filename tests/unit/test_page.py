@@ -486,6 +486,30 @@ def test_headlines_are_of_numbers(default):
         assert found.places[headline.place.key].measurement == headline.place.measurement
 
 
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [("table", "without position embeddings"), ("rotation", "without rotation"),
+     ("none", "without positions")],
+)  # fmt: skip
+def test_headlines_say_what_a_model_lacks_without_positions(default, positions, words):
+    """By its own kind of position, whatever the other models have."""
+    results = results_of(default[1])
+    study = results.study
+    decoder = numbers.model_roles(study)["decoder"]
+    models = {**study["models"], decoder: {**study["models"][decoder], "positions": positions}}
+    made = page.headlines({**study, "models": models}, collect(results))
+    said = [
+        (headline.place.model, one["text"])
+        for headline, one in zip(HEADLINES, made, strict=True)
+        if "{without}" in headline.text
+    ]
+    assert [model for model, _ in said] == ["encoder", "decoder", "decoder"]
+    for model, text in said:
+        wanted = words if model == "decoder" else "without position embeddings"
+        assert f" {wanted}" in text and "{" not in text
+        assert wanted == "without rotation" or "rotation" not in text
+
+
 def test_estimates_of_a_measurement_without_keys_are_shown(default):
     """A measurement that the documents do not know yet is in the page all the same."""
     _, written, _, _ = default

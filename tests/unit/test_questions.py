@@ -278,7 +278,8 @@ def test_parameters_that_make_no_sense_are_refused(changed, said):
         job(**changed)
 
 
-def test_the_file_says_what_it_is_made_of(tmp_path):
+def of_the_step(tmp_path) -> tuple:
+    """Arguments of the step, with all files that they name."""
     weights, masks = saved("gpt2", tmp_path / "model"), tmp_path / "masks"
     masks.mkdir()
     write(masks / "bumps.safetensors", bumps(), {})
@@ -308,15 +309,29 @@ def test_the_file_says_what_it_is_made_of(tmp_path):
     write_table(pa.table({"document_id": names}), text, {"bos": True})
     assert step.questions_of(Tokens(text), source) == QUESTIONS
     write_json(tmp_path / "config.json", job().model_dump())
-    threads = torch.get_num_threads()
-    step.main(
+    return (
         "small", tmp_path / "config.json", weights, text.parent, masks, source.parent,
         reader / "tokenizer.json", tmp_path / "out",
     )  # fmt: skip
+
+
+def test_the_file_says_what_it_is_made_of(tmp_path):
+    threads, asked = torch.get_num_threads(), of_the_step(tmp_path)
+    step.main(*asked)
     torch.set_num_threads(threads)
     made = read_sealed(tmp_path / "out" / "text.json")
     assert made["run"] == {"model": "small", "dataset": "text"} and made["documents"] == 3
     inputs = made["provenance"]["inputs"]
-    assert inputs["documents"] == sha256_file(source)
-    assert inputs["tokenizer"] == sha256_file(reader / "tokenizer.json")
+    assert inputs["documents"] == sha256_file(tmp_path / "documents" / "text.parquet")
+    assert inputs["tokenizer"] == sha256_file(tmp_path / "reader" / "tokenizer.json")
     assert inputs["masks"] == {"bumps": "0" * 64}
+
+
+def test_a_model_that_lacks_what_is_needed_is_not_loaded(tmp_path, monkeypatch):
+    asked = of_the_step(tmp_path)
+    can = {"losses": "no language-model head"}
+    write_json(tmp_path / "model/verification.json", {"model_type": "gpt2", "can": can})
+    monkeypatch.setattr("posenc.models.affine.load_ready", lambda *_, **__: pytest.fail("loaded"))
+    step.main(*asked)
+    made = read_sealed(tmp_path / "out" / "text.json")
+    assert (made["status"], made["reason"]) == ("not run", can["losses"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ class Layer:
         The library's module.
     mask
         The library's mask function; None where the model makes a mask of its own.
+    query_scale
+        What queries are multiplied by between their map and the attention, once it is proved.
     """
 
     module: nn.Module
@@ -45,6 +48,7 @@ class Layer:
     has_sinks: bool
     has_bias: bool
     mask: Callable | None
+    query_scale: float = 1.0
 
     @property
     def is_causal(self) -> bool:
@@ -182,7 +186,7 @@ class Architecture:
     @property
     def positions(self) -> int | None:
         """Tokens that its table has rows for, or its rotation is made for; None for no limit."""
-        return getattr(self.position, "positions", None) or length_of(self.model)
+        return getattr(self.position, "positions", None) or positions_of(self.model.config)
 
     @property
     def has_losses(self) -> bool:
@@ -256,6 +260,9 @@ class _Given:
         return self._output[key]
 
 
-def length_of(model: nn.Module) -> int | None:
-    """Positions that a configuration speaks of."""
-    return positions_of(model.config)
+def quiet(module: nn.Module, **options: Any) -> dict[str, Any]:
+    """Options of a forward pass that keeps nothing, as far as the module takes them."""
+    options = {"use_cache": False, "return_dict": True, **options}
+    parameters = inspect.signature(module.forward).parameters
+    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return {name: value for name, value in options.items() if takes_all or name in parameters}

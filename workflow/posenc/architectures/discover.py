@@ -25,12 +25,14 @@ from posenc.architectures.architecture import (
     Handle,
     Layer,
     Position,
-    length_of,
+    quiet,
 )
 from posenc.architectures.attention import LAYERS, NAME, Call, Observed
+from posenc.architectures.classes import positions_of
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.position import NoPosition, Rotation, Table
+from posenc.architectures.turns import find_turns
 
 TOKENS = 6
 """Of the forward passes that look at a model."""
@@ -54,14 +56,6 @@ def of(model: nn.Module) -> Architecture:
         found = discover(model)
         model.__dict__[_KEPT] = found
     return found
-
-
-def quiet(module: nn.Module, **options: Any) -> dict[str, Any]:
-    """Options of a forward pass that keeps nothing, as far as the module takes them."""
-    options = {"use_cache": False, "return_dict": True, **options}
-    parameters = inspect.signature(module.forward).parameters
-    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-    return {name: value for name, value in options.items() if takes_all or name in parameters}
 
 
 def sample_ids(model: nn.Module, tokens: int = TOKENS) -> list[int]:
@@ -97,8 +91,6 @@ def discover(model: nn.Module) -> Architecture:
         with torch.inference_mode(), in_float32(model):
             found = _looked_at(model, kind, ids)
             if isinstance(found.position, Rotation):
-                from posenc.architectures.turns import find_turns
-
                 find_turns(found, ids)
             return found
     # Whatever a model of the library raises on a text of six tokens.
@@ -273,7 +265,7 @@ def _position(architecture: Architecture, ids: Tensor, called: list) -> Position
         form = position.form_of(module, named, output)
         if form is not None:
             forms[modules.index(module), named.get("layer_type")] = form
-    return Rotation(modules, forms, length_of(architecture.model) or 0)
+    return Rotation(modules, forms, positions_of(architecture.model.config) or 0)
 
 
 def _table(architecture: Architecture, ids: Tensor) -> Table | None:

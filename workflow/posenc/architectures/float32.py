@@ -35,6 +35,11 @@ def in_float32(model: nn.Module) -> Iterator[None]:
         yield
 
 
+def exactly_if(is_exact: bool, model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """:func:`in_float32`, or the type that the weights have where a study asks for speed."""
+    return in_float32(model) if is_exact else contextlib.nullcontext()
+
+
 def _widened(module: nn.Module, stack: contextlib.ExitStack) -> None:
     """Widen a module's own parameters while it runs."""
     kept: list[tuple[nn.Parameter, Tensor]] = []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from posenc.architectures import attention
-from posenc.architectures.architecture import Architecture
+from posenc.architectures.architecture import Architecture, quiet
 from posenc.architectures.attention import Call
-from posenc.architectures.discover import quiet
+from posenc.architectures.needs import NotKnown
 from posenc.architectures.position import Rotation, cosines_sines, rotated_as
 from posenc.architectures.table import FUSED_MAPS, OUTPUT_MAPS, SEPARATE_MAPS
 
@@ -30,23 +30,52 @@ class Maps:
     Attributes
     ----------
     query
-        [n_heads, d_model + 1, d_head]: W^Q, and its bias as a last row.
+        [n_heads, d_model + 1, d_head]: W^Q, and its bias as a last row, with the scale of queries.
     key
         [n_key_value_heads, d_model + 1, d_head].
     value
         [n_key_value_heads, d_model + 1, d_value].
     output
         [n_heads, d_value, d_model]: each head's part of W^O.
+    output_bias
+        [d_model]: what W^O's map adds.
     """
 
     query: Tensor
     key: Tensor
     value: Tensor
     output: Tensor
+    output_bias: Tensor
 
 
-class NoMaps(RuntimeError):
-    """The maps of a layer are not known, or not what its attention uses."""
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """A normalisation in closed form.
+
+    Attributes
+    ----------
+    gain, bias
+        [d_model] each; an RMSNorm's bias is 0.
+    eps
+        What is added to the variance, or to the mean square.
+    is_rms
+        Whether states are divided by their root mean square, and not centred.
+    """
+
+    gain: Tensor
+    bias: Tensor
+    eps: float
+    is_rms: bool
+
+    def of(self, x: Tensor) -> Tensor:
+        """Normalised states; ``x`` [..., d_model]."""
+        centred = x if self.is_rms else x - x.mean(dim=-1, keepdim=True)
+        scale = (centred.square().mean(-1, keepdim=True) + self.eps).rsqrt()  # [..., 1]
+        return centred * scale * self.gain + self.bias
+
+
+Passed = list[tuple[nn.Module, Tensor, Tensor]]
+"""Modules with a vector of gains, what each was given, and what it gave."""
 
 
 def maps_of(found: Architecture, layer: int) -> Maps:
@@ -54,7 +83,7 @@ def maps_of(found: Architecture, layer: int) -> Maps:
 
     Raises
     ------
-    NoMaps
+    NotKnown
         If there are none by a name that is known.
     """
     own = found.layers[layer]
@@ -71,12 +100,14 @@ def maps_of(found: Architecture, layer: int) -> Maps:
         weight, bias = _affine(linear[0])  # [d_model, outputs], [outputs]
         widths = [heads * width for heads, width in sizes]
         if sum(widths) != weight.shape[1]:
-            raise NoMaps("the joint map of queries, keys and values has another width")
+            raise NotKnown("the joint map of queries, keys and values has another width")
         cuts = [(w, b) for w, b in zip(weight.split(widths, 1), bias.split(widths), strict=True)]
         parts = [_heads(w, b, *size) for (w, b), size in zip(cuts, sizes, strict=True)]
-    output, _ = _affine(_output(found, layer))  # [n_heads * d_value, d_model]
+    output, bias = _affine(_output(found, layer))  # [n_heads * d_value, d_model], [d_model]
     query, key, value = parts
-    return Maps(query, key, value, output.unflatten(0, (own.n_heads, own.d_value)))
+    return Maps(
+        query * own.query_scale, key, value, output.unflatten(0, (own.n_heads, own.d_value)), bias
+    )
 
 
 def _inputs(found: Architecture, layer: int) -> Sequence[nn.Module]:
@@ -88,7 +119,7 @@ def _inputs(found: Architecture, layer: int) -> Sequence[nn.Module]:
     for name in FUSED_MAPS:
         if name in children:
             return [children[name]]
-    raise NoMaps(f"layer {layer} has no maps of queries, keys and values by a name that is known")
+    raise NotKnown(f"layer {layer} has no maps of queries, keys and values by a name that is known")
 
 
 def _output(found: Architecture, layer: int) -> nn.Module:
@@ -98,14 +129,14 @@ def _output(found: Architecture, layer: int) -> nn.Module:
     for name, module in [*own.named_modules(), *block.named_modules()]:
         if name.rsplit(".", 1)[-1] in OUTPUT_MAPS and getattr(module, "weight", None) is not None:
             return module
-    raise NoMaps(f"layer {layer} has no map of its output by a name that is known")
+    raise NotKnown(f"layer {layer} has no map of its output by a name that is known")
 
 
 def _affine(module: nn.Module) -> tuple[Tensor, Tensor]:
     """Weight [inputs, outputs] and bias [outputs] of an affine map."""
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2:
-        raise NoMaps("a map is no matrix")
+        raise NotKnown("a map is no matrix")
     weight = weight.detach().float()
     if not hasattr(module, "nf"):  # the library's Conv1D keeps [inputs, outputs]
         weight = weight.T
@@ -117,7 +148,7 @@ def _affine(module: nn.Module) -> tuple[Tensor, Tensor]:
 def _heads(weight: Tensor, bias: Tensor, heads: int, width: int) -> Tensor:
     """[heads, inputs + 1, width]."""
     if weight.shape[1] != heads * width:
-        raise NoMaps("a map has another width than its heads")
+        raise NotKnown("a map has another width than its heads")
     joint = torch.cat([weight, bias[None]])  # [inputs + 1, heads * width]
     return joint.unflatten(1, (heads, width)).transpose(0, 1)
 
@@ -136,32 +167,83 @@ def check_maps(found: Architecture, ids: Tensor) -> tuple[str | None, str | None
     maps, norms
         Why the maps, and the normalisations, are not what the attention uses; None if they are.
     """
-    if not found.blocks:
-        return ("its layers are no list of blocks",) * 2
     try:
-        linear = [_inputs(found, layer)[0] for layer in range(found.n_layers)]
-        outputs = [_output(found, layer) for layer in range(found.n_layers)]
-    except NoMaps as error:
+        layers = _pass(found, ids)
+    except NotKnown as error:
         return str(error), str(error)
-    given: dict[int, Tensor] = {}
-    norms: dict[int, list[tuple[nn.Module, Tensor, Tensor]]] = {}
-    with (
-        _first(linear, given), _first(outputs, given), _first(list(found.blocks), given),
-        _norms(found, norms), attention.explicitly(), attention.observing() as seen,
-    ):  # fmt: skip
-        found.begin()
-        found.body(ids, **quiet(found.body))
     maps: str | None = None
     path: str | None = None
-    for layer, call in enumerate(seen.calls):
-        x = given[id(linear[layer])]  # [1, tokens, d_model]
+    for number, layer in enumerate(layers):
         try:
-            _check_layer(found, layer, call, x, given[id(outputs[layer])])
-        except NoMaps as error:
+            _check_layer(found, number, layer.call, layer.x, layer.heads)
+        except NotKnown as error:
             maps = maps or str(error)
-        if not _is_known(given[id(found.blocks[layer])], x, norms.get(layer, [])):
-            path = path or f"what the maps of layer {layer} are given is no known normalisation"
+        try:
+            layer.norm(number)
+        except NotKnown as error:
+            path = path or str(error)
     return maps, path
+
+
+@torch.inference_mode()
+def norms_before_maps(found: Architecture, ids: Tensor) -> list[Norm | None]:
+    """What stands between the input of each block and its maps; None where there is nothing.
+
+    Parameters
+    ----------
+    ids
+        [1, tokens] of a text that shows it.
+
+    Raises
+    ------
+    NotKnown
+        If that is no normalisation in closed form.
+    """
+    return [layer.norm(number) for number, layer in enumerate(_pass(found, ids))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """What was seen of a layer in one forward pass.
+
+    Attributes
+    ----------
+    state, x, heads
+        [1, tokens, width] each: what the block is given, its maps, and the output map.
+    """
+
+    call: Call
+    state: Tensor
+    x: Tensor
+    heads: Tensor
+    norms: Passed
+
+    def norm(self, number: int) -> Norm | None:
+        what = f"what the maps of layer {number} are given"
+        return norm_between(self.state, self.x, self.norms, what)
+
+
+def _pass(found: Architecture, ids: Tensor) -> list[_Layer]:
+    """Run a text, and keep what each layer is given on its way to its maps."""
+    if not found.blocks:
+        raise NotKnown("its layers are no list of blocks")
+    linear = [_inputs(found, layer)[0] for layer in range(found.n_layers)]
+    outputs = [_output(found, layer) for layer in range(found.n_layers)]
+    given: dict[int, Tensor] = {}
+    with contextlib.ExitStack() as stack:
+        for modules in (linear, outputs, list(found.blocks)):
+            stack.enter_context(_first(modules, given))
+        norms = [stack.enter_context(norms_of(block.modules())) for block in found.blocks]
+        stack.enter_context(attention.explicitly())
+        seen = stack.enter_context(attention.observing())
+        found.begin()
+        found.body(ids, **quiet(found.body))
+    return [
+        _Layer(call, given[id(block)], given[id(x)], given[id(heads)], passed)
+        for call, block, x, heads, passed in zip(
+            seen.calls, found.blocks, linear, outputs, norms, strict=True
+        )
+    ]
 
 
 def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: Tensor) -> None:
@@ -172,18 +254,27 @@ def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: 
         ("values", own.value, call.value),
     ):  # fmt: skip
         if weights.shape[1] != x.shape[-1] + 1:
-            raise NoMaps(f"{name} of layer {layer} are of a map of another width than its input")
+            raise NotKnown(f"{name} of layer {layer} are of a map of another width than its input")
         mapped = x @ weights[:, :-1] + weights[:, -1:]  # [heads, tokens, width]
         if name != "values":
             mapped = _turned(found, layer, mapped)
+        scale = found.layers[layer].d_head ** -0.5
+        # Some types scale their queries themselves, and ask the attention for no more.
+        if (
+            name == "queries"
+            and call.options.scaling == 1
+            and _is_close(mapped * scale, recorded[0])
+        ):
+            found.layers[layer] = replace(found.layers[layer], query_scale=scale)
+            continue
         if not _is_close(mapped, recorded[0]):
-            raise NoMaps(f"{name} of layer {layer} are not its map times its input")
+            raise NotKnown(f"{name} of layer {layer} are not its map times its input")
     bias = attention.as_bias(call.mask, x.shape[1], call.is_causal, x.device)
     n_heads = call.query.shape[1]
     key, value = (attention.by_query_head(y, n_heads) for y in (call.key, call.value))
     out = attention.explicit(call.query, key, value, call.options, bias)
     if not _is_close(out.transpose(1, 2).flatten(2), heads):  # [1, tokens, n_heads * d_value]
-        raise NoMaps(f"the output map of layer {layer} is not given the heads side by side")
+        raise NotKnown(f"the output map of layer {layer} is not given the heads side by side")
 
 
 def _turned(found: Architecture, layer: int, x: Tensor) -> Tensor:  # [heads, tokens, d_head]
@@ -191,7 +282,7 @@ def _turned(found: Architecture, layer: int, x: Tensor) -> Tensor:  # [heads, to
     if not isinstance(rotation, Rotation) or not rotation.layers:
         return x
     if layer in rotation.unknown:
-        raise NoMaps(f"how layer {layer} turns queries and keys could not be told")
+        raise NotKnown(f"how layer {layer} turns queries and keys could not be told")
     turn = rotation.layers[layer]
     if turn is None:
         return x
@@ -220,40 +311,55 @@ def _first(modules: list[nn.Module], into: dict[int, Tensor]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _norms(found: Architecture, into: dict[int, list]) -> Iterator[None]:
-    """Keep what modules with a vector of gains take and give, by block, during a block."""
+def norms_of(modules: Iterable[nn.Module]) -> Iterator[Passed]:
+    """Keep what those of some modules with a vector of gains take and give, during a block."""
+    passed: Passed = []
 
-    def keep_of(layer: int) -> Any:
-        def keep(module: nn.Module, inputs: tuple, output: Any) -> None:
-            if inputs and isinstance(output, Tensor):
-                into.setdefault(layer, []).append((module, inputs[0], output))
-
-        return keep
+    def keep(module: nn.Module, inputs: tuple, output: Any) -> None:
+        if inputs and isinstance(output, Tensor):
+            passed.append((module, inputs[0], output))
 
     with contextlib.ExitStack() as stack:
-        for layer, block in enumerate(found.blocks):
-            for module in block.modules():
-                weight = getattr(module, "weight", None)
-                if isinstance(weight, Tensor) and weight.dim() == 1:
-                    stack.callback(module.register_forward_hook(keep_of(layer)).remove)
-        yield
+        for module in modules:
+            weight = getattr(module, "weight", None)
+            if isinstance(weight, Tensor) and weight.dim() == 1:
+                stack.callback(module.register_forward_hook(keep).remove)
+        yield passed
 
 
-def _is_known(state: Tensor, x: Tensor, norms: list[tuple[nn.Module, Tensor, Tensor]]) -> bool:
-    """Whether the input of maps is a block's, or a normalisation of it in closed form."""
+def norm_between(state: Tensor, x: Tensor, passed: Passed, what: str) -> Norm | None:
+    """The normalisation that makes a tensor of another one; None where both are the same.
+
+    Parameters
+    ----------
+    state, x
+        [1, tokens, width] each: before and after.
+    passed
+        From :func:`norms_of`.
+    what
+        The latter in words.
+
+    Raises
+    ------
+    NotKnown
+        If there is none in closed form.
+    """
     if x.shape == state.shape and torch.equal(x, state):
-        return True
-    for module, taken, gave in norms:
+        return None
+    for module, taken, gave in passed:
         if gave.shape != x.shape or not torch.equal(gave, x) or not torch.equal(taken, state):
             continue
         eps = next((getattr(module, name) for name in EPSILONS if hasattr(module, name)), None)
         if eps is None:
-            return False
-        gain = module.weight.float()  # [d_model]
-        bias = getattr(module, "bias", None)
-        centred = taken - taken.mean(dim=-1, keepdim=True)
-        layer_norm = centred * (centred.square().mean(-1, keepdim=True) + eps).rsqrt() * gain
-        rms = taken * (taken.square().mean(-1, keepdim=True) + eps).rsqrt()
-        layer_norm = layer_norm if bias is None else layer_norm + bias
-        return any(_is_close(own, x) for own in (layer_norm, rms * gain, rms * (1 + gain)))
-    return False
+            break
+        gain = module.weight.detach().float()  # [d_model]
+        bias, none = getattr(module, "bias", None), torch.zeros_like(gain)
+        for norm in (
+            Norm(gain, none if bias is None else bias.detach().float(), eps, is_rms=False),
+            Norm(gain, none, eps, is_rms=True),
+            Norm(1 + gain, none, eps, is_rms=True),
+        ):
+            if _is_close(norm.of(taken), x):
+                return norm
+        break
+    raise NotKnown(f"{what} is no known normalisation")

@@ -32,6 +32,10 @@ class Need(StrEnum):
     """Blocks in order, each given the residual stream first."""
 
 
+class NotKnown(RuntimeError):
+    """A part of a model is not known, or not proved: what needs it is not run."""
+
+
 class ArchitectureError(RuntimeError):
     """A model is not one that positions can be studied in."""
 

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc.architectures import attention
-from posenc.architectures.architecture import Architecture
+from posenc.architectures.architecture import Architecture, quiet
 from posenc.architectures.attention import Call
-from posenc.architectures.discover import quiet
 from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
 
 CLOSE = 1e-4

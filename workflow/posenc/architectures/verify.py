@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.architectures import attention
-from posenc.architectures.architecture import Architecture
+from posenc.architectures.architecture import Architecture, quiet
 from posenc.architectures.attention import NAME
-from posenc.architectures.discover import of, quiet, sample_ids
+from posenc.architectures.discover import of, sample_ids
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need

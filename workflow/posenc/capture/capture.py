@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.architectures import attention
-from posenc.architectures.discover import quiet
+from posenc.architectures.architecture import quiet
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.losses import losses_of
 from posenc.capture.masked_attention import of_documents

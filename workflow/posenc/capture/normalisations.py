@@ -8,8 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posenc.architectures.needs import NotKnown
 from posenc.capture.capture import packed_last
-from posenc.capture.parts import ConditionError, blocks, body, is_decoder
+from posenc.capture.parts import blocks, body, is_decoder
 
 
 class Normalisation(NamedTuple):
@@ -38,13 +39,13 @@ def normalisations(model: nn.Module) -> list[Normalisation]:
 
     Raises
     ------
-    ConditionError
+    NotKnown
         If there are fewer or more.
     """
     found = [module for module in body(model).modules() if isinstance(module, nn.LayerNorm)]
     layers = range(len(blocks(model)))
     if len(found) != 2 * len(layers) + 1:
-        raise ConditionError(
+        raise NotKnown(
             f"{type(model).__name__} has {len(found)} layer normalisations, not two for each of "
             f"{len(layers)} blocks and one more: its path is not known"
         )
@@ -82,15 +83,36 @@ def passed(model: nn.Module, documents: list[list[int]]) -> list[tuple[Tensor, T
     Returns
     -------
     Input and output, [tokens, d_model] each, documents in one row.
+
+    Raises
+    ------
+    NotKnown
+        If they are passed in another order, or stand elsewhere: a decoder's block begins with one
+        of its own, and an encoder's is given what one makes.
     """
     seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def keep(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
         seen[module] = inputs[0][0], output[0]  # [1, tokens, d_model] each
 
+    begun: list[Tensor] = []  # what each block is given, [tokens, d_model]
+
+    def begin(module: nn.Module, inputs: tuple, named: dict) -> None:
+        begun.append((inputs[0] if inputs else named["hidden_states"])[0])
+
     modules = [one.module for one in normalisations(model)]
     with ExitStack() as stack:
         for module in modules:
             stack.callback(module.register_forward_hook(keep).remove)
+        for block in blocks(model):
+            hook = block.register_forward_pre_hook(begin, with_kwargs=True)
+            stack.callback(hook.remove)
         packed_last(model, documents)
-    return [seen[module] for module in modules]
+    if list(seen) != modules:
+        raise NotKnown("its normalisations are passed in an order that is not known")
+    # Of each block, the normalisation that stands where it begins.
+    for layer, start in enumerate(begun):
+        given, made = seen[modules[2 * layer]]
+        if not torch.equal(start, given if is_decoder(model) else made):
+            raise NotKnown(f"layer {layer} normalises its parts in a place that is not known")
+    return list(seen.values())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc.architectures import attention
-from posenc.architectures.discover import quiet
+from posenc.architectures.architecture import quiet
 from posenc.architectures.needs import Need
 from posenc.architectures.position import Table
 from posenc.artifacts.files import ArtifactError

@@ -50,9 +50,9 @@ FIGURES = {
     "position_layers": Entry(
         "A1 zeroed positions", ("conditions",),
         caption="Mean token cosine with the intact model, by layer, under each condition that "
-        "changes position embeddings and nothing else, with its interval.",
+        "changes position embeddings or rotation and nothing else, with its interval.",
         alt="Line charts: mean token cosine against layer, a line for each change of the "
-        "position embeddings.",
+        "position embeddings or of the rotation.",
         quantities=("conditions.*.cosine",),
     ),
     "condition_costs": Entry(
@@ -303,10 +303,10 @@ FIGURES = {
     ),
     "downstream": Entry(
         "A6 downstream", ("downstream",),
-        caption="Accuracy of classifiers with and without position embeddings, and of a bag of the "
-        "same words; and what positions add against how far the classifier depends on the order "
-        "of words: one minus Cohen's kappa of its answers to documents and to the same ones with "
-        "their words shuffled, beyond what chance agrees.",
+        caption="Accuracy of classifiers with and without position embeddings or rotation, and of "
+        "a bag of the same words; and what positions add against how far the classifier depends on "
+        "the order of words: one minus Cohen's kappa of its answers to documents and to the same "
+        "ones with their words shuffled, beyond what chance agrees.",
         alt="Points with intervals: test accuracy of each method on each task, and the gain from "
         "positions against how sensitive a task is to order.",
     ),

@@ -58,13 +58,12 @@ from posenc.config.base import (
 )
 from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
 from posenc.measurements.frame import bootstrap
-from posenc.measurements.under_conditions import ConditionsJob, Loaded, learned_masks, of_masks
+from posenc.measurements.under_conditions import ConditionsJob, of_masks
 from posenc.metrics.causal_windows import receptive_field, visible
 from posenc.metrics.probes import position_errors
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.sampling import sampled
 from posenc.models.devices import use_threads
-from posenc.models.files import model_digests
 from posenc.models.load import load
 from posenc.store.samples import layer_name
 from posenc.tokens.packing import positions_of
@@ -384,16 +383,14 @@ def paired(parameters: CausalProbes, sample: Sample, *errors: NDArray[np.float64
     return PairedMeans(sums, np.bincount(number), **bootstrap(parameters))
 
 
-def loaded(job: Job, weights: Path, masks: Path) -> Loaded:
-    """The model by the library's own forward pass, which takes any mask, and learned masks."""
+def as_it_is(job: Job, weights: Path) -> Any:
+    """The model by the library's own forward pass, which takes any mask."""
     # Sums by several threads would be in another order.
     use_threads(1)
-    learned, digests = learned_masks(job, masks)
-    network = load(weights, job.reading.family)
-    return Loaded(network, learned, {**model_digests(weights), "masks": digests})
+    return load(weights, job.reading.family)
 
 
-main = of_masks(MEASUREMENT, measure, loaded)
+main = of_masks(MEASUREMENT, measure, as_it_is)
 
 if __name__ == "__main__":
     run(main)

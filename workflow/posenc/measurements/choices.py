@@ -38,7 +38,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
     Measurement,
 )
-from posenc.measurements.frame import Config, Output, bootstrap, lacking, not_run, seal
+from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
     DocumentsFolder,
     MasksFolder,
@@ -51,7 +51,7 @@ from posenc.measurements.of_models import (
 from posenc.measurements.under_conditions import (
     INTACT,
     ConditionsJob,
-    decoder,
+    loaded,
     losses_shown,
     recovered_loss,
 )
@@ -150,8 +150,7 @@ def main(
     from tokenizers import Tokenizer
 
     job = read_section(config, Job)
-    reason = lacking(MEASUREMENT, weights)
-    network, learned, inputs = decoder(job, weights, masks)
+    reason, network, learned, inputs = loaded(MEASUREMENT, job, weights, masks)
     inputs["tokenizer"] = sha256_file(tokenizer)
     reader = Tokenizer.from_file(str(verify(tokenizer)))
     for path, of, text in cells(model, job.datasets, tokens, output):

@@ -22,6 +22,7 @@ from posenc.metrics.superposition import (
     needed_dimensions,
     recall_by_dimensions,
 )
+from posenc.models.discovered import tensors_of
 from posenc.models.weights import Weights
 
 DRAWS = 4096
@@ -59,7 +60,8 @@ MEASUREMENT = Measurement(
 
 def measure(job: Job[EmbeddingSums], folder: Path) -> dict[str, Any]:
     """Measure a model's token embedding."""
-    tokens, _ = Weights(folder, job.reading.family).embeddings()  # [vocabulary, d_model]
+    weights = tensors_of(Weights, folder, job.reading.family)
+    tokens, _ = weights.embeddings()  # [vocabulary, d_model]
     return recalls(job.parameters, tokens)
 
 

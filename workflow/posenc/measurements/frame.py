@@ -14,7 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import typer
 from pydantic import BaseModel
 
-from posenc.architectures.layouts import LAYOUTS
+from posenc.architectures.needs import NotKnown
 from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
@@ -176,7 +176,17 @@ def not_run(reason: str, parameters: Any) -> dict[str, Any]:
     return {"status": "not run", "reason": reason, **empty}
 
 
-def lacking(declared: Measurement, weights: Path, by_names: bool = False) -> str | None:
+def attempted(
+    parameters: Any, measure: Callable[..., dict[str, Any]], *given: Any
+) -> dict[str, Any]:
+    """What ``measure(*given)`` returns, or why a part of the model that it reads is not known."""
+    try:
+        return measure(*given)
+    except NotKnown as error:
+        return not_run(str(error), parameters)
+
+
+def lacking(declared: Measurement, weights: Path) -> str | None:
     """Why a model has not what a measurement needs; None if it has, or was not verified.
 
     Parameters
@@ -185,14 +195,10 @@ def lacking(declared: Measurement, weights: Path, by_names: bool = False) -> str
         The measurement.
     weights
         Folder of the model: what was verified when it was fetched lies beside its weights.
-    by_names
-        Whether tensors are read from files, by the names that a type gives them.
     """
     if not (weights / VERIFICATION).is_file():
         return None
     said = read_json(weights / VERIFICATION)
-    if by_names and said["model_type"] not in LAYOUTS:
-        return f"the names of the tensors of a {said['model_type']} are not known"
     reasons = (said["can"].get(need) for need in declared.needs)
     return next((reason for reason in reasons if reason is not None), None)
 

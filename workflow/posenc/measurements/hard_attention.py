@@ -39,6 +39,7 @@ from posenc.measurements.frame import (
     Job,
     Output,
     Stores,
+    attempted,
     lacking,
     measure_runs,
     naming,
@@ -58,6 +59,7 @@ from posenc.metrics.hard_attention_means import (
 )
 from posenc.metrics.patterns import query_pattern
 from posenc.metrics.sampling import sampled, sampled_heads
+from posenc.models.discovered import Discovered, tensors_of
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.models.values import ValueMaps, ValueWeights
@@ -93,7 +95,7 @@ class HardAttention(Section):
 MEASUREMENT = Measurement(
     "hard_attention", HardAttention, of=CELL, reads=(ACTIVATIONS, WEIGHTS),
     catalogue=("E1", "E2"), uses=("scipy",),
-    needs=(Need.MAPS,),
+    needs=(Need.MAPS, Need.NORM_PATH, Need.BLOCKS),
 )  # fmt: skip
 
 
@@ -132,8 +134,8 @@ def main(
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, RunsJob)
     digests = model_digests(weights)
-    reason = lacking(MEASUREMENT, weights, by_names=True)
-    maps = None if reason else ValueWeights(weights, job.reading.family)
+    reason = lacking(MEASUREMENT, weights)
+    maps = None if reason else tensors_of(ValueWeights, weights, job.reading.family)
 
     def of_run(
         parameters: HardAttention, intact: ActivationStore, condition: ActivationStore
@@ -143,13 +145,13 @@ def main(
             raise ArtifactError(f"{condition.directory} is of other weights; rerun to make it")
         if maps is None:
             return not_run(str(reason), parameters)
-        return measure(parameters, condition, maps)
+        return attempted(parameters, measure, parameters, condition, maps)
 
     measure_runs(MEASUREMENT, job, of_run, activations, output, beside=digests)
 
 
 def measure(
-    parameters: HardAttention, store: ActivationStore, weights: ValueWeights
+    parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
 ) -> dict[str, Any]:
     """Compute the measurement of one store, head after head.
 
@@ -169,7 +171,7 @@ def measure(
 
 
 def of_store(
-    parameters: HardAttention, store: ActivationStore, weights: ValueWeights
+    parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
 ) -> dict[str, Any]:
     """Results of the drawn heads: of all of them, by layer, and one by one."""
     settings = Settings(
@@ -212,7 +214,7 @@ def of_store(
 def of_heads(
     settings: Settings,
     store: ActivationStore,
-    weights: ValueWeights,
+    weights: ValueWeights | Discovered,
     queries: Queries,
     heads: list[tuple[int, int]],
 ) -> Found:

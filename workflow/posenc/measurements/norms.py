@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from posenc.architectures.needs import Need
+from posenc.architectures.needs import Need, NotKnown
 from posenc.artifacts.command import read_section, run
 from posenc.config.base import Draws, Folds, Section, Seed
 from posenc.measurements.declaration import CELL, TOKENS, WEIGHTS, Measurement
@@ -16,6 +16,7 @@ from posenc.measurements.frame import Config, Output, lacking, not_run, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.norms import norm_r2
 from posenc.metrics.sampling import sampled
+from posenc.models.discovered import tensors_of
 from posenc.models.files import model_digests
 from posenc.models.weights import Weights
 from posenc.tokens.packing import positions_of
@@ -48,9 +49,12 @@ def main(
     """Write OUTPUT/DATASET.json for each data set."""
     job = read_section(config, CellsJob[Norms])
     digests = model_digests(weights)
-    reason, tables = lacking(MEASUREMENT, weights, by_names=True), None
+    reason, tables = lacking(MEASUREMENT, weights), None
     if reason is None:
-        tables = Weights(weights, job.reading.family).embeddings()
+        try:
+            tables = tensors_of(Weights, weights, job.reading.family).embeddings()
+        except NotKnown as error:
+            reason = str(error)
     for path, of, text in cells(model, job.datasets, tokens, output):
         if tables is None:
             measured = not_run(str(reason), job.parameters)

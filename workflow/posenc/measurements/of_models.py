@@ -19,6 +19,7 @@ from posenc.measurements.frame import (
     Config,
     Output,
     StudyJob,
+    attempted,
     documented,
     lacking,
     not_run,
@@ -58,8 +59,10 @@ def of_weights(
     def main(model: Model, config: Config, weights: WeightsFolder, output: Output) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         digests = model_digests(weights)
-        reason = lacking(declared, weights, by_names=True)
-        measured = not_run(reason, job.parameters) if reason else measure(job, weights)
+        if (reason := lacking(declared, weights)) is not None:
+            measured = not_run(reason, job.parameters)
+        else:
+            measured = attempted(job.parameters, measure, job, weights)
         seal(output, declared, {"model": model}, measured, job.parameters, digests)
 
     return documented(main, measure)
@@ -90,7 +93,7 @@ def of_tokens(
             network = load_ready(weights, job.reading.family, "cpu", threads=1)
         for path, of, text in cells(model, job.datasets, tokens, output):
             if reason is None:
-                measured = measure(job.parameters, network, text)
+                measured = attempted(job.parameters, measure, job.parameters, network, text)
             else:
                 measured = not_run(reason, job.parameters)
             seal(path, declared, of, measured, job.parameters, {"tokens": text.digest, **digests})

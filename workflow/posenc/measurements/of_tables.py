@@ -19,13 +19,14 @@ from posenc.measurements.frame import (
     Config,
     Output,
     StudyJob,
+    attempted,
     documented,
     lacking,
     not_run,
     provenance,
     result,
-    seal,
 )
+from posenc.models.discovered import Discovered, tensors_of
 from posenc.models.files import model_digests
 from posenc.models.heads import HeadFile, HeadWeights
 from posenc.models.matrices import Matrix, PathMatrix
@@ -68,13 +69,17 @@ class Subject:
     name: str
     kind: str
     positions: np.ndarray
-    heads: Callable[[], HeadWeights | HeadFile] | None
+    heads: Callable[[], HeadWeights | Discovered | HeadFile] | None
 
 
 def of_tables(
     declared: Measurement, measure: Callable[[P, Subject], dict[str, Any]]
 ) -> Callable[..., None]:
     """Make the command line of a measurement of tables: ``measure(parameters, subject)``."""
+
+    def of_model(job: Job, name: str, weights: Path) -> dict[str, Any]:
+        assert job.reading is not None  # a job has one of both
+        return measure(job.parameters, _of_model(name, job.reading.family, weights))
 
     def main(
         subject: Annotated[str, typer.Option(help="name of the model or of the matrix")],
@@ -83,36 +88,34 @@ def of_tables(
         weights: Annotated[Path | None, typer.Option(help="folder of the model")] = None,
     ) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
-        if job.matrix is None:
-            if weights is None:
-                raise ArtifactError(f"{subject} is a model: give --weights, its folder")
-            assert job.reading is not None  # a job has one of both
-            reason = lacking(declared, weights, by_names=True)
-            if reason is not None:
-                facts = {"subject": subject, "kind": "model", **not_run(reason, job.parameters)}
-                digests = model_digests(weights)
-                seal(output, declared, {"model": subject}, facts, job.parameters, digests)
-                return
-            opened, inputs = _of_model(subject, job.reading.family, weights)
-        else:
+        kind = "model" if job.matrix is None else job.matrix.kind
+        if job.matrix is not None:
             opened, inputs = _of_matrix(subject, job.matrix)
+            measured = measure(job.parameters, opened)
+        elif weights is None:
+            raise ArtifactError(f"{subject} is a model: give --weights, its folder")
+        else:
+            inputs = model_digests(weights)
+            if (reason := lacking(declared, weights)) is not None:
+                measured = not_run(reason, job.parameters)
+            else:
+                measured = attempted(job.parameters, of_model, job, subject, weights)
         run = {"matrix" if job.matrix else "model": subject}
-        measured = measure(job.parameters, opened)
         matrix = job.matrix and job.matrix.model_dump(exclude={"path"})
         made_by = {**provenance(declared, job.parameters, inputs), "matrix": matrix}
-        facts = {"subject": subject, "kind": opened.kind}
+        facts = {"subject": subject, "kind": kind}
         whole = {**result(declared, run, {**facts, **measured}), "provenance": made_by}
         write_sealed(output, whole)
 
     return documented(main, measure)
 
 
-def _of_model(name: str, family: str, weights: Path) -> tuple[Subject, dict[str, str]]:
-    """A model, and the checksums of its files."""
-    table = Weights(weights, family).embeddings()[1]  # [positions, d_model]
+def _of_model(name: str, family: str, weights: Path) -> Subject:
+    """A model's table, and the maps that read it."""
+    table = tensors_of(Weights, weights, family).embeddings()[1]  # [positions, d_model]
     table = checked(table, f"the position embeddings of {name}")
-    heads = partial(HeadWeights, weights, family)
-    return Subject(name, "model", table, heads), model_digests(weights)
+    heads = partial(tensors_of, HeadWeights, weights, family)
+    return Subject(name, "model", table, heads)
 
 
 def _of_matrix(name: str, matrix: Matrix) -> tuple[Subject, dict[str, str]]:

@@ -16,6 +16,7 @@ from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import Sums, compare_angles, noise_curve, principal_directions
+from posenc.models.discovered import tensors_of
 from posenc.models.weights import Weights
 
 RANDOM_SUBSPACES = 5
@@ -52,7 +53,7 @@ MEASUREMENT = Measurement(
 
 def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
     """Decode random pairs, tokens and positions uniform, before and after normalisation."""
-    parameters, weights = job.parameters, Weights(folder, job.reading.family)
+    parameters, weights = job.parameters, tensors_of(Weights, folder, job.reading.family)
     tokens, positions = weights.embeddings()  # [vocabulary, d_model], [positions, d_model]
     generator = np.random.default_rng(parameters.seed)
     token = generator.integers(len(tokens), size=parameters.tokens)  # [n]

@@ -19,6 +19,7 @@ from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset, preference
 from posenc.metrics.relative_attention import null_rotation_demonstration, position_input
+from posenc.models.discovered import tensors_of
 from posenc.models.heads import HeadWeights
 
 PAIRS = 4
@@ -63,7 +64,7 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         If there are too few positions for the offsets.
     """
     parameters, family = job.parameters, job.reading.family
-    weights, is_decoder = HeadWeights(folder, family), job.reading.is_decoder
+    weights, is_decoder = tensors_of(HeadWeights, folder, family), job.reading.is_decoder
     tokens, positions = weights.embeddings()
     rows = min(parameters.rows, job.reading.max_tokens, len(positions))
     if rows <= 2 * parameters.offsets or rows < 8:
@@ -90,7 +91,7 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         "n_layers": weights.n_layers,
         "n_heads": weights.n_heads,
         "rows": rows,
-        "input": INPUT[is_decoder],
+        "input": INPUT[weights.has_block_norm],
         "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
         "position_variance": {
             str(count): float(shares[:count].sum()) for count in COMPONENTS

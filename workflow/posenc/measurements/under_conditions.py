@@ -46,6 +46,8 @@ class Loaded(NamedTuple):
 
     Attributes
     ----------
+    reason
+        Why it is not run, if it lacks what is needed.
     network
         The model; None where it is not run.
     learned
@@ -54,6 +56,7 @@ class Loaded(NamedTuple):
         Checksums of both.
     """
 
+    reason: str | None
     network: Any
     learned: dict[str, LearnedMask]
     inputs: dict[str, Any]
@@ -69,25 +72,34 @@ def learned_masks(
     return learned, {mask: digests[mask] for mask in named}
 
 
-def decoder(job: ConditionsJob, weights: Path, masks: Path) -> Loaded:
-    """Load a model, if it is a decoder, and what its conditions need.
+def decoder(job: ConditionsJob, weights: Path) -> Any:
+    """Load a model, if it is a decoder: an encoder has no loss on text."""
+    if not job.reading.is_decoder:
+        return None
+    from posenc.models.affine import load_ready
 
-    An encoder has no loss on text: nothing is loaded of it.
-    """
+    # Sums by several threads would be in another order.
+    return load_ready(weights, job.reading.family, "cpu", threads=1)
+
+
+def loaded(
+    declared: Measurement,
+    job: ConditionsJob,
+    weights: Path,
+    masks: Path,
+    load: Callable[[ConditionsJob, Path], Any] = decoder,
+) -> Loaded:
+    """What the conditions need, and the model unless it lacks what the measurement needs."""
     learned, digests = learned_masks(job, masks)
-    network = None
-    if job.reading.is_decoder:
-        from posenc.models.affine import load_ready
-
-        # Sums by several threads would be in another order.
-        network = load_ready(weights, job.reading.family, "cpu", threads=1)
-    return Loaded(network, learned, {**model_digests(weights), "masks": digests})
+    reason = lacking(declared, weights)
+    network = load(job, weights) if reason is None else None
+    return Loaded(reason, network, learned, {**model_digests(weights), "masks": digests})
 
 
 def of_masks(
     declared: Measurement,
     measure: Callable[[Any, Any, Tokens, dict[str, LearnedMask]], dict[str, Any]],
-    load: Callable[[ConditionsJob, Path, Path], Loaded] = decoder,
+    load: Callable[[ConditionsJob, Path], Any] = decoder,
 ) -> Callable[..., None]:
     """Make the command line of a measurement of a model that runs on its tokens under conditions.
 
@@ -103,8 +115,7 @@ def of_masks(
         output: Output,
     ) -> None:
         job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
-        reason = lacking(declared, weights)
-        network, learned, inputs = load(job, weights, masks)
+        reason, network, learned, inputs = loaded(declared, job, weights, masks, load)
         for path, of, text in cells(model, job.datasets, tokens, output):
             if reason is None:
                 measured = measure(job, network, text, learned)
@@ -134,8 +145,7 @@ def of_texts(
         output: Output,
     ) -> None:
         job = read_section(config, ConditionsJob[declared.parameters])  # type: ignore[name-defined]
-        reason = lacking(declared, weights)
-        network, learned, inputs = decoder(job, weights, masks)
+        reason, network, learned, inputs = loaded(declared, job, weights, masks)
         for path, of, text in cells(model, job.datasets, tokens, output):
             texts = texts_of(documents / path.with_suffix(".parquet").name, text)
             if reason is None:

@@ -142,7 +142,7 @@ def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
             name: list(file.get_slice(key).get_shape()) for name, (file, key, _) in of_key.items()
         }
         _check_sizes(folder, config, raw, family)
-        if _is_renamed(config):  # the library compares them when it loads them
+        if _is_renamed(config, made_by):  # the library compares them when it loads them
             implied: dict[str, list[int]] = dict(shapes)
         else:
             implied = _implied(folder, config, made_by, options, shapes, family)
@@ -207,11 +207,13 @@ def _not_a_configuration(folder: Path, family: Any, error: Exception) -> Artifac
     )
 
 
-def _is_renamed(config: PretrainedConfig) -> bool:
+def _is_renamed(config: PretrainedConfig, made_by: type[PreTrainedModel]) -> bool:
     """Whether the library renames or joins the tensors of files when it loads them."""
     from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
-    return bool(get_checkpoint_conversion_mapping(config.model_type))
+    # Some are of a type, and some of a class alone.
+    names = (config.model_type, made_by.__name__)
+    return any(get_checkpoint_conversion_mapping(name) for name in names)
 
 
 def _check_sizes(

@@ -31,7 +31,7 @@ class HeadWeights(Weights):
 
     def __init__(self, folder: Path, family: str) -> None:
         super().__init__(folder, family)
-        self.is_decoder = self.layout.has_block_norm
+        self.is_decoder = self.has_block_norm = self.layout.has_block_norm
         names = self.layout.n_layers, self.layout.n_heads
         missing = [name for name in names if name not in self.config]
         if missing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from posenc.conditions.positions import ROTATION, TABLE
 from posenc.report.records import Place
 
 
@@ -12,8 +13,9 @@ class Headline:
     """A number that opens the page.
 
     ``place`` has roles in place of names. ``text`` says what it is and claims nothing of its size,
-    so that it holds for every study; ``{first}`` and so on are names of roles, and ``{[KEY]}`` is
-    another number of the same measurement.
+    so that it holds for every study; ``{encoder}`` and so on are names of roles,
+    ``{without}`` is what its model lacks when it is told no positions, and ``{[KEY]}`` is another
+    number of the same measurement.
     """
 
     title: str
@@ -21,25 +23,29 @@ class Headline:
     text: str
 
 
+WITHOUT = {
+    TABLE: "without position embeddings", ROTATION: "without rotation", "none": "without positions",
+}  # fmt: skip
+"""A model without positions, by how they come into it."""
 HEADLINES = (
     Headline(
         "Token cosine, encoder",
         Place("encoder", "reviews", "zero", "similarity", "last.cosine"),
-        "Mean cosine between the last hidden states of {encoder} without position embeddings and "
-        "the intact ones, on {reviews}; random token pairs of the intact model have "
+        "Mean cosine between the last hidden states of {encoder} {without} and the intact "
+        "ones, on {reviews}; random token pairs of the intact model have "
         "{[encoder.reviews.zero.similarity.last.baseline]}.",
     ),
     Headline(
         "Token cosine, decoder",
         Place("decoder", "reviews", "zero", "similarity", "last.cosine"),
-        "Mean cosine between the last hidden states of {decoder} without position embeddings and "
-        "the intact ones, on {reviews}; random token pairs of the intact model have "
+        "Mean cosine between the last hidden states of {decoder} {without} and the intact "
+        "ones, on {reviews}; random token pairs of the intact model have "
         "{[decoder.reviews.zero.similarity.last.baseline]}.",
     ),
     Headline(
         "Perplexity without positions",
         Place("decoder", "reviews", "zero", "perplexity", "perplexity"),
-        "Corpus perplexity of {decoder} on {reviews} when every position embedding is zero; "
+        "Corpus perplexity of {decoder} on {reviews} {without}; "
         "the intact model has {[decoder.reviews.intact.perplexity.perplexity]}.",
     ),
     Headline(

@@ -15,12 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
+from posenc.conditions.positions import TABLE
 from posenc.config.labels import display, labelled
 from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents
 from posenc.report.collection import collect
-from posenc.report.headlines import HEADLINES, Headline
+from posenc.report.headlines import HEADLINES, WITHOUT, Headline
 from posenc.report.page_heads import heads
 from posenc.report.page_materials import coverages, materials
 from posenc.report.page_numbers import inline, shown, typographic
@@ -88,6 +89,9 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
         return f"none ({entry.reason})" if isinstance(entry, NotRun) else inline(entry)
 
     def named(match: re.Match[str]) -> str:
+        if match[1] == "without":
+            model = roles[headline.place.model]
+            return WITHOUT[study["models"][model]["positions"] if model else TABLE]
         return display(roles[match[1]] or f"no {match[1]}")
 
     entry = find(headline.place.key)

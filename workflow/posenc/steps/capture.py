@@ -5,7 +5,6 @@ A killed capture goes on with the shards that it has finished, and a run that is
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import shutil
 import sys
@@ -54,7 +53,7 @@ def main(
 def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, threads: int) -> None:
     """Capture every ``parts``-th shard of runs, those that are finished already left out."""
     # Not before it is known that there is something to capture: they take seconds to import.
-    from posenc.architectures.float32 import in_float32
+    from posenc.architectures.float32 import exactly_if
     from posenc.capture.capture import Shape
     from posenc.capture.interventions import applied
     from posenc.models.affine import load_ready
@@ -79,8 +78,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         print(f"about {total / rate:,.0f} s at {rate:,.0f} tokens per second", file=sys.stderr)
     # Weights of fewer bits whose errors were not measured are those of `exact`.
     exactly = all(error["mode"] == "exact" for error in errors.values())
-    mode = in_float32(network) if exactly else contextlib.nullcontext()
-    with mode, tqdm(total=total, unit="token", mininterval=5) as bar:
+    with exactly_if(exactly, network), tqdm(total=total, unit="token", mininterval=5) as bar:
         for run, number, documents in todo:
             bar.set_description(run.name)
             with applied(network, run.intervention):

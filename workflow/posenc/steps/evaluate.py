@@ -6,7 +6,6 @@ with the documents that it has finished.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import shutil
@@ -352,10 +351,10 @@ def _chunks(lengths: np.ndarray) -> list[slice]:
 
 def _rows(network: _Network, source: _Source, chosen: np.ndarray, bar=None) -> list[dict]:
     """Outcomes of chosen documents, int64 [documents], under all units that there are to do."""
-    from posenc.architectures.float32 import in_float32
+    from posenc.architectures.float32 import exactly_if
 
     rows = []
-    with contextlib.nullcontext() if network.is_fast else in_float32(network.model):
+    with exactly_if(not network.is_fast, network.model):
         for tokens, conditions in source.by_length():
             rows += _rows_of_length(network, source.text, chosen, tokens, conditions, bar)
     return rows

@@ -29,7 +29,7 @@ from posenc.conditions.masks import ClosedFormMask, MeanVectors
 from posenc.conditions.section import FIRST_ORDER, Condition
 from posenc.metrics import first_order
 from posenc.metrics.mask_placebos import hashed_distances
-from posenc.metrics.patterns import softmax
+from posenc.metrics.patterns import attention_pattern, softmax
 from posenc.metrics.rotary import rotate
 from tests.parity.any_models import tiny
 
@@ -255,3 +255,30 @@ def test_a_table_has_no_first_order():
     with pytest.raises(ConditionError, match="before rotation"):
         mean_vectors(source(), data)
     assert "positions are a table" in str(under(["mask"]).misfit("table"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("llama", None), ("gpt2", None), ("granite", "not scaled by"), ("opt", "not scaled by"),
+        ("gemma2", "not scaled by"), ("mistral", "do not see all keys"), ("gpt_oss", "sinks"),
+    ],
+)  # fmt: skip
+def test_whether_patterns_follow_from_queries_and_keys(kind, reason):
+    """By softmax(q·k / √d_head), which the measurement of heads computes of stored ones."""
+    network = tiny("causal", kind)
+    found = of(network)
+    network.set_attn_implementation(attention.NAME)
+    ids = DOCUMENTS[0]
+    _, recording = forward(network, [ids], True)
+    _, patterns = patterns_under(network, [ids], Condition(), {})
+    same = [
+        np.allclose(
+            attention_pattern(recording.queries[layer][0], recording.keys[layer][0], causal=True),
+            expected[0], atol=1e-5,
+        )
+        for layer, expected in enumerate(patterns)
+    ]  # fmt: skip
+    said = found.unlike_queries_and_keys(len(ids))
+    assert all(same) == (said is None) == (reason is None)
+    assert reason is None or reason in said

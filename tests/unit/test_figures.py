@@ -263,8 +263,8 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
     assert {*named} <= set(rows)
     assert not {*map(display, ("intact", "zero", "mean", "fitted"))} & set(rows)
     headings = [name for name in rows if name in rotary_masks.HEADINGS.values()]
-    assert headings == [rotary_masks.HEADINGS[name] for name in (
-        "rotation", "fixed", "closed_form", "placebo", "distilled")]  # fmt: skip
+    shown = ("rotation", "fixed", "closed_form", "placebo", "means", "means placebo", "distilled")
+    assert headings == [rotary_masks.HEADINGS[name] for name in shown]
     assert rows[display("zero_closed")] < rows["placebos of it"] < rows[display("placebo_heads")]
     assert rows[display("placebo_heads")] < rows["distilled"]
     shown = {
@@ -275,7 +275,7 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
         share = entries[name]["recovered"]
         if share["value"] >= rotary_masks.LOWEST:
             colour = shown.pop((min(share["value"], rotary_masks.HIGHEST), rows[display(name)]))
-            assert (colour == common.GREY) == name.startswith("placebo")
+            assert (colour == common.GREY) == name.startswith(("placebo", "first_order_heads"))
     assert not shown
     losses = {text.get_text() for text in reviews.texts}
     assert f"{entries['zero_closed']['nll_per_token']['value']:.2f}" in losses

@@ -100,7 +100,7 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         # What is for tables of position embeddings, and what for rotation.
         ("studies.rotary.evaluations.smollm2.evaluated", ["mean"], r"studies\.rotary names the "
          r"condition 'mean', which is for none of its models: position 'mean' is not for a model "
-         r"whose positions are a rotation: it takes intact, zero, .*unrotated, clip$"),
+         r"whose positions are a rotation: it takes intact, zero, .*unrotated, clip, first_order$"),
         ("studies.default.conditions", ["intact", "clipped_32"], r"studies\.default\.conditions "
          r"names 'clipped_32', which needs .*list it under studies\.default\.evaluated"),
         ("studies.default.evaluations", {"smolm": {}}, r"evaluations names 'smolm', which is not "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -198,6 +199,27 @@ class Architecture:
         return [
             number for number, layer in enumerate(self.layers) if layer.sees(tokens) is not None
         ]
+
+    def unlike_queries_and_keys(self, tokens: int) -> str | None:
+        """Why attention is not softmax(q·k / √d_head) over all keys, or all up to the query's.
+
+        None if it is, so that it follows from recorded queries and keys.
+
+        Parameters
+        ----------
+        tokens
+            Of the longest document.
+        """
+        for number, layer in enumerate(self.layers):
+            if not math.isclose(layer.scaling, layer.d_head**-0.5, rel_tol=1e-6):
+                return f"scores of layer {number} are not scaled by 1 / √d_head"
+            if layer.softcap or layer.has_sinks or layer.has_bias:
+                return f"scores of layer {number} are capped, or have sinks or biases"
+            if layer.mask is None:
+                return f"layer {number} makes a mask of its own"
+            if not layer.sees_all(tokens):
+                return f"queries of layer {number} do not see all keys"
+        return None
 
     def lacks(self, *needs: Need) -> str | None:
         """Why the first of some needs is not there; None where all are verified."""

@@ -179,7 +179,7 @@ def write_shard(
     number: int,
     tensors: Mapping[str, tuple[str, tuple[int, ...]]],
     fill: Callable[[ShardFile], list[np.ndarray]],
-    shape: dict[str, int],
+    shape: dict[str, Any],
 ) -> None:
     """Write a shard and its losses, then the receipt that makes them count as finished.
 

@@ -159,7 +159,7 @@ def measure(
     Intervals are over documents; the heads are those drawn.
     """
     metadata = store.metadata
-    reason = not_rebuilt(metadata["condition"])
+    reason = not_rebuilt(metadata)
     if reason:
         return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
     return {

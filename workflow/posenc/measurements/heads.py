@@ -80,7 +80,7 @@ def measure(
     sees. Only a few numbers per head and document of one layer are held.
     """
     metadata = condition.metadata
-    reason = not_rebuilt(metadata["condition"])
+    reason = not_rebuilt(metadata)
     if reason:
         return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
     causal, offsets = metadata["is_decoder"], parameters.offsets
@@ -126,15 +126,15 @@ def measure(
     }
 
 
-def not_rebuilt(condition: dict[str, Any]) -> str | None:
+def not_rebuilt(metadata: dict[str, Any]) -> str | None:
     """Why attention does not follow from queries and keys alone, if it does not."""
-    mask = condition["mask"]
+    condition, mask = metadata["condition"], metadata["condition"]["mask"]
     # A factor on the embeddings acts before the first block: queries and keys have it.
     if mask is not None and mask["semantics"] != "emb_mul":
         return f"its mask ({mask['semantics']}) is not in the cached queries and keys"
     if condition["segments"] is not None:
         return f"documents are cut into segments of {condition['segments']} tokens"
-    return None
+    return metadata.get("not_rebuilt")
 
 
 def uniform_masses(documents: FirstDocuments, offsets: int, causal: bool) -> NDArray[np.float64]:

@@ -352,13 +352,6 @@ def load(
         raise ArtifactError(
             f"{folder / WEIGHTS} is damaged ({error}); delete it and rerun"
         ) from None
-    except KeyError as error:
-        if error.args != (attention.NAME,):
-            raise
-        raise ModelError(
-            f"{folder}: its attention does not go through the library's attention interface, so "
-            f"that nothing can be recorded in it; take another model"
-        ) from None
     except (OSError, ValueError) as error:
         raise ArtifactError(f"{folder} cannot be loaded ({error}); delete it and rerun") from None
     except KeyError as error:

@@ -87,8 +87,16 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
                     number,
                     tensors_of(shape, job.activations, int(run.tokens.lengths[documents].sum())),
                     functools.partial(_fill, network, run, job.activations, documents, bar),
-                    shape.as_json() | {"precision": errors[run.name]},
+                    shape.as_json() | {"precision": errors[run.name]} | _unlike(network, run),
                 )
+
+
+def _unlike(network, run: Run) -> dict[str, str]:
+    """Why attention does not follow from the queries and keys of a run; empty if it does."""
+    from posenc.capture.parts import architecture
+
+    reason = architecture(network).unlike_queries_and_keys(int(run.tokens.lengths.max()))
+    return {} if reason is None else {"not_rebuilt": reason}
 
 
 def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]:

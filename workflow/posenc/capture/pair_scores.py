@@ -141,7 +141,7 @@ class FirstOrderScores(PairScores):
         left = torch.cat([*(one for one, _ in turned), *(one for one, _ in pairs)], dim=-1)
         right = torch.cat([*(one for _, one in turned), *(k - one for _, one in pairs)], dim=-1)
         scores = left @ right.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
-        if self.section.hashed is None:
+        if (seed := self.section.hashed) is None:
             return scores
         content = q @ k.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         by_key = self._at_distances(mean_q, 1, places) @ with_mean.transpose(-1, -2)
@@ -150,7 +150,7 @@ class FirstOrderScores(PairScores):
         by_query = (q - mean_q) @ (turned_key - mean_k).transpose(-1, -2)
         # [batch, n_heads, queries, distances]
         by_query = by_query if "query" in terms else torch.zeros_like(by_query)
-        at = self._hashed(documents, len(places)).to(q.device)[:, None].expand_as(content)
+        at = _hashed(documents, len(places), seed).to(q.device)[:, None].expand_as(content)
         hashed = content + by_key.gather(2, at) + by_query.gather(3, at)
         return torch.where(places == 0, scores, hashed)  # the first key stays what it is
 
@@ -159,15 +159,17 @@ class FirstOrderScores(PairScores):
         cosine, sine = self.angles(x, places)  # [distances, pairs] each
         return rotated_as(x.expand(-1, len(places), -1), self.turn, cosine, sign * sine)
 
-    def _hashed(self, documents: Documents, tokens: int) -> Tensor:
-        """Hashed distances of each document's pairs, int64 [batch, tokens, tokens]."""
-        found = torch.zeros(len(documents), tokens, tokens, dtype=torch.int64)
-        for row, ids in enumerate(documents):
-            if isinstance(ids, int):
-                raise ConditionError("distances are hashes of token ids: the condition needs them")
-            hashed = hashed_distances(ids, len(ids), self.section.hashed)  # [length, length]
-            found[row, : len(ids), : len(ids)] = torch.from_numpy(hashed)
-        return found
+
+def _hashed(documents: Documents, tokens: int, seed: int) -> Tensor:
+    """Hashed distances of each document's pairs, int64 [batch, tokens, tokens]."""
+    found = torch.zeros(len(documents), tokens, tokens, dtype=torch.int64)
+    for row in range(len(documents)):
+        ids = documents[row]
+        if isinstance(ids, int):
+            raise ConditionError("distances are hashes of token ids: the condition needs them")
+        hashed = hashed_distances(ids, len(ids), seed)  # [length, length]
+        found[row, : len(ids), : len(ids)] = torch.from_numpy(hashed)
+    return found
 
 
 def pair_scores(

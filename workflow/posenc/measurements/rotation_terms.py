@@ -205,10 +205,11 @@ def explained_results(
         whole = mean_over_heads(shares, axis=(1, 2))  # [resamples, partial sums]
         return np.concatenate([whole, by_layer.reshape(len(by_layer), -1)], axis=1)
 
-    found = sums_bootstrap([squares], statistic, **bootstrap(parameters)).as_json()
+    first, *others = sums_bootstrap([squares], statistic, **bootstrap(parameters)).as_json()
+    found, size = [first, *others], len(PARTIAL_SUMS)
     rows = [
-        dict(zip(PARTIAL_SUMS, found[start : start + len(PARTIAL_SUMS)], strict=True))
-        for start in range(0, len(found), len(PARTIAL_SUMS))
+        dict(zip(PARTIAL_SUMS, found[start : start + size], strict=True))
+        for start in range(0, len(found), size)
     ]
     return {
         "means": name,

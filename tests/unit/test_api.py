@@ -18,7 +18,7 @@ import pytest
 import transformers
 
 import posenc
-from posenc.api import running
+from posenc.api import PLACES, running
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask, write
 from posenc.models.files import CONFIG, TOKENIZER
@@ -71,9 +71,9 @@ def test_types_are_of_what_there_is():
     found = {
         line.names[0].asname: line.module for line in stub.body if isinstance(line, ast.ImportFrom)
     }
-    assert found == posenc._PLACES
-    for name in posenc.__all__:
-        assert getattr(posenc, name).__doc__ or name == "__version__"
+    assert found == PLACES and set(PLACES) <= set(dir(posenc))
+    for name in PLACES:
+        assert getattr(posenc, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         posenc.laod  # noqa: B018
 

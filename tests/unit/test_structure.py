@@ -52,6 +52,8 @@ def test_mathematics_imports_nothing_else_of_the_package(graph):
             "posenc.figures.catalogue",
             {"api", "cli", "frontends", "study", "report", "steps"},
         ),
+        # Names for Python code: one more makes no result again.
+        ("posenc.api", {"api", "cli"}),
     ],
 )
 def test_who_knows_all_measurements_or_figures(graph, module, rooms):

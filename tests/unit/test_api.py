@@ -30,6 +30,7 @@ from .synthetic import PROJECT
 
 PAGE = (PROJECT / "docs/python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+*OURS, PLAIN, LENS = BLOCKS
 TEXTS = ["the film was good", "the plot was slow again", ""]
 
 
@@ -287,7 +288,7 @@ def test_conditions_that_cannot_be_are_refused(tiny, study):
     mask = {"semantics": "log_mask", "profile": {"kind": "linear", "floor": 0.1}, "layers": [7]}
     refused(posenc.Condition(mask=mask), "mask.layers names 7, but the model's are 0 to 1")
     (study / "params.yaml").unlink()
-    refused("zero", "which has no such file: name one that is, or give posenc.Condition")
+    refused("zero_alibi", "which has no such file: name one that is, or give posenc.Condition")
     with posenc.under(tiny, "intact"):
         refused("intact", "tiny is under intact already: leave that block first")
 
@@ -329,19 +330,26 @@ def test_learned_masks_are_those_of_the_active_study(study):
 
 
 def test_the_page_runs_as_it_is(study, capsys):
+    folder, tokenizer = study / "data/models/smollm2", study / "data/tokenizers/smollm2"
+    tokenizer.mkdir(parents=True)
+    shutil.move(saved("llama", folder) / TOKENIZER, tokenizer)
     names: dict = {}
-    for block in BLOCKS[:3]:
+    for block in OURS:
         exec(block, names)
     assert names["run"].condition == "zero_log_mask" and len(names["frames"]) == 3
     printed = capsys.readouterr().out
     assert "zero_alibi" in printed and '{"position": {"kind": "shuffle", "seed": 1}}' in printed
+    by_hand = re.findall(r"(?m)^(intact|zero|zero with the mask) (\d\S+)$", printed)
+    in_terms = re.findall(r"(?m)^(zero, first_order\S*(?: \(.*\))?) (\d\S+)$", printed)
+    for found in (by_hand, in_terms):
+        assert len(set(found)) == len(dict(found)) == len({number for _, number in found}) == 3
 
 
 def test_the_page_counts_the_lines_of_each_tool():
-    ours, _, _, plain, lens = (sum(bool(line) for line in b.splitlines()) for b in BLOCKS)
+    ours, plain, lens = (sum(bool(line) for line in b.splitlines()) for b in (OURS[0], PLAIN, LENS))
     assert f"Lines of code without blank ones: {ours}, {plain} and {lens}." in PAGE
     assert ours < lens < plain
-    ast.parse(BLOCKS[4])
+    ast.parse(LENS)
 
 
 def test_plain_transformers_gives_the_same(study, monkeypatch):
@@ -350,9 +358,9 @@ def test_plain_transformers_gives_the_same(study, monkeypatch):
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=file, bos_token=END_OF_TEXT)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda _: tokenizer)
     ours: dict = {}
-    exec(BLOCKS[0], ours)
+    exec(OURS[0], ours)
     plain: dict = {}
-    exec(BLOCKS[3].replace('("gpt2"', '("data/models/gpt2"'), plain)
+    exec(PLAIN.replace('("gpt2"', '("data/models/gpt2"'), plain)
     run = ours["run"]
     for number, (hidden, captured, nll) in enumerate(plain["runs"]):
         states = [state[0].numpy() for state in hidden]  # [tokens, d_model] each
@@ -364,7 +372,7 @@ def test_plain_transformers_gives_the_same(study, monkeypatch):
     assert np.exp(plain["frame"]["nll"].mean()) == pytest.approx(run.perplexity, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["loading", "under", "running"])
+@pytest.mark.parametrize("name", ["loading", "under", "running", "masks", "calibration"])
 def test_examples_are_right(tiny, name):
     module = importlib.import_module(f"posenc.api.{name}")
     tests = doctest.DocTestFinder().find(module, globs={"posenc": posenc, "model": tiny})

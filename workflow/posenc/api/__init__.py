@@ -1,11 +1,15 @@
 """What Python code calls: models loaded by name, put under conditions, and run on texts."""
 
 PLACES = {
+    "ClosedForm": "posenc.api.masks",
     "Condition": "posenc.conditions.section",
     "ConditionError": "posenc.capture.parts",
+    "FirstOrder": "posenc.api.masks",
     "Model": "posenc.api.loading",
     "ModelError": "posenc.models.files",
     "Run": "posenc.api.running",
+    "closed_form": "posenc.api.calibration",
+    "first_order": "posenc.api.calibration",
     "load": "posenc.api.loading",
     "run": "posenc.api.running",
     "under": "posenc.api.under",

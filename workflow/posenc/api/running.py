@@ -213,8 +213,8 @@ def run(
     """
     check_model(model)
     on = active(model) or Active(model, "intact", Condition(), {})
-    _check(model, on, patterns)
-    ids = _ids(model, texts, max_tokens)
+    check_network(model, on, patterns)
+    ids = token_ids(model, texts, max_tokens)
     longest = max(map(len, ids), default=0)
     if model.positions is not None and longest > model.positions and active(model) is None:
         raise ConditionError(
@@ -267,7 +267,7 @@ def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
         )
 
 
-def _check(model: Model, on: Active, patterns: bool) -> None:
+def check_network(model: Model, on: Active, patterns: bool = False) -> None:
     """Refuse what would run, and be wrong."""
     network = model.network
     if network.training:
@@ -302,7 +302,7 @@ def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict
     return absent
 
 
-def _ids(model: Model, texts: Sequence[str], max_tokens: int | None) -> list[list[int]]:
+def token_ids(model: Model, texts: Sequence[str], max_tokens: int | None = None) -> list[list[int]]:
     """Token ids of each text, as the workflow makes them."""
     if isinstance(texts, str):
         raise ValueError("texts is one text: give a list of texts")

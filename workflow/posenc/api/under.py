@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from posenc.api.loading import Model, project
+from posenc.api.masks import ClosedForm, FirstOrder, check_fit, in_place
 from posenc.architectures import attention
 from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError, architecture, body, first_position
@@ -135,6 +136,8 @@ def under(
     model: Model,
     condition: str | Mapping[str, Any] | Condition,
     masks: Mapping[str, LearnedMask] | None = None,
+    *,
+    mask: ClosedForm | FirstOrder | None = None,
 ) -> Iterator[Model]:
     """Put a model under a condition for a block, then restore it exactly.
 
@@ -148,19 +151,23 @@ def under(
     model
         From :func:`posenc.load`.
     condition
-        A condition's name in ``params.yaml`` of the current folder, ``intact``, or the condition,
-        also as a dict with the keys that it has there.
+        A condition's name in ``params.yaml`` of the current folder, ``intact``, ``zero``, or the
+        condition, also as a dict with the keys that it has there.
     masks
         Learned masks by name, for a condition that needs them. By default they are those that the
         active study has learned for the model.
+    mask
+        What stands in place of positions, from :func:`posenc.closed_form` or
+        :func:`posenc.first_order`, for a condition that takes them away.
 
     Raises
     ------
     TypeError
-        If the model is none from :func:`posenc.load`, or the condition is none of these.
+        If the model is none from :func:`posenc.load`, or the condition or the mask is none of
+        these.
     ConditionError
-        If there is no such condition, it does not fit the model, a learned mask is not there, or
-        a condition is on already.
+        If there is no such condition, it does not fit the model, a learned mask is not there or
+        is another model's, or a condition is on already.
 
     Examples
     --------
@@ -175,7 +182,11 @@ def under(
         raise ConditionError(
             f"{_active.model.name} is under {_active.name} already: leave that block first"
         )
-    found = Active(model, *_named(model, condition, masks))
+    name, wanted = _named(condition)
+    if mask is not None:
+        wanted, masks = in_place(wanted, mask), {**(masks or {}), mask.name: mask.learned}
+        name = f"{name}, {mask}"
+    found = Active(model, name, wanted, _masks(model, name, wanted, masks or {}))
     only = found.condition.only
     if only is not None and (only == "decoder") != model.is_decoder:
         raise ConditionError(f"{found.name} is for {only}s only, which {model.name} is not")
@@ -188,38 +199,43 @@ def under(
         found.take_off()
 
 
-def _named(
-    model: Model,
-    condition: str | Mapping[str, Any] | Condition,
-    masks: Mapping[str, LearnedMask] | None,
-) -> tuple[str, Condition, Mapping[str, LearnedMask]]:
-    """A condition's name, the condition, and the masks that it needs."""
+def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Condition]:
+    """A condition's name, and the condition."""
     if isinstance(condition, Mapping):
         condition = Condition.model_validate(condition)
-    if not isinstance(condition, str | Condition):
+    if isinstance(condition, Condition):
+        return json.dumps(dumped(condition)), condition
+    if not isinstance(condition, str):
         raise TypeError(
             f"the condition is {condition!r}: give a name, a dict, or posenc.Condition(...)"
         )
-    if isinstance(condition, Condition):
-        name, found = json.dumps(dumped(condition)), condition
-    else:
-        params = project() if condition != "intact" else None
-        known = {"intact": Condition(), **(params.conditions if params else {})}
-        if condition not in known:
-            lacking = ", which has no such file: name one that is"
-            where = suggestion(condition, known) if params else lacking
-            raise ConditionError(
-                f"{condition!r} is not in conditions of params.yaml in this folder{where}, "
-                f"or give posenc.Condition(...)"
-            )
-        name, found = condition, known[condition]
+    params = project() if condition != "intact" else None
+    known = {
+        "intact": Condition(), "zero": Condition(position="zero"),
+        **(params.conditions if params else {}),
+    }  # fmt: skip
+    if condition not in known:
+        lacking = ", which has no such file: name one that is"
+        where = suggestion(condition, known) if params else lacking
+        raise ConditionError(
+            f"{condition!r} is not in conditions of params.yaml in this folder{where}, "
+            f"or give posenc.Condition(...)"
+        )
+    return condition, known[condition]
+
+
+def _masks(
+    model: Model, name: str, condition: Condition, given: Mapping[str, LearnedMask]
+) -> dict[str, LearnedMask]:
+    """The learned masks that a condition needs."""
     # Before masks are looked for: a condition that does not fit needs none.
     own = architecture(model.network)
-    problem = found.problem(own.n_layers, own.n_heads, own.position.kind)
+    problem = condition.problem(own.n_layers, own.n_heads, own.position.kind)
     if problem:
         raise ConditionError(f"{name}: {problem}")
-    given = masks or {}
-    return name, found, {one: given.get(one) or _learned(model, one) for one in found.masks()}
+    masks = {one: given.get(one) or _learned(model, one) for one in condition.masks()}
+    check_fit(model, masks)
+    return masks
 
 
 def _learned(model: Model, mask: str) -> LearnedMask:

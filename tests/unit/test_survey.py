@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import huggingface_hub
 import pytest
 from typer.testing import CliRunner
 
-from posenc.artifacts.files import sha256_file
+from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.cli import app
 from posenc.study.configs import masks_of
 from posenc.study.params import load
@@ -163,3 +164,51 @@ def test_masks_are_learned_from_text_that_is_not_evaluated(project):
     assert (section.evaluation.split, section.calibration.split) == ("test", "train")
     assert section.calibration.documents == 4
     assert "study 'survey' already" in survey(project, "tiny/absent", code=1)
+
+
+def planted(project, model, millions, conditions, reason=None):
+    """What was measured of a model: recovered shares with intervals of a tenth to each side."""
+
+    def estimate(value):
+        return {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+    status, made = "not run" if reason else "measured", project / "data/studies/survey/measurements"
+    entries = [
+        {
+            "condition": name, "nll_per_token": estimate(3.0), "delta_nll": estimate(0.5),
+            "recovered": None if share is None else estimate(share),
+        }
+        for name, share in {"intact": 1.0, "zero": 0.0, **conditions}.items()
+    ]  # fmt: skip
+    said = {"status": status, "reason": reason, "is_decoder": True, "conditions": entries}
+    write_sealed(made / "conditions" / model / "survey.json", said)
+    counted = {"status": "not run", "reason": "packed: no"}
+    if millions is not None:
+        counted = {"status": "measured", "parameters": {"all": millions * 1e6}}
+    write_sealed(made / "savings" / model / "survey.json", counted)
+
+
+def test_shares_are_said_by_size_and_type(project):
+    survey(
+        project, *(f"tiny/{kind}" for kind in ("opt", "qwen2", "phi", "gemma")), *others(project)
+    )
+    done = CliRunner().invoke(app, ["recovered"])
+    assert done.exit_code == 1 and "does not exist; rerun the workflow" in done.output
+    first, second = {"zero_closed": 0.4, "placebo_heads": -1.5}, {"first_order": 0.75}
+    planted(project, "opt", 6900.0, first)
+    planted(project, "qwen2", 500.0, first | second)
+    planted(project, "phi", None, {"zero_closed": None})
+    planted(project, "gemma", 270.0, {}, reason="losses: none")
+    write_json(project / "data/models/qwen2/verification.json", {"model_type": "qwen2"})
+    done = CliRunner().invoke(app, ["recovered"])
+    assert done.exit_code == 0, done.output
+    rows = [re.split(" {2,}", line) for line in done.output.splitlines()]
+    closed, placebo = "0.400 [0.300, 0.500]", "-1.500 [-1.600, -1.400]"
+    assert rows == [
+        ["model", "data set", "type", "million", "nats", "lost", *FIRST],
+        ["gemma", "survey", "gemma", "270.0", "not run: losses: none"],
+        ["qwen2", "survey", "qwen2", "500.0", "3.000", "0.500", closed, placebo,
+         "0.750 [0.650, 0.850]", "-"],
+        ["opt", "survey", "opt", "6,900.0", "3.000", "0.500", closed, placebo, "-", "-"],
+        ["phi", "survey", "phi", "-", "3.000", "0.500", "-", "-", "-", "-"],
+    ]  # fmt: skip

@@ -21,8 +21,8 @@ CONDITIONS = {
 }
 """Beside those with and without positions; a placebo follows what it is the placebo of."""
 FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
-STUDY = """  # Written by `posenc survey`: text, length (max_tokens) and activations.precision are those of
-  # all models.
+STUDY = """  # Written by `posenc survey`. Text, length (max_tokens) and activations.precision are
+  # the same for all models.
   {name}: &{name}
     name: {name}
     models: [{models}]

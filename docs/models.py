@@ -36,6 +36,7 @@ when it is fetched. For a model of your own:
 ```sh
 posenc models FOLDER_OR_HUB_ID
 posenc new NAME --model FOLDER_OR_HUB_ID --text FILE
+posenc survey HUB_ID... --text FILE --calibration FILE   # many: studies.md
 ```
 
 Columns: where position enters; whether it is proved that positions can be taken away; whether

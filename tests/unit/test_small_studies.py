@@ -67,6 +67,16 @@ def test_a_study_without_such_numbers_has_no_such_part(small):
     assert page.headlines({**small.study, "measured": []}, Numbers()) == []
 
 
+def test_a_model_whose_states_are_not_kept_has_no_cosine(small):
+    """As every model of a survey."""
+    study = {**small.study, "study": {**small.study["study"], "captured": []}}
+    kept = [one for one in small.measurements if one["measurement"] != "similarity"]
+    results = dataclasses.replace(small, study=study, measurements=kept)
+    titles = [one["title"] for one in page.headlines(small.study, collect(small))]
+    assert "Token cosine, encoder" in titles
+    assert page.headlines(study, collect(results)) == []  # nor any other that is made of states
+
+
 def test_documents_tokens_and_the_path_are_said(small, text):
     run = html.unescape(part(text, "study"))
     assert "../my notes.txt" in run

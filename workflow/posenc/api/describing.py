@@ -30,12 +30,26 @@ class Entry:
     ----------
     key
         Its name.
-    lines
-        As they stand in ``params.yaml``, indented below ``models:``.
+    head
+        All of its lines in ``params.yaml`` but the last, indented below ``models:``.
+    max_tokens
+        Tokens at which texts are cut.
+    position
+        How positions come in: by a table or a rotation.
+    without_losses
+        Why it has none that are the library's; None if it has.
     """
 
     key: str
-    lines: str
+    head: str
+    max_tokens: int
+    position: str
+    without_losses: str | None
+
+    @property
+    def lines(self) -> str:
+        """As they stand in ``params.yaml``."""
+        return f"{self.head}    max_tokens: {self.max_tokens}\n"
 
 
 def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
@@ -66,8 +80,10 @@ def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
     if model.reading.family not in KINDS:
         lines += [f"    kind: {model.reading.kind}", f"    position: {model.reading.position}"]
     lines += ["    source:", *(f"      {line}" for line in _source(name, place))]
-    lines += [f"    max_tokens: {model.reading.max_tokens}"]
-    return Entry(key, "\n".join(lines) + "\n")
+    return Entry(
+        key, "\n".join(lines) + "\n", model.reading.max_tokens, model.reading.positions,
+        model.architecture.lacks(Need.LOSS),
+    )  # fmt: skip
 
 
 def _source(name: str, place: Path) -> list[str]:

@@ -218,6 +218,8 @@ def _architecture(name: str, network: Any) -> Architecture:
 
 def place_of(name: str, revision: str) -> Path:
     """Where a folder, a package or the hub has a model: its folder, or a GGUF file."""
+    from huggingface_hub.errors import GatedRepoError
+
     # Without the checksums and commits that sections of params.yaml have to name.
     kind: type[section.PathSource | section.PackageSource | section.HubSource]
     fields: dict[str, Any]
@@ -235,6 +237,11 @@ def place_of(name: str, revision: str) -> Path:
     except (ModelError, ValueError) as error:  # the hub's library refuses some names by ValueError
         if kind is not section.HubSource:
             raise
+        if isinstance(error.__context__, GatedRepoError):
+            raise ModelError(
+                f"{name!r} is gated: accept its terms at https://huggingface.co/{name}, and log in "
+                f"with `hf auth login`"
+            ) from error
         close = suggestion(name, params.models) if (params := project()) else ""
         meant = close if "did you mean" in close else ""
         raise ModelError(

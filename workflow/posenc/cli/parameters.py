@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc.cli.common import PARAMS, StudyName, app, holding, read_params, stop, warn
+
+if TYPE_CHECKING:
+    from posenc.api.describing import Entry
 
 SCHEMA = Path("workflow/schemas/params.schema.json")
 
@@ -166,6 +171,77 @@ def new(
         stop(str(error))
     print("\n".join(said), end="\n" if said else "")
     study(name)
+
+
+@app.command()
+def survey(
+    models: Annotated[
+        list[str], typer.Argument(metavar="HUB_ID...", help="or HUB_ID@REVISION, or folders")
+    ],
+    text: Annotated[Path, typer.Option(help="a file or folder of your own texts")],
+    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="other texts, which masks are learned from; else another split of TEXT"),
+    ] = None,
+    name: Annotated[str, typer.Option(help="of the study")] = "survey",
+    tokens: Annotated[int, typer.Option(min=4, help="at which texts are cut, at most")] = 512,
+) -> None:
+    """Write a study of many decoders into params.yaml: what do masks recover, by model?
+
+    Each model is downloaded, compared with the library and pinned by its commit. Text, precision
+    and length are the same for all: the length is --tokens, or the shortest limit of a model.
+    Conditions: with positions, without, the mask in closed form, rotation to first order (rotary
+    models), and their placebos. If one model cannot be read, nothing is written.
+    """
+    from posenc.artifacts.files import ArtifactError
+    from posenc.datasets.errors import DatasetError
+    from posenc.study.params import ParamsError
+    from posenc.study.survey import texts_of, write_survey
+    from posenc.study.switch import StudyError
+
+    known = read_params().models
+    try:
+        texts = texts_of(PARAMS, name, text, column, calibration)
+        entries = _surveyed(models, known)
+        length = min([tokens, *(entry.max_tokens for entry in entries)])
+        with holding(f"survey {name}"):
+            write_survey(
+                PARAMS, name, texts,
+                {one.key: replace(one, max_tokens=length).lines for one in entries},
+                {one.key: one.position for one in entries},
+            )  # fmt: skip
+    except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
+        stop(str(error))
+    print("\n".join(texts.said))
+    print(f"{len(entries)} models; texts are cut at {length} tokens")
+    study(name)
+
+
+def _surveyed(names: list[str], known: Collection[str]) -> list[Entry]:
+    """Entries of the models of a survey; a line for each that it cannot have ends the command."""
+    from posenc.api.describing import entry_of
+    from posenc.artifacts.files import ArtifactError
+    from posenc.models.files import ModelError
+
+    found: list[Entry] = []
+    refused = []
+    for number, name in enumerate(names):
+        place, _, revision = (name, "", "") if Path(name).is_dir() else name.partition("@")
+        try:
+            if name in names[:number]:
+                raise ModelError(f"{name} is named twice: once is enough")
+            entry = entry_of(place, revision or "main", [*known, *(one.key for one in found)])
+            if entry.without_losses is not None:
+                raise ModelError(f"{name}: a survey compares losses; {entry.without_losses}")
+            found.append(entry)
+            warn(f"{name}: {entry.position}, up to {entry.max_tokens} tokens")
+        except (ModelError, ArtifactError) as error:
+            refused.append(name)
+            warn(f"error: {error}" if place in str(error) else f"error: {name}: {error}")
+    if refused:
+        stop(f"nothing is written: do what is said above, or leave out {', '.join(refused)}")
+    return found
 
 
 @app.command("list")

@@ -186,6 +186,18 @@ def show(
 
 
 @app.command()
+def recovered() -> None:
+    """Say what conditions recover of what positions are worth, by size and type of model."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.study.recovered import table
+
+    try:
+        print("\n".join(table(read_params())))
+    except ArtifactError as error:
+        stop(str(error))
+
+
+@app.command()
 def bench(
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="what computes")] = "auto",
 ) -> None:

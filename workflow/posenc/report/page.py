@@ -82,6 +82,9 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
             return numbers[key]
         if measurement not in study["measured"]:
             return NotRun(f"{display(measurement)} is not part of this study")
+        model = roles.get(headline.place.model)
+        if model and model not in study["study"][study["measurements"][measurement]["subjects"]]:
+            return NotRun(f"{display(measurement)} is not made of {display(model)} in this study")
         raise MissingError(f"the page has no number {key}")
 
     def said(match: re.Match[str]) -> str:

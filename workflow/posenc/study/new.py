@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from posenc.artifacts.files import replace_text
 from posenc.config.base import Name
 from posenc.datasets.fetch import checksum_of
-from posenc.datasets.look import look
+from posenc.datasets.look import Look, look
 from posenc.models.section import TrainSource
 from posenc.study.explain import suggestion
-from posenc.study.params import ParamsError, load
+from posenc.study.params import Params, ParamsError, load
 from posenc.study.switch import StudyError
 
 DATASET = """
@@ -88,16 +89,7 @@ def write_study(
         If the name is taken by the workflow.
     """
     params = load(path)
-    try:
-        TypeAdapter(Name).validate_python(name)
-    except ValidationError:
-        raise StudyError(
-            f"a study cannot be called {name!r}: take lower-case letters, digits and underscores, "
-            f"a letter first"
-        ) from None
-    if name in params.studies or (text is not None and name in params.datasets):
-        kind = "study" if name in params.studies else "data set"
-        raise StudyError(f"{path} has a {kind} {name!r} already: choose another name")
+    check_name(path, params, name, [] if text is None else [name])
     if entry is None and model not in params.models:
         raise StudyError(f"there is no model {model!r} in {path}{suggestion(model, params.models)}")
     if entry is None and isinstance(params.models[model].source, TrainSource):
@@ -107,18 +99,58 @@ def write_study(
         )
     content = read = path.read_text(encoding="utf-8")
     if entry is not None:
-        content = _added(content, "models", entry)
+        content = added(content, "models", entry)
     dataset = next(iter(params.datasets))
     said: list[str] = []
     if text is not None:
-        if not text.exists():
-            raise StudyError(f"there is no file {text}")
         dataset = name
-        block, said = _dataset(name, text, column)
-        content = _added(content, "datasets", block)
+        looked = looked_at(text, column)
+        block, said = dataset_of(name, text, column, looked)
+        content = added(content, "datasets", block)
     elif column is not None:
         raise StudyError(f"--column {column} is of a table: name it as --text FILE")
-    content = _added(content, "studies", STUDY.format(name=name, model=model, dataset=dataset))
+    content = added(content, "studies", STUDY.format(name=name, model=model, dataset=dataset))
+    replace_valid(path, read, content)
+    return said
+
+
+def check_name(path: Path, params: Params, name: str, datasets: Iterable[str]) -> None:
+    """Refuse a name that no study can have, or that is taken by one; data sets, too.
+
+    Raises
+    ------
+    StudyError
+        As it says.
+    """
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise StudyError(
+            f"a study cannot be called {name!r}: take lower-case letters, digits and underscores, "
+            f"a letter first"
+        ) from None
+    if name in params.studies:
+        raise StudyError(f"{path} has a study {name!r} already: choose another name")
+    for dataset in datasets:
+        if dataset in params.datasets:
+            raise StudyError(f"{path} has a data set {dataset!r} already: choose another name")
+
+
+def replace_valid(path: Path, read: str, content: str) -> None:
+    """Write ``params.yaml`` anew, if what it would be then is right.
+
+    Parameters
+    ----------
+    path
+        ``params.yaml``.
+    read, content
+        What it was, and what it is to be.
+
+    Raises
+    ------
+    ParamsError
+        If it would be wrong; it stays as it is then.
+    """
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder) / path.name
         candidate.write_text(content, encoding="utf-8")
@@ -127,12 +159,31 @@ def write_study(
         except ParamsError as error:
             raise ParamsError(str(error).replace(str(candidate), str(path))) from None
     replace_text(path, read, content)
-    return said
 
 
-def _dataset(name: str, text: Path, column: str | None) -> tuple[str, list[str]]:
-    """The entry of a data set, and what it is in lines."""
-    looked = look(text, column)
+def looked_at(text: Path, column: str | None) -> Look:
+    """What a file or folder of one's own holds.
+
+    Raises
+    ------
+    StudyError
+        If it is not there.
+    DatasetError
+        If it cannot be read.
+    """
+    if not text.exists():
+        raise StudyError(f"there is no file {text}")
+    return look(text, column)
+
+
+def dataset_of(name: str, text: Path, column: str | None, looked: Look) -> tuple[str, list[str]]:
+    """The entry of a data set, and what it is in lines.
+
+    Raises
+    ------
+    StudyError
+        If it has too few documents.
+    """
     split, count = looked.largest_split
     if count < 2:
         raise StudyError(
@@ -161,7 +212,7 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(value, width=math.inf, **options).rstrip("\n")
 
 
-def _added(content: str, section: str, block: str) -> str:
+def added(content: str, section: str, block: str) -> str:
     """The file with some lines at the end of one of its sections."""
     found = re.search(rf"(?m)^{section}:[^\n]*\n((?:[ \t][^\n]*\n|[ \t]*\n)*)", content)
     if found is None:

@@ -1,0 +1,88 @@
+"""What conditions recover of what positions are worth, by size and type of model: a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posenc.architectures.table import VERIFICATION
+from posenc.artifacts.files import read_json, read_sealed
+from posenc.artifacts.places import STUDIES
+from posenc.study.declared import place_of
+from posenc.study.params import Params
+
+INTACT, WITHOUT = "intact", "zero"
+ABSENT = "-"
+
+
+def table(params: Params) -> list[str]:
+    """The models of the active study on each of its data sets, the smallest first.
+
+    A line has the model, its data set and type, its parameters in millions (of the measurement
+    `savings`, where the study has it), the loss with positions and what is lost without them (nats
+    per token), and the recovered share of that under each other condition, with its interval. A
+    model that was not evaluated has the reason in their place.
+
+    Raises
+    ------
+    ArtifactError
+        If the study is not evaluated yet, or a file of it is damaged.
+    """
+    study = params.study
+    names = [name for name in study.all_conditions if name not in (INTACT, WITHOUT)]
+    rows: list[tuple[float, list[str]]] = []
+    for model in study.models:
+        for dataset in study.datasets:
+            size = _size(params, model, dataset)
+            rows.append((size, _row(params, model, dataset, size, names)))
+    rows.sort(key=lambda row: row[0])  # what has no size comes last
+    heads = ["model", "data set", "type", "million", "nats", "lost", *names]
+    cells = [heads, *(row for _, row in rows)]
+    whole = [row for row in cells if len(row) == len(heads)]
+    widths = [max(len(row[place]) for row in whole) for place in range(len(heads))]
+    return [
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in cells
+    ]
+
+
+def _row(params: Params, model: str, dataset: str, size: float, names: list[str]) -> list[str]:
+    first = [model, dataset, _type(params, model)]
+    first.append(f"{size / 1e6:,.1f}" if math.isfinite(size) else ABSENT)
+    found = _read(params, "conditions", model, dataset)
+    if found["status"] != "measured" or not found["is_decoder"]:
+        return [*first, f"not run: {found['reason'] or 'no losses'}"]
+    entries = {entry["condition"]: entry for entry in found["conditions"]}
+    loss = entries[INTACT]["nll_per_token"]["value"]
+    without = entries.get(WITHOUT)
+    lost = ABSENT if without is None else f"{without['delta_nll']['value']:.3f}"
+    shares = (entries.get(name, {}).get("recovered") for name in names)
+    return [*first, f"{loss:.3f}", lost, *map(_share, shares)]
+
+
+def _share(share: Mapping[str, float] | None) -> str:
+    """A recovered share with its interval; none where nothing is lost, or of no such model."""
+    if share is None:
+        return ABSENT
+    return f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
+
+
+def _size(params: Params, model: str, dataset: str) -> float:
+    """Parameters of a model as they were counted; infinite where they were not."""
+    if "savings" not in params.study.measured:
+        return math.inf
+    found = _read(params, "savings", model, dataset)
+    return float(found["parameters"]["all"]) if found["status"] == "measured" else math.inf
+
+
+def _type(params: Params, model: str) -> str:
+    """The type that its configuration names, as it was verified when the model was fetched."""
+    path = Path("data/models", model, VERIFICATION)
+    found: str = read_json(path)["model_type"] if path.is_file() else params.models[model].family
+    return found
+
+
+def _read(params: Params, kind: str, model: str, dataset: str) -> dict[str, Any]:
+    return read_sealed(STUDIES / params.study.name / place_of(kind, model, dataset))

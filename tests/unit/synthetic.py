@@ -486,7 +486,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             add("score_parts", f"{model}/{dataset}.json", made)
             made = positions.rotation_terms(model, dataset)
             if facts["positions"] == "table":
-                made = {**made, "status": "not run", "reason": "its positions are a table"}
+                made = {**made, "status": "not run", "reason": "nothing is turned"}
             add("rotation_terms", f"{model}/{dataset}.json", made)
             made = positions.savings(model, dataset, facts["is_decoder"], facts["positions"])
             add("savings", f"{model}/{dataset}.json", made)

@@ -18,7 +18,7 @@ ROWS = {
     "docs/relative-attention.md": ["C1", "C2", "C3", "C4", "C5", "C6"],
     "docs/language-models.md": ["D1", "D2", "D3", "D4", "D5"],
     "docs/attention-mechanisms.md": ["E1", "E2", "E3"],
-    "docs/rotary.md": ["F1", "F2", "F3", "F4", "F5", "F6"],
+    "docs/rotary.md": ["F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8"],
 }
 """Every row of the catalogue of experiments, by the page that answers it."""
 PAGES = tuple(ROWS)

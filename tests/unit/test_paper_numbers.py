@@ -12,7 +12,7 @@ from . import synthetic
 
 # What may hold digits, and why.
 ALLOWED = {
-    "names": r"GPT-[12]|SmolLM2(?:-135M)?|\$R\^2\$",
+    "names": r"GPT-[12]|SmolLM2(?:-135M)?|Gemma~3(?: 270M)?|\$R\^2\$",
     # Their arguments are keys, labels or files, and print what is generated.
     "references": (
         r"\\(?:measured|ifmeasured|interval|percent|percentinterval|published|studied|name"

@@ -152,6 +152,11 @@ SHARD = f"{STORE}/shard-00001.safetensors"
 def test_what_was_written_over_is_brought_back_or_made_again(project, expected, is_kept):
     if not is_kept:
         shutil.rmtree(project.folder / "data/kept")
+    for name in (TOKENS, SHARD):
+        # A result that came back once has two names: what is kept is to stay whole here.
+        content = (project.folder / name).read_bytes()
+        (project.folder / name).unlink()
+        (project.folder / name).write_bytes(content)
     truncate(project.folder / TOKENS)
     corrupt(project.folder / SHARD)
     assert set(project.planned()) >= {"tokenize", "capture", "store"}

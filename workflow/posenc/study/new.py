@@ -137,7 +137,7 @@ def check_name(path: Path, params: Params, name: str, datasets: Iterable[str]) -
 
 
 def replace_valid(path: Path, read: str, content: str) -> None:
-    """Write ``params.yaml`` anew, if what it would be then is right.
+    """Replace ``params.yaml``, if the new content is valid.
 
     Parameters
     ----------

@@ -66,7 +66,11 @@ def start(folder):
         environment = {key: value for key, value in environment.items() if value}
         process = subprocess.Popen(given, cwd=folder / where, env=environment)
         started.append(process)
-        return psutil.Process(process.pid)
+        seen = psutil.Process(process.pid)
+        end = time.monotonic() + 30
+        while seen.cmdline()[-1:] != given[-1:]:  # the kernel shows it a moment after it began
+            assert time.monotonic() < end
+        return seen
 
     yield run
     for process in started:
@@ -255,9 +259,6 @@ def test_snakemake_waits_for_a_dvc_that_reproduces_in_the_folder(
     folder, start, arguments, is_refused
 ):
     process = start("python", "-m", "dvc", *arguments, name="dvc")
-    end = time.monotonic() + 30
-    while process.cmdline()[-1:] != arguments[-1:]:  # it has just begun
-        assert time.monotonic() < end
     if not is_refused:
         recovery.refuse_dvc(folder / "project")
         return

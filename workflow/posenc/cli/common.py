@@ -31,12 +31,15 @@ def stop(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def read_params(path: Path = PARAMS) -> Params:
-    """Read params.yaml; what is wrong with it ends the command with its line."""
+def read_params(study: str | None = None) -> Params:
+    """Read params.yaml, for another study than the active one if it is named.
+
+    What is wrong with it ends the command with its line.
+    """
     from posenc.study.params import ParamsError, load
 
     try:
-        return load(path)
+        return load(PARAMS, None if study is None else {"study": study})
     except ParamsError as error:
         stop(str(error))
 
@@ -90,6 +93,10 @@ def _studies(incomplete: str) -> list[str]:
 
 
 StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=_studies)]
+OtherStudy = Annotated[
+    str | None,
+    typer.Argument(metavar="STUDY", help="another than the active one", autocompletion=_studies),
+]
 
 
 @app.callback()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc.cli.common import PARAMS, StudyName, app, holding, read_params, stop, warn
+from posenc.cli.common import PARAMS, OtherStudy, StudyName, app, holding, read_params, stop, warn
 
 if TYPE_CHECKING:
     from posenc.api.describing import Entry
@@ -21,10 +21,13 @@ SCHEMA = Path("workflow/schemas/params.schema.json")
 
 @app.command()
 def check(
+    name: OtherStudy = None,
     write: Annotated[bool, typer.Option(help="also write its sections to data/config")] = False,
 ) -> None:
     """Validate params.yaml, look for the files that it names, and show what the study has."""
-    params = read_params()
+    params = read_params(name)
+    if write and name is not None:
+        stop(f"--write is for the active study: `posenc study {name}` makes it active")
     if write:
         with holding("check --write"):
             write_sections(params)
@@ -109,8 +112,10 @@ def say_sizes(params) -> None:
 
 def _look_for_sources(params) -> None:
     from posenc.report import latex
-    from posenc.study.sources import problems
+    from posenc.study.sources import places, problems
 
+    for line in places(params):
+        print(f"  {line}")
     found = list(problems(params))
     if params.study.documents and (advice := latex.advice()):
         print(f"note: {advice}", file=sys.stderr)
@@ -118,6 +123,41 @@ def _look_for_sources(params) -> None:
         print(f"error: {line}", file=sys.stderr)
     if found:
         stop(found[-1])
+
+
+@app.command()
+def take(
+    dataset: Annotated[str, typer.Argument(help="a data set with `kind: public`")],
+    path: Annotated[Path, typer.Argument(help="your copy: a file, or a folder of reviews")],
+) -> None:
+    """Have a published data set taken from a copy that you have; it is known by its documents."""
+    from posenc.datasets import public
+    from posenc.datasets.errors import DatasetError
+    from posenc.datasets.raw_file import RawFile
+    from posenc.datasets.section import PublicSource
+
+    known = {
+        name: (section.source, section.format)
+        for name, section in read_params().datasets.items()
+        if isinstance(section.source, PublicSource)
+    }
+    if dataset not in known:
+        stop(
+            f"{dataset!r} is no data set with `kind: public`: {', '.join(known) or 'there is none'}"
+        )
+    if not path.exists():
+        stop(f"{path}: no such file or folder")
+    raw = RawFile(path, instead="name another copy")
+    try:
+        public.check(raw, *known[dataset], dataset)
+    except DatasetError as error:
+        stop(str(error))
+    with holding(f"take {dataset}"):
+        link = public.OWN_COPIES / dataset
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(path.resolve())
+    print(f"{dataset}: taken from {path}, which has the documents that were published")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from posenc.cli.common import app, holding, read_params, run, stop, warn
+from posenc.cli.common import OtherStudy, app, holding, read_params, run, stop, warn
 from posenc.cli.parameters import check, say_sizes, study, write_sections
 
 
@@ -93,7 +93,7 @@ def push() -> None:
 
 @app.command()
 def pull(
-    name: Annotated[str | None, typer.Argument(metavar="STUDY", help="another study")] = None,
+    name: OtherStudy = None,
 ) -> None:
     """Fetch what was recorded from DVC's remote; results that were not recorded are kept."""
     from posenc.frontends import recording
@@ -140,13 +140,13 @@ def dvc(
 
 
 @app.command()
-def compare() -> None:
+def compare(name: OtherStudy = None) -> None:
     """Compare every recorded number of the study with the one that was made here."""
     from posenc.artifacts.files import ArtifactError
     from posenc.report.comparison import report
 
     try:
-        lines, is_sound = report(read_params().study.name)
+        lines, is_sound = report(read_params(name).study.name)
     except ArtifactError as error:
         stop(str(error))
     print("\n".join(lines))
@@ -186,13 +186,13 @@ def show(
 
 
 @app.command()
-def recovered() -> None:
+def recovered(name: OtherStudy = None) -> None:
     """Say what conditions recover of what positions are worth, by size and type of model."""
     from posenc.artifacts.files import ArtifactError
     from posenc.study.recovered import table
 
     try:
-        print("\n".join(table(read_params())))
+        print("\n".join(table(read_params(name))))
     except ArtifactError as error:
         stop(str(error))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from posenc.artifacts.files import sha256_file
@@ -44,7 +45,13 @@ def part_path(target: Path) -> Path:
 
 
 def download(
-    url: str, sha256: str, target: Path, *, key: str, tries: int = 6, backoff_s: float = 1.0
+    url: str,
+    check: str | Callable[[Path], None],
+    target: Path,
+    *,
+    key: str,
+    tries: int = 6,
+    backoff_s: float = 1.0,
 ) -> None:
     """Download a file to ``target``, continuing from its ``.part`` file where there is one.
 
@@ -52,8 +59,9 @@ def download(
     ----------
     url
         Address of the file.
-    sha256
-        Checksum that the file must have.
+    check
+        SHA-256 that the file must have, or what raises a ``DatasetError`` of another file than
+        the one that is meant.
     target
         Where the file goes; it appears whole and verified, or not at all.
     key
@@ -70,22 +78,30 @@ def download(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = part_path(target)
-    was_resumed = part.exists()
-    _complete(url, part, key=key, tries=tries, backoff_s=backoff_s)
-    actual = sha256_file(part)
-    if actual != sha256 and was_resumed:
-        # The start may be of another version of the file: it is not worth an error yet.
-        part.unlink()
+    is_resumed = part.exists()
+    while True:
         _complete(url, part, key=key, tries=tries, backoff_s=backoff_s)
-        actual = sha256_file(part)
+        try:
+            _check_digest(url, check, part, key) if isinstance(check, str) else check(part)
+        except DatasetError:
+            part.unlink()
+            if not is_resumed:
+                raise
+            # The start may be of another version of the file: it is not worth an error yet.
+            is_resumed = False
+        else:
+            part.replace(target)
+            return
+
+
+def _check_digest(url: str, sha256: str, part: Path, key: str) -> None:
+    actual = sha256_file(part)
     if actual != sha256:
-        part.unlink()
         raise DatasetError(
             f"{url} is not the file that was expected: sha256 {actual}, but {key}.sha256 in "
             f"params.yaml says {sha256}. The download was deleted. Run again; if this comes back, "
             f"the publisher changed the file: check it and correct {key}.sha256"
         )
-    part.replace(target)
 
 
 def _complete(url: str, part: Path, *, key: str, tries: int, backoff_s: float) -> None:

@@ -12,8 +12,10 @@ from posenc.datasets.download import copy, download
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import (
+    Format,
     HubSource,
     PathSource,
+    PublicSource,
     SampleSource,
     Source,
     UrlSource,
@@ -22,7 +24,7 @@ from posenc.datasets.section import (
 BATCH_ROWS = 4096
 
 
-def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> None:
+def fetch(source: Source, format: Format, target: Path, *, name: str = "NAME") -> None:
     """Fetch a data set's raw file to ``target``, verified and atomically.
 
     Parameters
@@ -49,6 +51,10 @@ def fetch(source: Source, format: str, target: Path, *, name: str = "NAME") -> N
             download(source.url, source.sha256, target, key=key)
         case PathSource():
             _fetch_path(source, format, target, name)
+        case PublicSource():
+            from posenc.datasets import public
+
+            public.fetch(source, format, target, name)
         case HubSource():
             _fetch_hub(source, target, key)
         case SampleSource():

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from posenc.artifacts.files import read_sealed, verify
 from posenc.datasets.errors import DatasetError
-from posenc.datasets.section import HubSource, PathSource, Source, UrlSource
+from posenc.datasets.section import HubSource, PathSource, PublicSource, Source, UrlSource
 
 VERBS = ("is ", "has ", "holds ")
 """A fault that begins so is said of the file as a whole."""
@@ -79,8 +79,8 @@ class RawFile:
         other = f"name another one under datasets.{dataset}.source in params.yaml"
         if isinstance(source, PathSource):
             return cls(path, source.path, after=f", and run `posenc repin {dataset}`")
-        if isinstance(source, UrlSource):
-            # Its checksum was compared: fetched again it is the same.
+        if isinstance(source, UrlSource | PublicSource):
+            # It was compared with what is meant: fetched again it is the same.
             return cls(path, source.url, instead=other)
         if isinstance(source, HubSource):
             again = f"delete {path} and run again, which fetches it, or {other}"

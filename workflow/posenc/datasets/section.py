@@ -21,12 +21,14 @@ from posenc.config.base import (
     Sha256,
 )
 
+Address = Annotated[str, Field(pattern=r"^https?://[^\x00-\x20]+$", max_length=1000)]
+
 
 class UrlSource(Section):
     """A file on the web, downloaded once, resumed when interrupted, verified before use."""
 
     kind: Literal["url"]
-    url: Annotated[str, Field(pattern=r"^https?://[^\x00-\x20]+$", max_length=1000)]
+    url: Address
     sha256: Sha256
 
 
@@ -42,6 +44,20 @@ class PathSource(Section):
     """Path from the project's root."""
     sha256: Sha256
     """Of the file; of a folder, see ``posenc.datasets.folder``."""
+
+
+class PublicSource(Section):
+    """A published data set, known by its documents: the file that holds them may be packed anew.
+
+    It is taken from this machine where it lies there (``posenc take``), otherwise from its address.
+    """
+
+    kind: Literal["public"]
+    url: Address
+    contents: Sha256
+    """Of the documents: see ``posenc.datasets.public``."""
+    path: Line | None = None
+    """A file, or a folder of reviews, from the project's root; looked for before the address."""
 
 
 class HubSource(Section):
@@ -67,7 +83,9 @@ class SampleSource(Section):
     """Of the reviews; Japanese ones have full-width and half-width forms."""
 
 
-Source = Annotated[UrlSource | PathSource | HubSource | SampleSource, Field(discriminator="kind")]
+Source = Annotated[
+    UrlSource | PathSource | PublicSource | HubSource | SampleSource, Field(discriminator="kind")
+]
 
 
 class Text(Section):

@@ -19,6 +19,7 @@ def source_of(source: Mapping[str, Any]) -> str:
         "hub": "{id} of the hub",
         "path": "file {path}",
         "url": "published archive",
+        "public": "published data set",
         "sample": "generated, seed {seed}",
     }
     return words.get(source["kind"], source["kind"]).format(**source)

@@ -23,7 +23,8 @@ def table(params: Params) -> list[str]:
     A line has the model, its data set and type, its parameters in millions (of the measurement
     `savings`, where the study has it), the loss with positions and what is lost without them (nats
     per token), and the recovered share of that under each other condition, with its interval. A
-    model that was not evaluated has the reason in their place.
+    model that was not evaluated has the reason in their place. Of a single model, that is a column
+    for each data set, and conditions have their labels.
 
     Raises
     ------
@@ -38,10 +39,15 @@ def table(params: Params) -> list[str]:
             size = _size(params, model, dataset)
             rows.append((size, _row(params, model, dataset, size, names)))
     rows.sort(key=lambda row: row[0])  # what has no size comes last
+    labels = params.figures.style.labels
     heads = ["model", "data set", "type", "million", "nats", "lost", *names]
     cells = [heads, *(row for _, row in rows)]
-    whole = [row for row in cells if len(row) == len(heads)]
-    widths = [max(len(row[place]) for row in whole) for place in range(len(heads))]
+    if len(study.models) == 1:  # conditions, which are many, one below another
+        named = [*heads[:6], *(labels.get(name, name) for name in names)]
+        columns = [[*row, *[""] * (len(heads) - len(row))] for row in cells[1:]]
+        cells = [list(line) for line in zip(named, *columns, strict=True)]
+    whole = [row for row in cells if len(row) == len(cells[0])]
+    widths = [max(len(row[place]) for row in whole) for place in range(len(cells[0]))]
     return [
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()
         for row in cells

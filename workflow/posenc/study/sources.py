@@ -14,12 +14,12 @@ from posenc.artifacts.files import (
     sha256_file,
     verify,
 )
-from posenc.datasets import fetch
+from posenc.datasets import fetch, public
 from posenc.datasets.documents import check_enough, read_metadata, splits_of
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.section import Content, PathSource, Source
+from posenc.datasets.section import Content, PathSource, PublicSource, Source
 from posenc.models import load
 from posenc.models.files import TOKENIZER, ModelError, check_configuration, tokenizer_files
 from posenc.models.matrices import PathMatrix
@@ -49,6 +49,20 @@ def problems(params: Params) -> Iterator[str]:
                 yield str(error)
 
 
+def places(params: Params) -> Iterator[str]:
+    """Say where published data sets of the active study are taken from, one line each."""
+    for name in params.study.all_datasets:
+        source = params.datasets[name].source
+        if not isinstance(source, PublicSource):
+            continue
+        if _is_copy(Path("data/raw", name, "raw"), source):
+            yield f"{name}: fetched already"
+        elif place := public.place_of(source, name):
+            yield f"{name}: from {public.own_copy(place, name)}"
+        else:
+            yield f"{name}: from {source.url}"
+
+
 def of_dataset(params: Params, name: str) -> Iterator[str]:
     """Say what a run would stop at in a data set: its file is not there, is another one, or faulty.
 
@@ -71,6 +85,9 @@ def of_dataset(params: Params, name: str) -> Iterator[str]:
             raw = RawFile.of_source(source, name, copy)
         elif isinstance(source, PathSource):
             raw = RawFile.of_source(source, name, Path(source.path))
+        elif isinstance(source, PublicSource) and (place := public.place_of(source, name)):
+            raw = public.own_copy(place, name)
+            public.check(raw, source, section.format, name)
         else:
             return
         if is_copied and _is_made(documents, section.content, copy):

@@ -54,6 +54,7 @@ def datasets_table(results: Results) -> dict[str, Any]:
         counts = [run["documents"] for run in here if run["status"] == "measured"]
         origin = {
             "url": lambda s: f"archive at {urlsplit(s['url']).hostname}",
+            "public": lambda s: f"published at {urlsplit(s['url']).hostname}",
             "path": lambda s: f"local file {re.split(r'[/]', s['path'])[-1]}",
             "hub": lambda s: f"hub: {s['id']}",
             "sample": lambda s: f"generated, seed {s['seed']}",

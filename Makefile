@@ -4,8 +4,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-COPIES = $(if $(IMDB),imdb_public=$(IMDB)) $(if $(TRUTHFULQA),truthfulqa_public=$(TRUTHFULQA))
-
 .PHONY: study headline setup setup-tests gemma lint test test-all mutants
 
 # Set up everything, run the active study, write the report, compare with what was recorded.
@@ -18,7 +16,8 @@ study: setup
 # The README's table and picture, from the published texts: a copy of yours (IMDB=<path> and
 # TRUTHFULQA=<path>), one where params.yaml has a place for it, or their addresses.
 headline: setup
-	@for copy in $(COPIES); do $(BIN)/posenc take "$${copy%%=*}" "$${copy#*=}" || exit 1; done
+	@$(if $(IMDB),$(BIN)/posenc take imdb_public "$(IMDB)")
+	@$(if $(TRUTHFULQA),$(BIN)/posenc take truthfulqa_public "$(TRUTHFULQA)")
 	@echo "About 20 minutes on two cores and 2 GB of disk; it can be stopped, and goes on when called again."
 	@$(BIN)/posenc check headline
 	$(BIN)/snakemake --cores $(STUDY_CORES) --resources gpu=1 --config study=headline

@@ -272,3 +272,30 @@ def test_what_cannot_be_taken_is_refused_in_one_line(project, tmp_path, argument
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert said in done.stderr
     assert not (project / public.OWN_COPIES).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ([], []),
+        (
+            ["IMDB=../my texts/a.tar.gz", "TRUTHFULQA=q.csv"],
+            ['imdb_public "../my texts/a.tar.gz"', 'truthfulqa_public "q.csv"'],
+        ),
+    ],
+)
+def test_make_headline_takes_the_copies_that_it_is_given(given, taken):
+    command = ["make", "--dry-run", "--directory", str(PROJECT), "headline", *given]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert [
+        line.partition("posenc take ")[2] for line in said.splitlines() if "take" in line
+    ] == taken
+    steps = [
+        "check headline",
+        "study=headline",
+        "headline.svg",
+        "recovered headline",
+        "compare headline",
+    ]
+    places = [said.index(step) for step in steps]
+    assert places == sorted(places)

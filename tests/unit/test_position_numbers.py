@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import re
 
 import pytest
 
 from posenc.artifacts.files import unbundled
+from posenc.report import experiment_quantities as experiments
 from posenc.report import order_quantities as order
 from posenc.report import position_quantities as facts
 from posenc.report import typeset
@@ -16,9 +18,10 @@ from posenc.report import weight_quantities as weights
 from posenc.report.collection import collect
 from posenc.report.records import NotRun, Number, Results
 from posenc.report.tables import positions as position_tables
+from posenc.report.words import label
 from posenc.steps import typeset as step
 
-from . import synthetic
+from . import synthetic, synthetic_experiments
 from . import synthetic_positions as made
 
 RUN = {"model": "decoder", "dataset": "sample_reviews", "condition": "intact"}
@@ -225,3 +228,48 @@ def test_published_values_stand_among_the_tables_digit_for_digit(results):
     theirs = rows[r"RoBERTa, \word{published}"]
     assert r"{\published{roberta.positions.mae}}" in theirs
     assert r"{\published{roberta.positions.first_12}}" in theirs
+
+
+FOLLOWED = ("induction", "causal_probes", "swaps", "joint_order", "choices", "token_classes")
+"""Measurements under conditions that params.yaml lists."""
+
+
+@pytest.mark.parametrize("kind", FOLLOWED)
+def test_numbers_follow_the_conditions_that_were_measured(kind):
+    """A condition that nobody speaks of has all the numbers of one that is spoken of."""
+    one, read, _ = CASES[kind]
+    other = json.loads(json.dumps(one).replace('"placebo_heads"', '"of_mine"'))
+    usual, found = read(one), read(other)
+    of_placebo = {key: entry for key, entry in usual.items() if key.startswith("placebo_heads.")}
+    assert any(isinstance(entry, Number) for entry in of_placebo.values())
+    for key, entry in of_placebo.items():
+        assert found[key.replace("placebo_heads", "of_mine")] == entry
+        assert isinstance(found[key], NotRun)
+
+
+def test_numbers_follow_the_counts_keys_and_windows_that_were_measured():
+    heads = synthetic_experiments.unrotated_heads("smollm2", "sample_reviews")
+    for entry in heads["sets"]:
+        entry["count"] += 1
+    for entry in heads["keys"]:
+        entry["key"] += 2
+    found = order.unrotated_heads(heads)
+    assert isinstance(found["strongest.28.share"], Number)
+    assert isinstance(found["only_random.82.delta_nll"], Number)
+    assert isinstance(found["key_18"], Number)
+    assert isinstance(found["strongest.27.share"], NotRun)
+    read = synthetic_experiments.effective_keys("decoder", "sample_reviews", True)
+    for entry in read["reading"]:
+        entry["keys"] = entry["keys"] and entry["keys"] + 1
+    for row in read["lengths"]:
+        row["from"] += 1
+    found = experiments.effective_keys(read)
+    assert isinstance(found["nearest.17.delta_nll"], Number)
+    assert isinstance(found["seen_5.keys"], Number)
+    probes = CASES["causal_probes"][0]
+    windows = json.loads(json.dumps(probes).replace('"window_16"', '"window_24"'))
+    found = order.causal_probes(windows)
+    assert found["window_24.beyond.error"] == order.causal_probes(probes)["window_16.beyond.error"]
+    assert label("causal_probes", "window_24.beyond.error").startswith(
+        "without positions, the last 24"
+    )

@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from posenc.report.order_quantities import with_spoken
 from posenc.report.position_quantities import estimate
 from posenc.report.records import FLOAT64, Entry, NotRun, Number
 
@@ -102,12 +103,15 @@ def effective_keys(one: Mapping[str, Any]) -> Facts:
         found[name], found[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
     found["growth"] = estimate(one["growth"], "documents are too short")
     lengths = {row["from"]: row for row in one["lengths"]}
-    for length in LENGTHS:
+    for length in with_spoken(LENGTHS, lengths):
         row = lengths.get(length, {"keys": None, "others": None})
         for part in ("keys", "others"):
             found[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
-    ways = {f"{entry['choice']}.{entry['keys']}": entry for entry in one["reading"]}
-    for way in READ:
+    ways = {
+        f"{entry['choice']}.{entry['keys']}": entry
+        for entry in one["reading"] if entry["keys"] is not None
+    }  # fmt: skip
+    for way in with_spoken(READ, ways):
         entry = ways.get(way, dict.fromkeys(COST))
         reason = "an encoder has no loss" if way in ways else "the study does not read so many keys"
         found |= {f"{way}.{part}": estimate(entry[part], reason) for part in COST}

@@ -11,14 +11,17 @@ conditions of a study are ``MODEL.DATASET.induction.zero_closed.recovered``,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from posenc.report.position_quantities import PLACES, estimate
 from posenc.report.records import Entry, Number
 
+T = TypeVar("T", bound=Hashable)
+
 NOT_EVALUATED = "the study does not evaluate it"
-WINDOWS = ("window_4", "window_16", "window_64")
+WINDOW = "window_"
+WINDOWS = tuple(f"{WINDOW}{tokens}" for tokens in (4, 16, 64))
 MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
 VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS, *MASKED)
 """Variants whose probes are spoken of."""
@@ -41,6 +44,8 @@ SWAPS = tuple(
     f"{condition}.{where}{part}"
     for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
 )  # fmt: skip
+OTHER = "other"
+"""The intact model after the beginning of another document, beside conditions."""
 PAIRED = ("intact", "zero", "zero_closed", "placebo_heads")
 """Conditions whose pairs of words are spoken of."""
 MASSES = ("mass_first", "mass")
@@ -52,9 +57,9 @@ OF_PAIRS = (
 JOINT_ORDER = (
     "documents", "candidates",
     *(f"{condition}.{part}"
-      for condition in (*PAIRED, "other")
+      for condition in (*PAIRED, OTHER)
       for part in (*MASSES, *(f"{where}{one}" for where in ("", "far.") for one in OF_PAIRS))
-      if condition != "other" or not part.endswith("recovered")),
+      if condition != OTHER or not part.endswith("recovered")),
 )  # fmt: skip
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
@@ -135,6 +140,11 @@ EXCHANGED_ROLES = tuple(
 )  # fmt: skip
 
 
+def with_spoken(spoken: Iterable[T], measured: Iterable[T]) -> list[T]:
+    """What documents speak of, and what else a result has: numbers follow the parameters."""
+    return list(dict.fromkeys([*spoken, *measured]))
+
+
 def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of a ridge probe by variant, at the embedding, where they are least, and last.
 
@@ -149,7 +159,7 @@ def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
 
     layer = by_name["zero"].index(min(by_name["zero"], key=error))
     found = {"chance": estimate(one["chance"])}
-    for name in VARIANTS:
+    for name in with_spoken(VARIANTS, by_name):
         layers = by_name.get(name)
         parts = dict.fromkeys((*PLACES, "difference"))
         if layers:
@@ -157,7 +167,7 @@ def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
             parts = dict(zip(PLACES, (end["error"] for end in ends), strict=True))
             parts["difference"] = layers[layer]["difference"]
         found |= {f"{name}.{part}": estimate(value, reason) for part, value in parts.items()}
-        if name in WINDOWS:
+        if name.startswith(WINDOW):
             there = [own["beyond"] for own in (layers or [])[: layer + 1] if own["beyond"]]
             beyond = there[-1] if there else dict.fromkeys(BEYOND)
             why = "too few tokens are beyond the receptive field" if layers else reason
@@ -169,7 +179,7 @@ def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Losses, gain and attention on repeated tokens, by condition."""
     entries = {entry["condition"]: entry for entry in one["conditions"]}
     found: dict[str, Entry] = {}
-    for condition in UNDER:
+    for condition in with_spoken(UNDER, entries):
         entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
         reason = entry["reason"] or NOT_EVALUATED
         if condition in entries:
@@ -182,7 +192,7 @@ def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Preference for a text over its swapped form, of the nearest words and of the furthest."""
     entries = {entry["condition"]: entry["distances"] for entry in one["conditions"]}
     found: dict[str, Entry] = {}
-    for condition in (*UNDER, "single_token"):
+    for condition in with_spoken((*UNDER, "single_token"), entries):
         at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
         reason = "the intact model has no margin that it loses"
         if not at:
@@ -197,9 +207,9 @@ def joint_order(one: Mapping[str, Any]) -> dict[str, Entry]:
 
     ``other`` is the intact model after the beginning of another document.
     """
-    entries = {entry["condition"]: entry for entry in one["conditions"]} | {"other": one["other"]}
+    entries = {entry["condition"]: entry for entry in one["conditions"]} | {OTHER: one["other"]}
     found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "candidates")}
-    for condition in (*PAIRED, "other"):
+    for condition in with_spoken(PAIRED, entries):
         entry = entries.get(condition, {"distances": []})
         reason = "nothing of the order is lost" if condition in entries else NOT_EVALUATED
         found |= {f"{condition}.{part}": estimate(entry.get(part), reason) for part in MASSES}
@@ -207,8 +217,9 @@ def joint_order(one: Mapping[str, Any]) -> dict[str, Entry]:
         for where, distance in (("", 1), ("far.", 2)):
             pairs = by_distance.get(distance, {})
             for part in OF_PAIRS:
-                found[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
-    return {key: entry for key, entry in found.items() if key in JOINT_ORDER}
+                if condition != OTHER or part != "recovered":
+                    found[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
+    return found
 
 
 def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
@@ -216,7 +227,7 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
     entries = {entry["condition"]: entry for entry in one["conditions"]}
     found: dict[str, Entry] = {"questions": Number(one["documents"])}
     found |= {f"chance.{part}": Number(level) for part, level in one["chance"].items()}
-    for condition in ANSWERING:
+    for condition in with_spoken(ANSWERING, entries):
         entry = entries.get(condition, dict.fromkeys(ANSWERS))
         reason = NOT_EVALUATED
         if condition in entries:
@@ -244,9 +255,9 @@ def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
     }
     keys = {entry["key"]: entry["delta_nll"] for entry in one["keys"]}
     lacking = "the study does not take rotation from it"
-    found |= {f"key_{key}": estimate(keys.get(key), lacking) for key in KEYS}
+    found |= {f"key_{key}": estimate(keys.get(key), lacking) for key in with_spoken(KEYS, keys)}
     sets = {(entry["choice"], entry["count"]): entry for entry in one["sets"]}
-    for how, count in itertools.product(HOW, COUNTS):
+    for how, count in with_spoken(itertools.product(HOW, COUNTS), sets):
         entry = sets.get((how, count), {})
         for part in ("delta_nll", "share"):
             found[f"{how}.{count}.{part}"] = estimate(entry.get(part), lacking)
@@ -262,14 +273,15 @@ def retraining(one: Mapping[str, Any]) -> dict[str, Entry]:
     last = one["conditions"][0]["curve"][-1]["tokens"]
     found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
     found["learned_tokens"] = Number(last)
-    for condition in TRAINED_ON:
+    for condition in with_spoken(TRAINED_ON, entries):
         curve = entries[condition]["curve"] if condition in entries else [{"nll": None}]
         for part, row in (("first", curve[0]), ("last", curve[-1])):
             found[f"{condition}.{part}"] = estimate(row["nll"], NOT_EVALUATED)
             if condition != "intact":
                 above = estimate(row.get("above_intact"), NOT_EVALUATED)
                 found[f"{condition}.{part}.above_intact"] = above
-    for condition in STARTS:
+    worth_tokens = (name for name, entry in entries.items() if entry["worth"])
+    for condition in with_spoken(STARTS, worth_tokens):
         lacking = dict.fromkeys(WORTH, dict.fromkeys(("value", "low", "high")))
         worth = entries.get(condition, {"worth": lacking})["worth"]
         reason = f"not reached in {last:,} training tokens"
@@ -306,7 +318,7 @@ def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
     """Costs by class of token and condition."""
     entries = {entry["condition"]: entry for entry in one["conditions"]}
     found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
-    for condition in PAYING:
+    for condition in with_spoken(PAYING, entries):
         entry = entries.get(condition, {"factors": []})
         few = "too few documents have such a token, or nothing is lost"
         lacking = few if entry["factors"] else NOT_EVALUATED

@@ -383,10 +383,7 @@ WORDS |= {
         "most": "effective keys of the layer with the most",
         "layer": "which layer",
         "growth": "growth: slope of log effective keys on log keys seen",
-        "seen_4": "queries that see 4 to 7 keys",
-        "seen_16": "queries that see 16 to 31 keys",
-        "seen_64": "queries that see 64 to 127 keys",
-        "seen_128": "queries that see 128 to 255 keys",
+        "seen_": "queries that see {} keys, up to twice as many",
         "strongest": "strongest keys alone",
         "nearest": "nearest keys alone",
         "first_nearest": "the first key and the nearest alone",
@@ -445,10 +442,14 @@ WORDS["scheme_probes"] = WORDS["probes"]
 def label(measurement: str, quantity: str) -> str:
     """A quantity in words.
 
+    A word that ends in ``_`` is of all quantities that go on with a number.
+
     Examples
     --------
     >>> label("similarity", "block_2.cka")
     'block 2 · linear CKA with intact'
+    >>> label("causal_probes", "window_5.best")
+    'without positions, the last 5 tokens seen · best layer'
     """
     words = {**PARTS, **WORDS.get(measurement, {})}
 
@@ -457,6 +458,9 @@ def label(measurement: str, quantity: str) -> str:
             base = part.removesuffix(ending)
             if part not in words and base != part and base in words:
                 return f"{of}: {words[base]}"
+        stem, _, number = part.rpartition("_")
+        if part not in words and number.isdigit() and f"{stem}_" in words:
+            return words[f"{stem}_"].format(number)
         return words.get(part, part.replace("_", " "))
 
     return " · ".join(map(word, quantity.split(".")))

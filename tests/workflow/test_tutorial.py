@@ -104,7 +104,8 @@ def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
         project.run(*command.split())
 
     def said(cell: str) -> str:
-        return "".join(project.run(*shlex.split(line)).stdout for line in cell.splitlines())
+        lines = cell.replace("\\\n", "").splitlines()
+        return "".join(project.run(*shlex.split(line)).stdout for line in lines)
 
     planned = said(survey)
     jobs = int(re.search(r"(?m)^(\d+) jobs", planned)[1])

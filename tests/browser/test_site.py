@@ -118,3 +118,23 @@ def test_it_is_searched_from_a_file_in_both_languages(site, browser, word, page,
     assert any(page in link.get_attribute("href") for link in found.all())
     assert errors == [] and {url.partition(":")[0] for url in asked} <= {"file", "data", "about"}
     context.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["tutorial.ja", "api"])
+def test_a_page_is_for_everybody(site, browser, page, scheme):  # noqa: F811
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    tab = context.new_page()
+    tab.goto((site / f"{page}.html").as_uri())
+    tab.wait_for_function("globalThis.document$ !== undefined")
+    tab.wait_for_timeout(300)  # colours change slowly
+    found = Axe().run(tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+    context.close()
+    problems = [
+        (one["id"], [node["target"] for node in one["nodes"][:3]])
+        for one in found.response["violations"]
+    ]
+    assert problems == []

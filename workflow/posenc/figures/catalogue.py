@@ -98,6 +98,16 @@ FIGURES = {
         alt="Points with intervals, a row for each condition: loss gained by repetition, "
         "attention to the previous token, attention to the token after the earlier occurrence.",
     ),
+    "recovered_by_size": Entry(
+        "Survey of models", ("conditions", "savings"), (),
+        caption="How near conditions bring decoders without positions to the intact ones, by the "
+        "number of parameters: recovered share of the lost log-perplexity with its interval over "
+        "documents. Decoders stand below, with millions of parameters. Of the conditions that two "
+        "or more have, those of the most are drawn, eight at most.",
+        alt="Points with intervals: recovered share against the number of parameters, a colour and "
+        "a mark for each condition, with the names of the models below.",
+        quantities=("conditions.recovered*",),
+    ),
     "slope_sweep": Entry(
         "A4 masks", ("conditions", "reference"),
         caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "

@@ -21,6 +21,7 @@ CONDITIONS = {
 }
 """Beside those with and without positions; a placebo follows what it is the placebo of."""
 FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
+BY_SIZE = "recovered_by_size"
 STUDY = """  # Written by `posenc survey`. Text, length (max_tokens) and activations.precision are
   # the same for all models.
   {name}: &{name}
@@ -165,6 +166,6 @@ def write_survey(
     block = STUDY.format(
         name=name, models=", ".join(entries), calibration=texts.calibration,
         evaluated=", ".join(dict.fromkeys(one for kind in kinds for one in CONDITIONS[kind])),
-        figures=", ".join(FIGURES[kind] for kind in kinds),
+        figures=", ".join([*(FIGURES[kind] for kind in kinds), BY_SIZE]),
     )  # fmt: skip
     replace_valid(path, read, added(content, "studies", block))

@@ -1,0 +1,129 @@
+"""What masks recover of what positions are worth, against the size of the model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from posenc.conditions.positions import ROTATION, TABLE
+from posenc.figures import common
+from posenc.figures.evaluated import by_dataset, decoders, entries, of_kind
+from posenc.figures.section import Figure, Style
+
+FEWEST = 2
+"""Models to compare."""
+NEAR = 0.06
+"""Part of the axis on which two names have no place beside each other."""
+MARGIN = 1.6
+"""Factor by which the axis goes on beside the smallest and the largest model."""
+LOWEST, HIGHEST = -0.42, 1.12
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw the recovered share of each condition against parameters, a panel for each data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of evaluated conditions, and of ``savings``, which counts parameters.
+
+    Returns
+    -------
+    A point with its interval for each decoder and condition that two decoders have, the decoders
+    named below with their size; a mark at the edge where the share lies beyond the axis.
+    """
+    sizes = {
+        one["run"]["model"]: one["parameters"]["all"]
+        for one in of_kind(measurements, "savings")
+        if one["status"] == "measured"
+    }
+    found = [run for kind in (TABLE, ROTATION) for run in decoders(measurements, kind)[0]]
+    panels = {
+        dataset: sorted(runs, key=lambda run: sizes[run["run"]["model"]])
+        for dataset, runs in by_dataset(
+            [run for run in found if run["run"]["model"] in sizes]
+        ).items()
+        if len(runs) >= FEWEST
+    }
+    if not panels:
+        why = f"fewer than {FEWEST} decoders of this study have counted parameters"
+        common.not_run(made.add_subplot(), [why], 60)
+        return
+    names = _compared([run for runs in panels.values() for run in runs])
+    rows = made.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (dataset, runs) in zip(rows, panels.items(), strict=True):
+        points = [(sizes[run["run"]["model"]], run) for run in runs]
+        _panel(axes, points, names, style)
+        axes.set_title(common.display(dataset))
+    rows[0].set_ylabel("share recovered")
+    common.legend_above(made, rows, columns=2)
+
+
+def _compared(runs: list[dict]) -> list[str]:
+    """Conditions whose share two models have: those of the most models, as many as have a mark."""
+    models: dict[str, set[str]] = {}
+    for run in runs:
+        for name, entry in entries(run).items():
+            if entry["recovered"] is not None and name != common.INTACT:
+                models.setdefault(name, set()).add(run["run"]["model"])
+    found = [name for name, of in models.items() if len(of) >= FEWEST and name != "zero"]
+    return sorted(found, key=lambda name: -len(models[name]))[: len(common.MARKERS)]
+
+
+def _panel(
+    axes: Axes, points: list[tuple[int, dict[str, Any]]], names: list[str], style: Style
+) -> None:
+    for level in (0.0, 1.0):
+        axes.axhline(level, color=common.GREY, lw=0.7)
+    axes.set_xscale("log")
+    for place, name in enumerate(names):
+        shares = [(size, entries(run).get(name, {}).get("recovered")) for size, run in points]
+        there = [(size, share) for size, share in shares if share is not None]
+        marks = [min(max(share["value"], LOWEST), HIGHEST) for _, share in there]
+        colour = style.palette[place % len(style.palette)]
+        axes.plot(
+            [size for size, _ in there], marks, color=colour, ls="", ms=3.5,
+            marker=common.MARKERS[place % len(common.MARKERS)], label=common.display(name),
+        )  # fmt: skip
+        for size, share in there:
+            axes.plot([size, size], [share["low"], share["high"]], color=colour, lw=0.8)
+    axes.set_ylim(LOWEST, HIGHEST)
+    sizes = [size for size, _ in points]
+    axes.set_xlim(sizes[0] / MARGIN, sizes[-1] * MARGIN)
+    groups = _named([(size, run["run"]["model"]) for size, run in points])
+    axes.set_xticks(
+        [size for size, _ in groups], [f"{name}, {_millions(size)} M" for size, name in groups],
+        rotation=90, fontsize=common.SMALLEST_POINTS,
+    )  # fmt: skip
+    axes.minorticks_off()
+
+
+def _millions(size: int) -> str:
+    return f"{size / 1e6:,.0f}" if size >= 1e7 else f"{size / 1e6:.2g}"
+
+
+def _named(models: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """A name at each size, from the smallest; models of nearly one size share a place."""
+    groups: list[tuple[int, list[str]]] = []
+    reach = math.log(models[-1][0] / models[0][0]) + 2 * math.log(MARGIN)
+    for size, model in models:
+        if groups and math.log(size / groups[-1][0]) <= NEAR * reach:
+            groups[-1][1].append(common.display(model))
+        else:
+            groups.append((size, [common.display(model)]))
+    return [
+        (size, names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more")
+        for size, names in groups
+    ]
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

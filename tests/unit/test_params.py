@@ -312,7 +312,7 @@ def test_switching_the_study_changes_one_line(tmp_path):
         if pair[0] != pair[1]
     ]
     assert differing == [("study: *default", "study: *real")]
-    with pytest.raises(StudyError, match=r"no study 'huge' in .*; known: default, local"):
+    with pytest.raises(StudyError, match=r"no study 'huge' in .*; known: default, headline, local"):
         activate(path, "huge")
     with pytest.raises(StudyError, match="; did you mean 'real'"):
         activate(path, "reel")

@@ -167,7 +167,7 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     for name in MODELS:
         raw["models"][name]["max_tokens"] = TOKENS
     for name, section in SECTIONS.items():
-        raw["measurements"][name] |= section
+        raw["measurements"].setdefault(name, {}).update(section)
     raw["experiments"]["downstream"]["imdb"] |= {"max_tokens": 12, "trained_layers": 1}
     pretraining = raw["experiments"]["pretraining"]["imdb"]
     pretraining |= {"tokens": 12, "n_layers": 1}

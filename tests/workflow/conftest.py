@@ -101,7 +101,7 @@ class Project:
             *parts, last = key.split(".")
             node = raw
             for part in parts:
-                node = node[part]
+                node = node.setdefault(part, {})
             if node.get(last) == value:
                 raise AssertionError(f"{key} is {value!r} already")
             node[last] = value

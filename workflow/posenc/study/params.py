@@ -36,16 +36,27 @@ class Params(Section):
     authors: Annotated[list[str], Field(min_length=1)]
     """Of the documents, in order."""
     datasets: dict[Name, Dataset]
+    """Where text comes from and how it is cleaned, by name."""
     models: dict[Name, Model]
+    """Where weights come from, or how a model is trained here, by name."""
     matrices: dict[Name, Matrix] = Field(default_factory=dict)
+    """Tables of position embeddings that are of no model, by name."""
     conditions: dict[Name, Condition]
-    masks: dict[Name, LearnedMaskSource]
-    sweeps: dict[Name, Sweep]
-    activations: Activations
+    """What is done to a model before it reads, by name."""
+    masks: dict[Name, LearnedMaskSource] = Field(default_factory=dict)
+    """What is learned from calibration text, the model frozen, by name."""
+    sweeps: dict[Name, Sweep] = Field(default_factory=dict)
+    """Conditions with one parameter varied, by name."""
+    activations: Activations = Field(default_factory=Activations)
+    """What is kept on disk of a run, and how."""
     measurements: Measurements
-    experiments: Experiments
-    figures: Figures
+    """Sizes and choices of each measurement."""
+    experiments: Experiments = Field(default_factory=Experiments)
+    """What is trained to answer a question: named sizes of each kind."""
+    figures: Figures = Field(default_factory=Figures)
+    """Colours, labels, and the size of each figure."""
     studies: dict[Name, Study]
+    """Which of all these are run together, by name."""
     study: Study = Field(description="The active study: an alias of one of `studies`.")
 
     @model_validator(mode="after")

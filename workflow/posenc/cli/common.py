@@ -31,12 +31,12 @@ def stop(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def read_params(path: Path = PARAMS) -> Params:
+def read_params(path: Path = PARAMS, study: str | None = None) -> Params:
     """Read params.yaml; what is wrong with it ends the command with its line."""
     from posenc.study.params import ParamsError, load
 
     try:
-        return load(path)
+        return load(path, None if study is None else {"study": study})
     except ParamsError as error:
         stop(str(error))
 
@@ -79,7 +79,7 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _studies(incomplete: str) -> list[str]:
+def study_names(incomplete: str) -> list[str]:
     """Names of studies, for the shell; nothing where there is no whole params.yaml."""
     from posenc.study.params import ParamsError, load
 
@@ -89,7 +89,7 @@ def _studies(incomplete: str) -> list[str]:
         return []
 
 
-StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=_studies)]
+StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=study_names)]
 
 
 @app.callback()

@@ -179,7 +179,7 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
         raw["sweeps"][name]["values"] = values
     real = raw["studies"]["real"]
     real["extrapolation"] |= {"tokens": 64, "documents": 4, "bucket": 16}
-    raw["study"] = real
+    raw["study"] = "real"
     yaml = YAML(typ="safe")
     yaml.default_flow_style = False
     with (folder / "params.yaml").open("w") as file:

@@ -129,7 +129,6 @@ def test_a_value_that_differs_is_kept_and_the_others_stay(raw, key, value):  # n
 def test_a_study_may_take_a_default_back(raw):  # noqa: F811
     raw = changed(raw, "measurements.norms.folds", 7)
     raw = changed(raw, "studies.default.parameters.norms.folds", 5)
-    raw["study"] = "default"
     params = validate(raw)
     assert params.measurements.norms.folds == 7 and params.parameters.norms.folds == 5
 

@@ -169,12 +169,18 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
     assert values["numbers/study.json"] == values["page/study.json"] == configs.facts(params)
-    said, own = dict(values["page/study.json"]["study"]), raw["study"].pop("evaluations")["smollm2"]
+    said, written = dict(values["page/study.json"]["study"]), raw["studies"]["default"]
+    own = written.pop("evaluations")["smollm2"]
     assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}
     # What it chose is said in full, beside it.
-    assert raw["study"].pop("documents") == study.documents
-    left_out = {"conditions": ["intact", "zero"], "retrained": [], "refitted": []}
-    assert said == {**left_out, **raw["study"]}
+    assert written.pop("documents") == study.documents
+    left_out = {
+        "name": "default",
+        "conditions": ["intact", "zero"],
+        "retrained": [],
+        "refitted": [],
+    }
+    assert said == {**left_out, **written}
     evaluated = values["evaluations/smollm2.json"]
     assert list(evaluated["units"]) == [*study.conditions, *own["evaluated"]]
     assert evaluated["documents"] == own["documents"]

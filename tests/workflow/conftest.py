@@ -87,7 +87,7 @@ class Project:
         return reproduced(self.run("dvc", "repro").stdout)
 
     def edit(self, key: str, value) -> None:
-        """Change one dotted key of params.yaml, or add it; the study stays an alias."""
+        """Change one dotted key of params.yaml, or add it."""
         self.edit_all({key: value})
 
     def edit_all(self, changes: Mapping[str, object]) -> None:

@@ -260,8 +260,7 @@ def test_a_removed_run_by_dvc(project):
 
 
 OTHER_STUDY = """\
-  other: &other
-    name: other
+  other:
     title: Other
     models: [decoder]
     captured: [decoder]

@@ -52,8 +52,8 @@ def test_each_command_refuses_it_with_the_line(project, command, before, after, 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("study: *default", "study: default"), ("    key: tokens\n", "    key: tokens\n" * 2)],
-    ids=["a plain name", "a key twice"],
+    [("study: default", "study: {name: default}"), ("    key: tokens\n", "    key: tokens\n" * 2)],
+    ids=["no name", "a key twice"],
 )
 def test_what_dvc_itself_cannot_read_starts_no_job(project, command, before, after):
     line = write(project, before, after)
@@ -76,7 +76,7 @@ def test_numbers_in_scientific_notation_are_numbers_to_all(project):
 
 
 def test_config_chooses_the_study_of_one_call(project):
-    write(project, "study: *default", "study: *default")
+    write(project, "study: default", "study: default")
     for study, dataset in (("real", "imdb"), ("default", "sample_reviews")):
         arguments = ("--cores", "1", "--dry-run", "--config", f"study={study}")
         planned = project.run("snakemake", *arguments, "--", f"data/documents/{dataset}.parquet")

@@ -32,7 +32,8 @@ class Study(Section):
     of models, and the validator keeps them in agreement. What is left out is not part of the study.
     """
 
-    name: Name
+    name: Name = ""
+    """Its key in `studies`."""
     title: Annotated[Line, Field(max_length=300)] | None = None
     """Shown in the paper, the slides and the report; of any script, in one line. Its name where it
     is left out."""

@@ -9,6 +9,7 @@ import inspect
 import json
 import textwrap
 import typing
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from posenc.study import configs
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.schema import field_docstrings
+from posenc.study.section import Study
 
 WIDTH = 96
 PLACES = Path(__file__).parents[3]
@@ -192,7 +194,9 @@ def _written(value: Any) -> str:
 
 
 def _holds_sections(value: Any) -> bool:
-    """Whether it is a shelf of entries, of which each reaches its own jobs."""
+    """Whether it is a shelf of entries, of which each reaches its own jobs, or a whole study."""
+    if isinstance(value, Study):
+        return True
     parts = value.values() if isinstance(value, dict) else []
     if isinstance(value, Section):
         parts = [one for _, one in value]
@@ -240,7 +244,8 @@ def reach(params: Params, parts: Sequence[str]) -> set[Path] | None:
             if place[:2] == ["studies", params.study.name]:
                 changed = changed.model_copy(update={"study": changed.studies[params.study.name]})
             try:
-                after = dict(configs.of_parameters(changed))
+                with warnings.catch_warnings(action="ignore"):  # of values that nothing validates
+                    after = dict(configs.of_parameters(changed))
             except (KeyError, ValueError, TypeError, AttributeError):  # the other value is no name
                 continue
             is_known = True

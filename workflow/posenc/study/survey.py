@@ -23,8 +23,7 @@ CONDITIONS = {
 FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
 STUDY = """  # Written by `posenc survey`. Text, length (max_tokens) and activations.precision are
   # the same for all models.
-  {name}: &{name}
-    name: {name}
+  {name}:
     models: [{models}]
     pretrained: [{models}]
     captured: []

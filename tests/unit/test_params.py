@@ -270,10 +270,10 @@ def test_a_name_fits_a_file_name(raw):
 @pytest.mark.parametrize(
     ("before", "after", "key"),
     [
-        # Merged into five models, an alias of ten conditions, items of an aliased list.
+        # Merged into five models, and an item of a mapping in a mapping.
         ("scheme_learned: &scheme\n    family: gpt2", "scheme_learned: &scheme\n    family: gpt3",
          "models.scheme_learned.family"),
-        ("profile: &linear {kind: linear, floor: 0.1}", "profile: &linear {kind: linear, floor: 7}",
+        ("profile: {kind: linear, floor: 0.1}", "profile: {kind: linear, floor: 7}",
          "conditions.zero_hf_le420.mask.profile.floor"),
         ("{kind: alibi, slope: 0.1}", "{kind: alibi, slope: -1.0}",
          "conditions.zero_alibi.mask.profile.slope"),

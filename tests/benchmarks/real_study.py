@@ -167,7 +167,7 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     for name in MODELS:
         raw["models"][name]["max_tokens"] = TOKENS
     for name, section in SECTIONS.items():
-        raw["measurements"][name] |= section
+        raw["measurements"].setdefault(name, {}).update(section)
     raw["experiments"]["downstream"]["imdb"] |= {"max_tokens": 12, "trained_layers": 1}
     pretraining = raw["experiments"]["pretraining"]["imdb"]
     pretraining |= {"tokens": 12, "n_layers": 1}
@@ -179,7 +179,7 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
         raw["sweeps"][name]["values"] = values
     real = raw["studies"]["real"]
     real["extrapolation"] |= {"tokens": 64, "documents": 4, "bucket": 16}
-    raw["study"] = real
+    raw["study"] = "real"
     yaml = YAML(typ="safe")
     yaml.default_flow_style = False
     with (folder / "params.yaml").open("w") as file:

@@ -31,7 +31,7 @@ def study_with(**chosen) -> Params:
     """The project's parameters with choices of the default study."""
     raw = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
     raw = copy.deepcopy(raw)
-    raw["study"] = raw["studies"]["default"] = {**raw["studies"]["default"], **chosen}
+    raw["studies"]["default"].update(chosen)
     return validate(raw)
 
 
@@ -202,7 +202,6 @@ def test_a_measurement_that_the_study_has_must_be_there(written, tmp_path):
 
 
 LITTLE = {
-    "name": "little",
     "models": ["minilm"],
     "pretrained": ["minilm"],
     "captured": ["minilm"],
@@ -215,7 +214,7 @@ LITTLE = {
 def little(raw: dict, **changed) -> Params:
     """The parameters of a study that leaves out what may be left out."""
     study = {**LITTLE, **changed}
-    return validate({**raw, "studies": {**raw["studies"], "little": study}, "study": study})
+    return validate({**raw, "studies": {**raw["studies"], "little": study}, "study": "little"})
 
 
 def test_a_study_needs_six_lines(raw):

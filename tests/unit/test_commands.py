@@ -110,7 +110,7 @@ def test_a_study_is_removed_and_nothing_else(project):
         i for i, line in enumerate(lines) if line.startswith("  # Written by `posenc new`")
     )
     gone = len(lines) - len(now)
-    assert now == lines[:first] + lines[first + gone :] and "  mine: &mine" in lines[first:][:gone]
+    assert now == lines[:first] + lines[first + gone :] and "  mine:" in lines[first:][:gone]
     assert not made.exists()
     assert Path("data/set_aside/mine/measurements/similarity.json").read_text() == "{}"
     assert "datasets.mine is of no study now" in output and "mine" not in load(path).studies
@@ -159,12 +159,12 @@ def test_it_asks_first(project):
     comments=st.integers(0, 2), gaps=st.integers(0, 2), inside=st.integers(0, 3), last=st.booleans()
 )
 def test_a_block_is_its_key_its_comment_and_what_is_indented(comments, gaps, inside, last):
-    before = ["studies:", "  one: &one", "    name: one", *[""] * gaps]
+    before = ["studies:", "  one:", "    title: One", *[""] * gaps]
     block = ["  # Of two."] * comments + ["  two: &two"]
     for number in range(inside):
         block += ["", "    # Deeper.", f"    key{number}: 1"]
     after = [] if last else ["", "  # Of three.", "  three: {name: three}"]
-    lines = [*before, *block, *after, "study: *one"]
+    lines = [*before, *block, *after, "study: one"]
     begin, end = _block(lines, len(before) + comments)
     assert lines[begin:end] == block
 
@@ -287,9 +287,10 @@ def test_without_a_run_there_is_no_number(project):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("    name: mine\n", "\tname: mine\n",
+        ("    models: [minilm]\n    # Of those", "\tmodels: [minilm]\n    # Of those",
          r"params\.yaml:{line}: not valid YAML: there is a tab"),
-        ("    name: mine\n", "    name: mine\n\t\n", r"there is a tab: indent by spaces"),
+        ("    figures: [layer_similarity]\n", "    figures: [layer_similarity]\n\t\n",
+         r"there is a tab: indent by spaces"),
         ("split: test, documents: null", "split: '', documents: null",
          r"datasets\.mine\.evaluation\.split: is '': should have at least 1 char"),
         ("split: test, documents: null", "split: train, documents: null",

@@ -214,8 +214,9 @@ def test_a_folder_of_weights_is_looked_at_before_a_run(project):
     def change(raw):
         write = {"models": ["own"], "pretrained": ["own"], "captured": ["own"]}
         raw["models"]["own"] = {"family": "gpt2", "max_tokens": 41, "source": source}
-        raw["studies"]["mine"] = raw["study"] = {
-            "name": "mine", **write, "datasets": ["sample_reviews"], "conditions": ["intact"],
+        raw["study"] = "mine"
+        raw["studies"]["mine"] = {
+            **write, "datasets": ["sample_reviews"], "conditions": ["intact"],
             "measurements": [],
         }  # fmt: skip
 
@@ -256,8 +257,8 @@ def test_a_table_is_looked_at_before_a_run(project):
         raw["matrices"]["mine"] = {
             "kind": "path", "path": "table.npy", "sha256": "0" * 64, "first_row": 0,
         }  # fmt: skip
-        raw["study"] = raw["studies"]["default"]
-        raw["study"]["matrices"] = ["mine"]
+        raw["study"] = "default"
+        raw["studies"]["default"]["matrices"] = ["mine"]
 
     lines = list(problems(edited(project, change)))
     assert any(line.startswith("matrices.mine.sha256: table.npy") for line in lines)

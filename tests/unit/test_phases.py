@@ -39,14 +39,14 @@ def test_they_fit_on_a_screen():
 
 def test_a_study_s_name_is_all_that_they_read_of_it():
     """Whatever a study has or leaves out, and whatever a person adds: the stages stay."""
-    assert set(re.findall(r"\$\{([^}]*)\}", dvc_yaml())) == {"study.name"}
+    assert set(re.findall(r"\$\{([^}]*)\}", dvc_yaml())) == {"study"}
     assert not set(STAGES) & {*KINDS}
     assert not [kind for kind in KINDS if f"measurements/{kind}" in dvc_yaml()]
 
 
 def test_each_stage_has_snakemake_make_its_phase_of_its_own_part_of_the_parameters():
     for name, stage in STAGES.items():
-        assert stage["foreach"] == ["${study.name}"]
+        assert stage["foreach"] == ["${study}"]
         if name == "check":
             assert stage["do"]["outs"] == [{"data/config": {"cache": False}}]
             continue
@@ -104,7 +104,7 @@ def test_the_folders_of_stages_are_there_where_a_study_has_nothing_in_them(tmp_p
     plan.make_folders(params)
     for stage in STAGES.values():
         for out in stage["do"]["outs"]:
-            path = Path(str(out).replace("${study.name}", params.study.name))
+            path = Path(str(out).replace("${study}", params.study.name))
             assert isinstance(out, dict) or path.is_dir() != bool(path.suffix), path
     assert all(path.is_dir() for path in folders(params.study.name))
 

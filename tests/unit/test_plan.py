@@ -169,11 +169,18 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
     assert values["numbers/study.json"] == values["page/study.json"] == configs.facts(params)
-    said, own = dict(values["page/study.json"]["study"]), raw["study"].pop("evaluations")["smollm2"]
+    said, written = dict(values["page/study.json"]["study"]), raw["studies"]["default"]
+    own = written.pop("evaluations")["smollm2"]
     assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}
     # What it chose is said in full, beside it.
-    assert raw["study"].pop("documents") == study.documents
-    assert said == raw["study"]
+    assert written.pop("documents") == study.documents
+    left_out = {
+        "name": "default",
+        "conditions": ["intact", "zero"],
+        "retrained": [],
+        "refitted": [],
+    }
+    assert said == {**left_out, **written}
     evaluated = values["evaluations/smollm2.json"]
     assert list(evaluated["units"]) == [*study.conditions, *own["evaluated"]]
     assert evaluated["documents"] == own["documents"]
@@ -256,7 +263,7 @@ def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
     stranger.write_text("{}")
     hidden.write_text("{}")
     (configs.CONFIG / "figures/runs.json").write_text("{")
-    raw["activations"]["dtype"] = "float32"
+    raw["activations"] = {"dtype": "float32"}
     configs.materialize(validate(raw))
     rewritten = {
         str(path.relative_to(configs.CONFIG))
@@ -274,7 +281,7 @@ def test_what_would_be_written_is_foreseen_elsewhere_and_nothing_is_written(raw,
     before = files_in(configs.CONFIG)
     assert not configs.is_edited(validate(raw))
     assert configs.foresee(validate(raw), root / "planned") == {}
-    raw["activations"]["dtype"] = "float32"
+    raw["activations"] = {"dtype": "float32"}
     edited = validate(raw)
     assert configs.is_edited(edited)
     planned = configs.foresee(edited, root / "planned")

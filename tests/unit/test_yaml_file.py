@@ -164,18 +164,20 @@ def test_a_place_is_that_of_the_value_through_merges_and_aliases(tmp_path):
     assert file.place(("a", "x"))[1] == file.place(("c", "x"))[1] != file.place(("b", "x"))[1]
 
 
-def test_the_study_must_be_an_alias(tmp_path):
+def test_the_study_must_be_a_name(tmp_path):
     path = tmp_path / "params.yaml"
-    line = SHIPPED[: SHIPPED.index("study: *default")].count("\n") + 1
+    line = SHIPPED[: SHIPPED.index("study: default")].count("\n") + 1
     for written, said in (
-        ("default", rf":{line}: study: is 'default', which DVC cannot follow: .*study: \*default"),
-        ("local", rf":{line}: study: is 'local', which DVC cannot follow: .*study: \*local"),
-        ("null", rf":{line}: study: is None, which DVC cannot follow"),
-        ("{<<: *default, title: Another}", rf":{line}: study differs from studies\.default: write"),
+        ("reel", rf":{line}: study: is 'reel', which is not one of studies; did you mean 'real'"),
+        ("null", rf":{line}: study: is no name: write it alone, as in `study: NAME`"),
+        ("[local]", rf":{line}: study: is no name"),
+        ("{name: local, title: Another}", rf":{line}: study: is no name: .*`study: local`"),
     ):
-        path.write_text(SHIPPED.replace("study: *default", f"study: {written}"))
+        path.write_text(SHIPPED.replace("study: default", f"study: {written}"))
         with pytest.raises(ParamsError, match=said):
             load(path)
+    path.write_text(SHIPPED.replace("study: default", "study: local"))
+    assert load(path).study.name == "local"
 
 
 def test_config_takes_a_study_and_nothing_else():

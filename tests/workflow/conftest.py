@@ -87,7 +87,7 @@ class Project:
         return reproduced(self.run("dvc", "repro").stdout)
 
     def edit(self, key: str, value) -> None:
-        """Change one dotted key of params.yaml, or add it; the study stays an alias."""
+        """Change one dotted key of params.yaml, or add it."""
         self.edit_all({key: value})
 
     def edit_all(self, changes: Mapping[str, object]) -> None:
@@ -101,7 +101,7 @@ class Project:
             *parts, last = key.split(".")
             node = raw
             for part in parts:
-                node = node[part]
+                node = node.setdefault(part, {})
             if node.get(last) == value:
                 raise AssertionError(f"{key} is {value!r} already")
             node[last] = value

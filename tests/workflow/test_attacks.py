@@ -546,12 +546,12 @@ def test_a_worktree_runs_its_own_code(project, tmp_path):
     cli = folder / "workflow/posenc/study/explain.py"
     cli.write_text(cli.read_text().replace("did you mean", "would you like"))
     (folder / "params.yaml").write_text(
-        (folder / "params.yaml").read_text().replace("batch_tokens:", "batch_token:")
+        (folder / "params.yaml").read_text().replace("max_tokens:", "max_token:")
     )
     # The environment is of another checkout.
     tree.environment["PYTHONPATH"] = str(project.folder / "workflow")
     result = tree.run("posenc", "check", check=False)
-    assert "would you like 'batch_tokens'" in result.stdout
+    assert "would you like 'max_tokens'" in result.stdout
     assert "the code of this checkout runs" in result.stdout
 
 

@@ -265,11 +265,11 @@ def test_wrong_parameters_stop_both_front_ends_at_once(core):
     path = core.folder / "params.yaml"
     original = path.read_bytes()
     try:
-        path.write_bytes(original.replace(b"batch_tokens:", b"batch_token:"))
+        path.write_bytes(original.replace(b"max_tokens:", b"max_token:"))
         for command in (["snakemake", "--cores", "2"], ["dvc", "repro"], ["posenc", "check"]):
             result = core.run(*command, check=False)
             assert result.returncode != 0
-            assert "unknown key 'batch_token'; did you mean 'batch_tokens'" in result.stdout
+            assert "unknown key 'max_token'; did you mean 'max_tokens'" in result.stdout
             assert "Traceback" not in result.stdout
         assert artifacts(core) == before
     finally:

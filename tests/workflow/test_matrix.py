@@ -183,21 +183,22 @@ def test_an_edit_and_back_without_a_record(project):
 def test_experiments(project):
     before = artifacts(project)
     # Apart from the workspace: nothing here changes.
-    project.run("dvc", "exp", "run", "--temp", "--name", "apart", "-S", f"{SEED}=5")
+    project.run("dvc", "exp", "run", "--temp", "--name", "apart", "-S", f"++{SEED}=5")
     assert artifacts(project) == before
     assert agree(project)
     # Queued, and started later.
-    project.run("dvc", "exp", "run", "--queue", "--name", "queued", "-S", f"{SEED}=6")
+    project.run("dvc", "exp", "run", "--queue", "--name", "queued", "-S", f"++{SEED}=6")
     project.run("dvc", "exp", "run", "--run-all")
     assert artifacts(project) == before
     # In the workspace.
-    output = project.run("dvc", "exp", "run", "--name", "here", "-S", f"{SEED}=7").stdout
+    output = project.run("dvc", "exp", "run", "--name", "here", "-S", f"++{SEED}=7").stdout
     assert reproduced(output) == PERPLEXITY_STAGES
     assert agree(project)
     shown = json.loads(project.run("dvc", "exp", "show", "--json").stdout)
     seeds, bounds = set(), set()
     for experiment in experiments(shown):
-        seeds.add(experiment["params"]["params.yaml"]["data"]["measurements"]["perplexity"]["seed"])
+        section = experiment["params"]["params.yaml"]["data"]["measurements"]["perplexity"]
+        seeds.add(section.get("seed", 0))  # 0 where it is left out
         run = experiment["metrics"]["data/studies/default/metrics.json"]["data"]["decoder"]
         bounds.add(json.dumps(run, sort_keys=True))
     assert {0, 5, 6, 7} <= seeds
@@ -259,8 +260,7 @@ def test_a_removed_run_by_dvc(project):
 
 
 OTHER_STUDY = """\
-  other: &other
-    name: other
+  other:
     title: Other
     models: [decoder]
     captured: [decoder]

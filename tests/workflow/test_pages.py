@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from posenc.figures.catalogue import FIGURES
 from tests.unit.synthetic import OF_OTHER_STUDIES
 from tests.workflow.conftest import ROOT
 
@@ -52,7 +53,7 @@ def test_commands_of_a_page_name_what_is_there(finished, page):
         *words, separator, target = shlex.split(command)
         assert words == ["snakemake", "--cores", "8"] and separator == "--", command
         study, folder, file = Path(target).parts[2:]
-        figures = raw["studies"][study].get("figures", raw["figures"])
+        figures = raw["studies"][study].get("figures", FIGURES)
         assert folder == "figures" and Path(file).stem in figures, command
         # The finished study stands for the one that a page names.
         if Path(file).stem in OF_OTHER_STUDIES:  # no other study has what they take

@@ -12,17 +12,20 @@ from posenc.config.base import Draws, Section
 class Activations(Section):
     """How hidden states, queries and keys are captured."""
 
-    quantities: Annotated[list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)]
-    dtype: Literal["float16", "float32"]
+    quantities: Annotated[
+        list[Literal["hidden_states", "queries", "keys"]], Field(min_length=1)
+    ] = ["hidden_states", "queries", "keys"]
+    """What is kept of each token in each layer."""
+    dtype: Literal["float16", "float32"] = "float16"
     """Storage type."""
-    precision: Literal["exact", "fast"]
+    precision: Literal["exact", "fast"] = "exact"
     """What the model computes in: ``exact`` is float32, ``fast`` is bfloat16, whose error against
     float32 is measured on the first documents of each run and written into its index."""
-    device: Literal["auto", "cpu", "cuda"]
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     """``auto`` takes a GPU where there is one."""
-    batch_tokens: Draws
+    batch_tokens: Draws = 2048
     """Tokens of one forward pass; documents are packed into it, one after the other."""
-    shard_tokens: Draws
+    shard_tokens: Draws = 32_768
     """Tokens of one shard; shards hold whole documents."""
 
     def bytes_per_token(self, n_layers: int, d_model: int) -> int:

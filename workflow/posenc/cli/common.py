@@ -82,7 +82,7 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _studies(incomplete: str) -> list[str]:
+def study_names(incomplete: str) -> list[str]:
     """Names of studies, for the shell; nothing where there is no whole params.yaml."""
     from posenc.study.params import ParamsError, load
 
@@ -92,10 +92,10 @@ def _studies(incomplete: str) -> list[str]:
         return []
 
 
-StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=_studies)]
+StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=study_names)]
 OtherStudy = Annotated[
     str | None,
-    typer.Argument(metavar="STUDY", help="another than the active one", autocompletion=_studies),
+    typer.Argument(metavar="STUDY", help="another than the active one", autocompletion=study_names),
 ]
 
 

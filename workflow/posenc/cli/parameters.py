@@ -165,14 +165,14 @@ def study(name: StudyName) -> None:
     """Make a study the active one, for both front ends: changes one line of params.yaml."""
     from posenc.artifacts.files import ArtifactError
     from posenc.report.links import link
+    from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError, activate
 
-    read_params()
     try:
         with holding(f"study {name}"):
             activate(PARAMS, name)
             link(name)
-    except (StudyError, ArtifactError) as error:
+    except (ParamsError, StudyError, ArtifactError) as error:
         stop(str(error))
     check()
 

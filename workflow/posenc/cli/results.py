@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from posenc.cli.common import OtherStudy, app, holding, read_params, run, stop, warn
+from posenc.cli.common import (
+    PARAMS,
+    OtherStudy,
+    app,
+    holding,
+    read_params,
+    run,
+    stop,
+    study_names,
+    warn,
+)
 from posenc.cli.parameters import check, say_sizes, study, write_sections
+
+if TYPE_CHECKING:
+    from posenc.study.params import Params
 
 
 def _dry_run(*targets: str) -> str:
@@ -156,9 +169,31 @@ def compare(name: OtherStudy = None) -> None:
 
 @app.command()
 def show(
-    number: Annotated[str, typer.Argument(help="a key of the study's numbers.json")],
+    key: Annotated[
+        str, typer.Argument(help="of the study's numbers.json, or of params.yaml, with dots")
+    ],
+    study: Annotated[
+        str | None, typer.Option(help="another than the active one", autocompletion=study_names)
+    ] = None,
 ) -> None:
-    """Trace a number back: value, interval, file, command, inputs with their checksums, commit."""
+    """Trace a number back to its file and job, or a parameter to its line or its default.
+
+    A parameter is a path such as measurements.similarity.seed: its value in the study, where this
+    comes from, what it means, and which jobs read it.
+    """
+    from posenc.study import shown
+
+    params = read_params(study=study)
+    if not shown.is_parameter(key):
+        return _show_number(params, key)
+    try:
+        print("\n".join(shown.described(params, key, PARAMS)))
+    except shown.UnknownParameterError as error:
+        stop(str(error))
+
+
+def _show_number(params: Params, number: str) -> None:
+    """A number's value, interval, file, command, inputs with their checksums, commit."""
     from posenc.artifacts.contents import Contents
     from posenc.artifacts.files import ArtifactError
     from posenc.frontends.place import commit
@@ -166,13 +201,13 @@ def show(
     from posenc.report.showing import UnknownKeyError, described, measurements_of
     from posenc.steps.typeset import gather
     from posenc.study.configs import facts
+    from posenc.study.shown import misspelt
 
-    params = read_params()
     study = params.study.name
     receipts = of_study(params)
     made = next((one for one in receipts.values() if one and one.rule == "typeset"), None)
     if made is None:
-        stop(f"study {study!r} has no numbers yet: run `snakemake`")
+        stop(f"study {study!r} has no numbers yet: run `snakemake`{misspelt(number)}")
     now, contents = planned_digests(params), Contents(None)
     try:
         results = gather(facts(params), *measurements_of(made))

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from posenc.config.base import Batch, Documents, Length, Name, Rate, Section, Seed, Slope, Steps
 
 Placebo = Literal["over_heads", "within_layers", "one_per_layer"]
+Term = Literal["slope", "logarithm", "near", "first"]
 Start = Literal["intact", "zero", "mean", "keep_first", "keep_first_mean"]
 
 
@@ -19,7 +20,8 @@ class SlopeMask(Section):
     method: Literal["slope"]
     position: Start
     """What the position embeddings become beside the mask."""
-    slopes: Annotated[list[Slope], Field(min_length=2)]
+    slopes: Annotated[list[Slope], Field(min_length=2)] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+    """That are tried, in nats per token of distance."""
 
 
 class DistilledMask(Section):
@@ -28,14 +30,14 @@ class DistilledMask(Section):
     method: Literal["distilled"]
     position: Start
     """Of the model whose scores are subtracted."""
-    layout: Literal["relative", "absolute"]
+    layout: Literal["relative", "absolute"] = "relative"
     """Averaged over pairs at the same distance, or over each pair of positions by itself."""
-    first: bool
+    first: bool = False
     """Whether the first key, on which attention rests, has averages of its own."""
-    weights: Literal["uniform", "attention"]
+    weights: Literal["uniform", "attention"] = "uniform"
     """``attention``: pairs count as the intact model attends to them, and each query's mean
     difference, which softmax does not see, is taken out."""
-    sequential: bool
+    sequential: bool = False
     """Layer by layer, each with the masks of those below it in place."""
     of: Literal["model", "scores"] = "model"
     """Less the scores of the model without positions, or (rotary models) those that the same
@@ -56,18 +58,18 @@ class ClosedFormMask(Section):
     """What mean queries and keys say that position adds to the scores (F3): no gradient, no fit."""
 
     method: Literal["closed_form"]
-    position: Start
+    position: Start = "zero"
     """What the positions become beside the mask."""
-    documents: Documents | None
+    documents: Documents | None = None
     """Documents of the calibration text that the means are of; null for all that masks are fitted
     on."""
     tokens: Length | None = None
     """Of each document that the means are of, its first ones; null for all of a document."""
     seed: Seed
     """Of the draw of the documents, and of the placebo."""
-    first: bool
+    first: bool = True
     """Whether the first key, on which attention rests, has a mean of its own."""
-    temperature: bool
+    temperature: bool = False
     """Whether the scores of each head are divided by a number (least squares) before the mask."""
     placebo: Placebo | None = None
     """Curves of other heads, or of no head, in place of a head's own."""
@@ -78,7 +80,8 @@ class MeanVectors(Section):
 
     method: Literal["means"]
     position: Literal["zero"] = "zero"
-    documents: Documents | None
+    """Queries and keys are those before rotation."""
+    documents: Documents | None = None
     """Documents of the calibration text that the means are of; null for all that masks are fitted
     on."""
     tokens: Length | None = None
@@ -98,10 +101,10 @@ class FittedMask(Section):
     method: Literal["fitted"]
     position: Start
     """The model that it is fitted on; where the vectors in place of its positions begin."""
-    learn_position: bool
+    learn_position: bool = False
     """Fit a vector for the first position and one for all others, in place of the positions; they
     are added to a table that is intact."""
-    terms: list[Literal["slope", "logarithm", "near", "first"]]
+    terms: list[Term] = ["slope", "logarithm", "near", "first"]
     """Of each head's bias: distance, log of 1 + distance, the nearest distances each by itself,
     and the first key."""
     begin: Name | None = None
@@ -111,12 +114,15 @@ class FittedMask(Section):
     two tokens is a hash of their ids; only the first key stays what it is."""
     near: Length = 4
     """How many distances, from 0, have a bias of their own under ``near``."""
-    steps: Steps
-    batch_documents: Batch
-    learning_rate: Rate
-    precision: Literal["float32", "bfloat16"]
+    steps: Steps = 80
+    """Of the fit."""
+    batch_documents: Batch = 8
+    """Calibration documents of a step."""
+    learning_rate: Rate = 0.03
+    """Of Adam."""
+    precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16 computes the forward pass under autocast."""
-    validate_steps: Steps
+    validate_steps: Steps = 20
     """The parameters that are kept are the best of those tried every so many steps."""
     seed: Seed
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from posenc.conditions import positions, profiles
 from posenc.conditions import semantics as rows
 from posenc.conditions.positions import ROTATION, TABLE, kinds_for
-from posenc.config.base import MAX_LENGTH, Factor, Index, Length, Name, Section, Seed
+from posenc.config.base import MAX_LENGTH, Factor, Index, Length, Name, Section, SeedNumber
 
 
 class LearnedPosition(Section):
@@ -67,7 +67,7 @@ class FirstOrder(Section):
     rest with rest."""
     layers: Annotated[list[Index], Field(min_length=1)] | None = None
     """Layers, from 0; null for all. The others are turned as they are."""
-    hashed: Seed | None = None
+    hashed: SeedNumber | None = None
     """A placebo that knows no order: distances are hashes of two token ids, by this seed. Only the
     first key stays what it is."""
 

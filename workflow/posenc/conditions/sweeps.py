@@ -17,10 +17,12 @@ class Sweep(Section):
     """Conditions, each under every value of a parameter."""
 
     conditions: Annotated[list[Name], Field(min_length=1)]
+    """Those that are varied."""
     key: Line
     """What is varied: a dotted key of the conditions such as ``mask.profile.slope``, or ``tokens``,
     the length that documents are cut to."""
     values: Annotated[list[float | int], Field(min_length=2)]
+    """Those that the key takes, one after the other."""
 
     def units(
         self, conditions: dict[str, Condition]
@@ -62,6 +64,7 @@ class Extrapolation(Section):
     bucket: Length
     """Losses are averaged over so many positions."""
     conditions: Annotated[list[Name], Field(min_length=1)]
+    """Those that the longer documents are evaluated under."""
     against: Name | None = None
     """The one of them that the others are compared with, token by token, in the last positions."""
 

@@ -13,7 +13,10 @@ Revision = Annotated[
     str,
     Field(pattern=r"^[0-9a-f]{40}$", description="Commit of the hub repository, 40 hex digits."),
 ]
-Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of the random generator.")]
+SeedNumber = Annotated[int, Field(ge=0, lt=2**32, description="Seed of the random generator.")]
+"""Of a list, or of a union."""
+Seed = Annotated[SeedNumber, Field(default=0)]
+"""Of a field of its own; 0 where it is left out."""
 Name = Annotated[
     str,
     Field(
@@ -47,8 +50,10 @@ Batch = Annotated[int, Field(ge=1, le=1_000_000)]
 """Examples of one step."""
 Clusters = Annotated[int, Field(ge=2, le=1000)]
 """Of the heads of a model, of which there are fewer."""
-Confidence = Annotated[float, Field(gt=0.5, lt=1)]
-"""Of an interval."""
+Confidence = Annotated[
+    float, Field(default=0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+]
+"""95 % where it is left out."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """How often something is repeated."""
 Decay = Annotated[float, Field(ge=0, le=1)]
@@ -75,9 +80,13 @@ Length = Annotated[int, Field(ge=1, le=MAX_LENGTH)]
 """Tokens or bytes in a row; the scores of attention grow with the square."""
 Loss = Annotated[float, Field(gt=0, le=100)]
 """Nats; guessing among 2**20 tokens costs 14."""
+MixingWeights = Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
+"""Weights w of w a + (1 - w) b."""
 Rate = Annotated[float, Field(gt=0, le=1)]
 """Learning rate: about as much as AdamW moves each weight in a step."""
-Samples = Annotated[int, Field(ge=100, le=1_000_000)]
+Samples = Annotated[
+    int, Field(default=1000, ge=100, le=1_000_000, description="Samples of the bootstrap.")
+]
 """Of the bootstrap; more of them change no digit that is printed."""
 # The mask of transformers 4.20 and before is a slope of 9000 / (n - 1).
 Slope = Annotated[float, Field(ge=0, le=10_000)]

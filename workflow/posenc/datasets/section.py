@@ -91,9 +91,9 @@ Source = Annotated[
 class Text(Section):
     """How the raw text is cleaned. Recorded in the documents' metadata."""
 
-    line_breaks: Literal["newline", "space", "keep"]
+    line_breaks: Literal["newline", "space", "keep"] = "newline"
     """What ``<br />`` becomes: a newline, a space, or itself."""
-    normalization: Literal["NFC", "NFKC", "none"]
+    normalization: Literal["NFC", "NFKC", "none"] = "NFKC"
     """Unicode normalization form."""
 
 
@@ -101,7 +101,8 @@ class Evaluation(Section):
     """The documents that the study measures on."""
 
     split: Line
-    documents: Annotated[Documents, Field(ge=2)] | None
+    """The part of the data set that they are drawn from."""
+    documents: Annotated[Documents, Field(ge=2)] | None = None
     """How many documents, drawn at random without replacement; null for all."""
     seed: Seed
 
@@ -151,9 +152,13 @@ class Dataset(Columns):
     """One data set."""
 
     format: Format
+    """How the raw file is laid out."""
     source: Source
-    text: Text
+    """Where the raw file comes from."""
+    text: Text = Text()
+    """How the raw text is cleaned."""
     evaluation: Evaluation
+    """The documents that the study measures on."""
     calibration: Evaluation | None = None
     """The documents that masks are learned from; null where the data set has none to spare."""
 

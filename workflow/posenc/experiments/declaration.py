@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from posenc.config.base import Confidence, Section, Seed
+from posenc.config.base import Confidence, Section, SeedNumber
 
 MODEL = ("model",)
 """A measurement for each model that the study fine-tunes."""
@@ -21,7 +21,7 @@ LABELLED, CORPORA = "labelled", "corpora"
 class Trials(Section):
     """What all experiments have; trainings themselves do not depend on it."""
 
-    seeds: Annotated[list[Seed], Field(min_length=2)]
+    seeds: Annotated[list[SeedNumber], Field(min_length=2)] = [0, 1, 2]
     """Each is a job of its own."""
     confidence: Confidence
     """Of the intervals over seeds."""

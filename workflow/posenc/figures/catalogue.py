@@ -15,6 +15,7 @@ from posenc.figures.parameters import Histogram, MaskSemantics
 FIGURES = {
     "layer_similarity": Entry(
         "A1 zeroed positions", ("similarity",),
+        height=2.6,
         caption="Mean token cosine between each condition and the intact model, by layer, with "
         "its interval; random pairs of the intact model (dashed), pairs of different tokens in one "
         "document (dashes and dots) and pairs of the same token in different documents (dotted), "
@@ -26,6 +27,7 @@ FIGURES = {
     ),
     "cosine_histogram": Entry(
         "A2 is this cosine high?", ("similarity",), (PAPER,), section=Histogram,
+        height=2.6,
         caption="Distribution of the token cosine against its nulls: random pairs of the intact "
         "model (dashed), pairs of different tokens in one document (dashes and dots), pairs of the "
         "same token in different documents (dotted), and the density of independent Gaussian "
@@ -36,6 +38,7 @@ FIGURES = {
     ),
     "perplexity": Entry(
         "D1 perplexity", ("perplexity",),
+        height=2.4, width=3.3,
         caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
         "upright stroke is the size of the vocabulary, which is the perplexity of a uniform guess.",
         alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
@@ -43,12 +46,14 @@ FIGURES = {
     ),
     "training_loss": Entry(
         "Training", ("training",),
+        height=2.4, width=3.3,
         caption="Loss of the models that the workflow trains, on training batches and on "
         "held-out documents.",
         alt="Line charts: training and held-out loss against the step of training.",
     ),
     "position_layers": Entry(
         "A1 zeroed positions", ("conditions",),
+        height=2.6,
         caption="Mean token cosine with the intact model, by layer, under each condition that "
         "changes position embeddings or rotation and nothing else, with its interval.",
         alt="Line charts: mean token cosine against layer, a line for each change of the "
@@ -57,6 +62,7 @@ FIGURES = {
     ),
     "condition_costs": Entry(
         "A4 masks", ("conditions",),
+        height=6.0,
         caption="Change of the loss against the intact model, paired by document, with its "
         "interval. Faint points, where there are any, are further decoders; the dashed line is "
         "the model without positions.",
@@ -68,6 +74,7 @@ FIGURES = {
     ),
     "recovered_share": Entry(
         "A5 masks in place of positions", ("conditions",), (PAPER,),
+        height=4.6,
         caption="How near masks bring a decoder without positions to the intact one: recovered "
         "share of the lost log-perplexity, one mark per decoder, with its interval. What is still "
         "lost is on a logarithmic axis; arrows point to shares beyond it.",
@@ -78,6 +85,7 @@ FIGURES = {
     ),
     "rotary_masks": Entry(
         "F masks in place of rotation", ("conditions",), (PAPER,),
+        height=4.4,
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "
@@ -90,6 +98,7 @@ FIGURES = {
     ),
     "induction": Entry(
         "F masks in place of rotation", ("induction",), (PAPER,),
+        height=3.6,
         caption="Random tokens that are repeated once, under each condition, for the model that "
         "copies most: how much lower its loss is where a token occurs again, and the attention of "
         "the heads that look most at the previous token, and at the token after the earlier "
@@ -100,6 +109,7 @@ FIGURES = {
     ),
     "recovered_by_size": Entry(
         "Survey of models", ("conditions", "savings"), (),
+        height=3.6,
         caption="How near conditions bring decoders without positions to the intact ones, by the "
         "number of parameters: recovered share of the lost log-perplexity with its interval over "
         "documents. Decoders stand below, with millions of parameters. Of the conditions that two "
@@ -110,6 +120,7 @@ FIGURES = {
     ),
     "slope_sweep": Entry(
         "A4 masks", ("conditions", "reference"),
+        height=3.3,
         caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "
         "with its interval. Levels: the intact model, the one without positions, and n-gram "
         "models where there are any.",
@@ -120,6 +131,7 @@ FIGURES = {
     ),
     "length_sweep": Entry(
         "A4 masks", ("conditions",),
+        height=4.0,
         caption="What positions are worth in longer and longer pieces of text: perplexity against "
         "the length that documents are cut to, with its interval, under other positions (left) "
         "and with masks in their place (right). Where conditions do the same, the wider line "
@@ -131,6 +143,7 @@ FIGURES = {
     ),
     "extrapolation": Entry(
         "A5 masks in place of positions", ("conditions",),
+        height=3.2,
         caption="Loss by position in documents longer than the decoder was trained for, with its "
         "interval. *Windows* cuts them into parts that are run alone; *wrapped* begins "
         "the table of positions again after its end; otherwise positions beyond the table get its "
@@ -141,6 +154,7 @@ FIGURES = {
     ),
     "mask_semantics": Entry(
         "A4 masks", (), BOTH, MaskSemantics,
+        height=4.0,
         caption="Attention pattern of one causal head under each meaning of one linear mask, for "
         "scores that are all zero and for one matrix of random scores. Queries go downwards, "
         "keys to the right; right of the stairs lies the future. The mask that multiplies "
@@ -150,6 +164,7 @@ FIGURES = {
     ),
     "position_maps": Entry(
         "B1 what position embeddings are", ("position_embeddings",),
+        height=4.4,
         caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
         "spectra of the columns along the positions, ordered by frequency. Large tables are drawn "
         "with every so many rows and columns; the shortest waves of the sinusoids are not seen so.",
@@ -159,6 +174,7 @@ FIGURES = {
     ),
     "position_regression": Entry(
         "B3 what position embeddings learn", ("position_embeddings",),
+        height=2.6, width=3.3,
         caption="Error of the position, and of the order of two, read off tables of position "
         "embeddings and random ones of their shape; mean and standard deviation over repeats.",
         alt="Points with intervals: errors of position and of order read off each table, beside "
@@ -167,6 +183,7 @@ FIGURES = {
     ),
     "readback": Entry(
         "B2 reading back", ("readback",),
+        height=3.8,
         caption="How much noise stands before a token and its position are no longer read back "
         "from the sum of their embeddings: share read back against noise in units of the root mean "
         "square of the vectors' entries, before LayerNorm (above; dotted, of one table alone) and "
@@ -177,6 +194,7 @@ FIGURES = {
     ),
     "position_probes": Entry(
         "B4 probes", ("probes", "scheme_probes"),
+        height=3.0,
         caption="How much of its position a token still has after each layer: error of a linear "
         "probe on documents that it did not learn from, of models as they are and without "
         "positions (left), and of decoders trained with other position schemes (right). Sparsely "
@@ -186,6 +204,7 @@ FIGURES = {
     ),
     "causal_probes": Entry(
         "B4 probes", ("causal_probes",), (PAPER,),
+        height=3.4,
         caption="Error of a ridge probe of position by layer, for the first decoder examined. "
         "Left: as it is, and without positions, with its own weights and random ones, without a "
         "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
@@ -196,6 +215,7 @@ FIGURES = {
     ),
     "random_causal": Entry(
         "B4 probes", ("random_causal",),
+        height=2.4, width=3.3,
         caption="Variance of the output of attention by position, times the position, in causal "
         "models with random weights; the law of the first layer is the constant.",
         alt="Line chart on logarithmic axes: variance against position in causal models with "
@@ -203,6 +223,7 @@ FIGURES = {
     ),
     "spectra": Entry(
         "C1 columns as signals", ("spectra",),
+        height=5.0,
         caption="Hidden states, queries and keys as signals along the sequence: share of the power "
         "that varies, by frequency and layer; and the part of the keys' power that is the same in "
         "all documents, corrected for their number. The narrow panels are of the constant part.",
@@ -212,6 +233,7 @@ FIGURES = {
     ),
     "band_pass": Entry(
         "C2 band-pass", ("spectra",),
+        height=3.0,
         caption="Distance of the attention pattern from the intact one when queries and keys "
         "keep one band of frequencies, or lose one.",
         alt="Line charts: distance of the attention pattern from the intact one by layer, for "
@@ -220,6 +242,7 @@ FIGURES = {
     ),
     "filtered_loss": Entry(
         "C2 band-pass: what it costs", ("filtered_loss",),
+        height=4.6,
         caption="What a model loses when queries and keys lose a band of frequencies along the "
         "sequence, or keep one alone; a decoder's filter sees what comes before a query. Above: in "
         "all layers, beside as many directions at random, and beside queries and keys that lose as "
@@ -230,6 +253,7 @@ FIGURES = {
     ),
     "components": Entry(
         "C4 components", ("components",),
+        height=4.6,
         caption="Components of hidden states by layer: variance of the leading ones; canonical "
         "correlation with waves of position, on documents that it was not fitted to; and share "
         "of the variance of each component that lies between positions.",
@@ -238,6 +262,7 @@ FIGURES = {
     ),
     "layer_norm": Entry(
         "C5 where position goes", ("layer_norm",),
+        height=7.0,
         caption="Along all normalisations of a model: their scales; spectrum of positions before "
         "and after the first; share of the variance of the residual stream between positions; gain "
         "of position's mean part over that of content; and which share of position's part has come "
@@ -247,6 +272,7 @@ FIGURES = {
     ),
     "position_interventions": Entry(
         "C5 where position is needed", ("position_interventions",),
+        height=5.0,
         caption="Share of what a model loses without position embeddings when their mean effect on "
         "the input of one layer is taken from the intact model (removed), added to the model whose "
         "table is zero (injected), or taken from that layer alone and put back behind it "
@@ -258,6 +284,7 @@ FIGURES = {
     ),
     "relative_attention": Entry(
         "C3 relative attention by weights", ("relative_attention",),
+        height=4.4,
         caption="What weights alone say of each head: scores by offset that positions would "
         "give, heads ordered by layer; and frequency and lag of the leading pairs of singular "
         "vectors, with the bounds of half a period.",
@@ -266,6 +293,7 @@ FIGURES = {
     ),
     "position_heads": Entry(
         "C3 relative attention by weights", ("position_heads",), BOTH,
+        height=8.2,
         caption="What each head makes of positions alone: the function of the distance that is "
         "nearest to the scores of position against position, in standard deviations of the head's "
         "scores within a query. Numbers are that deviation, in nats (below), and the share of "
@@ -278,6 +306,7 @@ FIGURES = {
     ),
     "head_offsets": Entry(
         "C6 heads", ("heads",),
+        height=5.0,
         caption="Where each head looks, with positions and without: attention mass by offset (key "
         "minus query) on a logarithmic scale, heads ordered by layer, with the types that "
         "clustering finds.",
@@ -285,6 +314,7 @@ FIGURES = {
     ),
     "lags": Entry(
         "C3 and C6: lags", ("lags",),
+        height=4.4,
         caption="Offset that weights and positions alone predict for a head against the offset "
         "where its attention is on real text.",
         alt="Scatter plots: offset found on text against the offset that weights predict, a "
@@ -292,6 +322,7 @@ FIGURES = {
     ),
     "head_curves": Entry(
         "F3 the mask in closed form", ("score_parts",), ASIDE,
+        height=7.0,
         caption="What position adds to the scores by distance, the mean over the pairs of text "
         "(wide), and the mask in closed form, from mean queries and keys of other text (thin): "
         "a curve for each head, a panel for each layer, on its own scale. Negative distances are "
@@ -303,6 +334,7 @@ FIGURES = {
     ),
     "score_parts": Entry(
         "F2 how much of position is a mask?", ("score_parts",),
+        height=2.4,
         caption="Share of the variance of attention scores, over all pairs, of the content alone, "
         "of the mask in closed form, and of what position does beyond it; mean over the heads of "
         "a layer, with its interval. With what covariances of two of them add, which is drawn as "
@@ -313,6 +345,7 @@ FIGURES = {
     ),
     "downstream": Entry(
         "A6 downstream", ("downstream",),
+        height=2.8,
         caption="Accuracy of classifiers with and without position embeddings or rotation, and of "
         "a bag of the same words; and what positions add against how far the classifier depends on "
         "the order of words: one minus Cohen's kappa of its answers to documents and to the same "
@@ -322,6 +355,7 @@ FIGURES = {
     ),
     "superposition": Entry(
         "B5 superposition", ("superposition", "embedding_sums"),
+        height=4.8,
         caption="Are two things in one vector both found? Above: recall of two mixed images, and "
         "distance of networks from additivity. Below: recall of two summed token embeddings by "
         "the number of dimensions.",
@@ -330,6 +364,7 @@ FIGURES = {
     ),
     "mixed_images": Entry(
         "B5 mixed images", ("mixed_images",),
+        height=3.2,
         caption="Does a pretrained network find both of two averaged photographs? Pairs whose two "
         "classes are among the highest, of all classes and of those of the pictures alone, by the "
         "mixing weight (dashed: outputs are mixed in place of pictures; grey: pictures that are "
@@ -342,6 +377,7 @@ FIGURES = {
     ),
     "tokenizers": Entry(
         "D3 tokenizers", ("tokenizers",),
+        height=3.0,
         caption="Bits per byte by tokenizer, data set and Unicode form, how much those of "
         "validation documents still fell in the last third of the training (dashed: flat), and "
         "fertility.",
@@ -350,6 +386,7 @@ FIGURES = {
     ),
     "scaling": Entry(
         "D4 scaling of scores", ("scaling",),
+        height=2.4,
         caption="Scores, their softmax and its Jacobian by the number of entries of queries and "
         "keys, with and without scaling.",
         alt="Line charts on logarithmic axes: variance of attention scores, largest probability "
@@ -357,6 +394,7 @@ FIGURES = {
     ),
     "pretraining": Entry(
         "D5 pre-training", ("pretraining",),
+        height=4.6,
         caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
         "seed; layers transferred; and in how many pairs of texts a language model, while it is "
         "trained, rather expects a label's word behind the text that has it (dashed: other words).",
@@ -365,6 +403,7 @@ FIGURES = {
     ),
     "hard_attention": Entry(
         "E1 and E2: soft and hard attention", ("hard_attention",),
+        height=2.8,
         caption="Variance of the estimated gradient of hard attention against the number of "
         "samples, and against that without a baseline.",
         alt="Line charts: variance of the gradient against the number of samples for each "
@@ -372,6 +411,7 @@ FIGURES = {
     ),
     "effective_keys": Entry(
         "E1 and E2: how many keys attention reads", ("effective_keys",),
+        height=6.2,
         caption="Effective keys (exp of the pattern's entropy; geometric mean over heads and "
         "queries), with and without the first key, by layer and by how many keys a query sees; "
         "dotted, keys that are read alike. Below, what it costs when each query of each head reads "
@@ -382,6 +422,7 @@ FIGURES = {
     ),
     "rotation_terms": Entry(
         "F7 rotation to first order", ("rotation_terms",),
+        height=2.8,
         caption="What rotation adds to the scores of a head is a sum of four terms: one of the "
         "head's mean query and mean key, the mask; one that the key adds; one that the query adds; "
         "and a rest that needs both. Share of its variance within queries that partial sums "
@@ -394,6 +435,7 @@ FIGURES = {
     ),
     "unrotated_heads": Entry(
         "F5 where rotation acts", ("unrotated_heads",),
+        height=3.0,
         caption="Left: what the loss gains when one head alone has no rotation. Right: when the "
         "heads that cost most, least, or any, lose rotation together, as a share of what all heads "
         "cost; on documents that had no part in the choice of heads.",
@@ -402,6 +444,7 @@ FIGURES = {
     ),
     "retraining": Entry(
         "F6 a start for training without rotation", ("retraining",),
+        height=4.6,
         caption="Left: loss by training tokens of a decoder that is trained on without rotation, "
         "from nothing in its place and from a mask, and of the intact one; a row per data set. "
         "Right: what it has above the intact one after as many. Dotted: the loss of the mask "
@@ -411,6 +454,7 @@ FIGURES = {
     ),
     "token_classes": Entry(
         "A1 and F1: which tokens pay without positions", ("token_classes",), (PAPER,),
+        height=5.2,
         caption="What it costs to take positions away, by class of token: mean over the tokens of "
         "a class (filled), and from a linear model of all classes at once with the documents taken "
         "out (hollow). The dotted line is the mean over all tokens.",
@@ -419,6 +463,7 @@ FIGURES = {
     ),
     "exchanged_roles": Entry(
         "A1 sentences that differ in order alone", ("exchanged_roles",),
+        height=2.6,
         caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "
         "the same sentence with its two names exchanged, of a paraphrase, and of an unrelated "
         "sentence, with positions (filled) and without (hollow). An encoder without positions "
@@ -428,6 +473,7 @@ FIGURES = {
     ),
     "memory_networks": Entry(
         "E3 memory networks", ("memory_networks",),
+        height=2.8,
         caption="Errors of memory networks by task, and the levels of those who must guess.",
         alt="Points with intervals, a panel for each task: share of wrong answers of each "
         "variant of a memory network.",

@@ -27,6 +27,8 @@ class Entry:
         Those that show it.
     section
         Its parameters in ``params.yaml``.
+    height, width
+        In inches, where ``params.yaml`` says nothing else; 6.6 are both columns of the paper.
     caption
         What it shows: in the documents, on the page and in Snakemake's report. Plain text, in which
         ``*words*`` are emphasised.
@@ -44,6 +46,8 @@ class Entry:
     documents: tuple[str, ...] = (SUPPLEMENT,)
     section: type[Figure] = Figure
     _: KW_ONLY
+    height: float
+    width: float = 6.6
     caption: str
     alt: str
     quantities: tuple[str, ...] = ("*",)

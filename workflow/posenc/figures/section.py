@@ -17,10 +17,19 @@ Label = Annotated[str, Field(max_length=28, pattern=r"^\S(.*\S)?$", description=
 class Style(Section):
     """What all figures share."""
 
-    font_size: Annotated[float, Field(ge=6, le=20)]
+    font_size: Annotated[float, Field(ge=6, le=20)] = 8.0
     """Points."""
-    palette: Annotated[list[Colour], Field(min_length=4)]
-    """Colours in order of use; the default is Okabe and Ito's colour-blind-safe set."""
+    palette: Annotated[list[Colour], Field(min_length=4)] = [
+        "#0072B2",
+        "#D55E00",
+        "#009E73",
+        "#CC79A7",
+        "#E69F00",
+        "#56B4E9",
+        "#000000",
+    ]
+    """Colours in order of use; the default is Okabe and Ito's (2008), which every common
+    colour vision tells apart."""
     labels: dict[Name, Label] = Field(default_factory=dict)
     """What figures, tables and the page call a condition, a model, a data set, a table of
     positions, or what a mask means; others are called by their names. No job but theirs reads it.

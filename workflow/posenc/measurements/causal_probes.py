@@ -80,15 +80,15 @@ VARIANTS = ("intact", WITHOUT, "random", "non_causal", "no_first_key")
 class CausalProbes(Section):
     """Position probes under a causal mask, causal windows and no mask (B4)."""
 
-    documents: Documents
+    documents: Documents = 40
     """Of the evaluation, the first so many."""
-    tokens: Annotated[Draws, Field(ge=FEWEST)]
+    tokens: Annotated[Draws, Field(ge=FEWEST)] = 2000
     """Random tokens of them: the same in all variants and layers."""
-    windows: Annotated[list[Length], Field(max_length=8)]
+    windows: Annotated[list[Length], Field(max_length=8)] = [4, 16, 64]
     """Widths in tokens, the token itself included."""
     conditions: list[Name]
     """Of those that a decoder is evaluated under, the ones whose states are probed too."""
-    folds: Folds
+    folds: Folds = 3
     """Of the cross-validation; all tokens of a document are in one fold."""
     bootstrap_samples: Samples
     confidence: Confidence

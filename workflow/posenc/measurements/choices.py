@@ -68,15 +68,16 @@ SCORES = ("mc1", "mc2")
 class Choices(Section):
     """Questions with right and wrong answers: MC1, MC2 and losses of the right ones (A5, F4)."""
 
-    questions: Annotated[Documents, Field(ge=2)]
+    questions: Annotated[Documents, Field(ge=2)] = 75
     """At most so many of a data set, drawn from those that a study evaluates."""
-    primer: list[Line]
+    primer: list[Line] = []
     """Lines before each prompt, such as answered questions; none for no primer."""
-    prompt: Annotated[list[Line], Field(min_length=1)]
-    """Lines that an answer follows, after a space; ``{question}`` stands for the question."""
+    prompt: Annotated[list[Line], Field(min_length=1)] = ["Q: {question}", "A:"]
+    """Lines that an answer follows, after a space; ``{question}`` stands for the question.
+    As the harness's prompt, which has a primer too."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Of those that a model is evaluated under, the ones that are measured."""
-    batch_tokens: Length
+    batch_tokens: Length = 4096
     """Tokens of one forward pass, all conditions of the pass included."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -54,13 +54,13 @@ ADVICE = (
 class Components(Section):
     """Principal and independent components of hidden states, and their position (C4)."""
 
-    tokens: Annotated[Draws, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)] = 6000
     """Random tokens of the evaluation documents."""
-    components: Annotated[Width, Field(ge=2)]
+    components: Annotated[Width, Field(ge=2)] = 12
     """How many leading components are kept."""
-    harmonics: Length
+    harmonics: Length = 4
     """Cosines and sines of position that the components are correlated with."""
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 500
     confidence: Confidence
     seed: Seed
 

@@ -58,17 +58,17 @@ class Controls(Section):
 class Conditions(Section):
     """All conditions of a study on its first documents (A1, A3, A4, A5)."""
 
-    documents: Annotated[Documents, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None = 120
     """How many of the evaluation documents; null for all."""
-    special_tokens: bool
+    special_tokens: bool = True
     """Whether [CLS], [SEP] and the like count as tokens."""
-    batch_tokens: Draws
+    batch_tokens: Draws = 32_768
     """Tokens of one forward pass, those of all conditions that share it included."""
-    calibration_share: Annotated[float, Field(gt=0, lt=1)]
+    calibration_share: Annotated[float, Field(gt=0, lt=1)] = 0.75
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
     controls: dict[Name, Controls] = Field(default_factory=dict)
     """By condition of a fitted mask, where a model is evaluated under all of them."""
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
 

@@ -45,11 +45,11 @@ EVERY = "every"
 class EffectiveKeys(Section):
     """How many keys attention reads, and what reading only a few costs (E1, E2)."""
 
-    documents: Annotated[Documents, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)] = 8
     """Random documents."""
-    tokens: Annotated[Length, Field(ge=FEWEST)]
+    tokens: Annotated[Length, Field(ge=FEWEST)] = 96
     """Documents are cut to this many tokens."""
-    keys: Annotated[list[Count], Field(min_length=1)]
+    keys: Annotated[list[Count], Field(min_length=1)] = [1, 4, 16]
     """How many keys a query keeps at most: one measurement for each number."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from posenc.architectures.needs import Need
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.config.base import Confidence, Draws, Section, Seed, Width
+from posenc.config.base import Confidence, Draws, MixingWeights, Section, Seed, Width
 from posenc.measurements.declaration import MODEL, WEIGHTS, Measurement
 from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.superposition import (
@@ -28,14 +28,17 @@ from posenc.models.weights import Weights
 DRAWS = 4096
 """Pairs of random rows that the expected recall is a mean over."""
 
+Dimensions = Annotated[list[Annotated[Width, Field(ge=2)]], Field(min_length=1)]
+
 
 class EmbeddingSums(Section):
     """Which two token embeddings a sum consists of, by the number of dimensions (B5)."""
 
-    dimensions: Annotated[list[Annotated[Width, Field(ge=2)]], Field(min_length=1)]
+    dimensions: Dimensions = [4, 8, 16, 32, 64, 128, 256]
     """Of random projections of the table, rising; the table's own width is measured as well."""
-    pairs: Annotated[Draws, Field(ge=10)]
-    weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
+    pairs: Annotated[Draws, Field(ge=10)] = 200
+    """Random pairs of two tokens."""
+    weights: MixingWeights = [0.5, 0.6, 0.7, 0.8, 0.9]
     """Mixing weights w of w a + (1 - w) b."""
     confidence: Confidence
     seed: Seed

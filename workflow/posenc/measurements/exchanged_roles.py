@@ -29,12 +29,15 @@ Floats = NDArray[np.float64]
 KINDS = ("exchanged", "paraphrase", "unrelated")
 """What a sentence is compared with."""
 
+Language = Literal["english", "japanese"]
+
 
 class ExchangedRoles(Section):
     """Vectors of sentences with their names exchanged (A1)."""
 
-    languages: Annotated[list[Literal["english", "japanese"]], Field(min_length=1)]
-    sentences: Annotated[Documents, Field(ge=2)]
+    languages: Annotated[list[Language], Field(min_length=1)] = ["english", "japanese"]
+    """Of the sentences."""
+    sentences: Annotated[Documents, Field(ge=2)] = 200
     """Of each language."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -51,12 +51,12 @@ RESULTS = ("delta_nll", "distance")
 class FilteredLoss(Section):
     """What a model loses when queries and keys keep a band of frequencies, or lose it (C1, C2)."""
 
-    documents: Annotated[Documents, Field(ge=2)]
-    """Random documents."""
+    documents: Annotated[Documents, Field(ge=2)] = 8
+    """Random documents: few, since each layer alone is filtered too."""
     # The projections of all prefixes are a cube of tokens.
-    tokens: Annotated[Length, Field(ge=FEWEST, le=256)]
+    tokens: Annotated[Length, Field(ge=FEWEST, le=256)] = 64
     """Documents are cut to this many tokens."""
-    bands: Bands
+    bands: Bands = [0.0234375, 0.1171875]
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed

@@ -73,13 +73,13 @@ Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
 class HardAttention(Section):
     """Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2)."""
 
-    queries: Annotated[Draws, Field(ge=10)]
+    queries: Annotated[Draws, Field(ge=10)] = 64
     """Random tokens that see at least two keys, the same for all heads and conditions."""
-    heads: Draws
+    heads: Draws = 8
     """Random heads of a model, spread over its layers as evenly as possible."""
-    samples: Annotated[list[Count], Field(min_length=1)]
+    samples: Annotated[list[Count], Field(min_length=1)] = [1, 4, 16, 64]
     """Numbers of samples of the gradient's estimate, rising."""
-    repeats: Annotated[Count, Field(ge=10)]
+    repeats: Annotated[Count, Field(ge=10)] = 100
     """Estimates of each gradient, over which the variance is taken."""
     bootstrap_samples: Samples
     confidence: Confidence

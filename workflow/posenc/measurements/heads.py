@@ -30,11 +30,11 @@ from posenc.store.activations import ActivationStore
 class Heads(Section):
     """Where heads look: attention mass by offset, and types of heads (C6)."""
 
-    documents: Annotated[Documents, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None = 500
     """How many of the evaluation documents; null for all."""
-    offsets: Annotated[Length, Field(ge=2)]
+    offsets: Annotated[Length, Field(ge=2)] = 10
     """Mass is kept for key minus query from -offsets to +offsets, and of all beyond."""
-    types: Clusters
+    types: Clusters = 5
     """Clusters of k-means over the profiles of all heads of a model."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -59,11 +59,11 @@ BATCH = 8
 class Induction(Section):
     """Copying of repeated random tokens, and the heads that do it (F1, F4)."""
 
-    sequences: Annotated[Documents, Field(ge=4)]
+    sequences: Annotated[Documents, Field(ge=4)] = 24
     """Half of them choose heads; the attention of those is measured on the others."""
-    tokens: Annotated[Length, Field(ge=4)]
+    tokens: Annotated[Length, Field(ge=4)] = 32
     """Random tokens of a sequence, before it is repeated."""
-    heads: HeadCount
+    heads: HeadCount = 4
     """How many heads of each kind are chosen."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -50,11 +50,11 @@ DISTANCES = (1, 2)
 class JointOrder(Section):
     """The joint distribution of two places, and its order (F1, F4)."""
 
-    documents: Annotated[Documents, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)] = 8
     """At most so many are read, drawn from those of six tokens or more."""
-    tokens: Length
+    tokens: Length = 8
     """What is read of a document at most: its first tokens, and no more than half of them."""
-    candidates: Annotated[Length, Field(ge=2)]
+    candidates: Annotated[Length, Field(ge=2)] = 10
     """Tokens at either place: those that the intact model finds likeliest at one of both."""
     conditions: Annotated[list[Name], Field(min_length=1)]
     """Of those that the study evaluates the model under."""

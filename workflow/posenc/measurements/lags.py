@@ -35,7 +35,7 @@ the attention on text. Means are within the window.
 class Lags(Section):
     """Offsets that weights predict against offsets where the attention is (C3, C6)."""
 
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
 

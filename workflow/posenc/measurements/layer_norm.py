@@ -41,7 +41,7 @@ BATCH_TOKENS = 2048
 class LayerNorm(Section):
     """What the normalisations do to position along the residual stream (C5)."""
 
-    tokens: Annotated[Draws, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)] = 8000
     """Tokens of random evaluation documents, which are taken whole: they are sequences here."""
     confidence: Confidence
     seed: Seed

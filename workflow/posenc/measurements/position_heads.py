@@ -33,13 +33,13 @@ INPUT = "layer normalisation of the position embedding alone: no token embedding
 class PositionHeads(Section):
     """What heads make of positions alone: where they look, how much is a mask (C3, C6)."""
 
-    rows: Annotated[Length, Field(ge=16)]
+    rows: Annotated[Length, Field(ge=16)] = 512
     """How many positions, from the first one on, are measured."""
-    offsets: Annotated[Length, Field(ge=2)]
+    offsets: Annotated[Length, Field(ge=2)] = 10
     """Mean offsets are of the attention from -offsets to +offsets."""
-    near: Length
+    near: Length = 2
     """Heads whose mean offset is at most so many tokens are counted."""
-    null_draws: Count
+    null_draws: Count = 5
     """Tables without order, of each kind, that the same heads are measured with."""
     seed: Seed
     """Of those tables."""

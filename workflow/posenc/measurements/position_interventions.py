@@ -62,9 +62,10 @@ INTACT, WITHOUT = 0, 1
 class PositionInterventions(Section):
     """The mean part of position removed from, and injected into, each layer's input (C5)."""
 
-    documents: Annotated[Documents, Field(ge=SHARED)]
-    """Random documents that are measured; as many others give the means."""
-    tokens: Annotated[Length, Field(ge=FEWEST)]
+    documents: Annotated[Documents, Field(ge=SHARED)] = 24
+    """Random documents that are measured; as many others give the means. Few, since a
+    layer takes a dozen runs."""
+    tokens: Annotated[Length, Field(ge=FEWEST)] = 96
     """Documents are cut to this many tokens."""
     bootstrap_samples: Samples
     confidence: Confidence

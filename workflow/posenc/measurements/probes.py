@@ -35,15 +35,15 @@ Read = Callable[[int, NDArray[np.int64]], NDArray[np.floating]]
 class Probes(Section):
     """Position read from hidden states: ridge and a two-layer ReLU probe by layer (B4)."""
 
-    tokens: Annotated[Draws, Field(ge=100)]
+    tokens: Annotated[Draws, Field(ge=100)] = 2000
     """Random tokens of the evaluation documents."""
-    pairs: Annotated[Draws, Field(ge=100)]
+    pairs: Annotated[Draws, Field(ge=100)] = 1500
     """Random pairs of tokens of one document; a probe tells which of the two comes later."""
-    folds: Folds
+    folds: Folds = 3
     """Of the cross-validation; all tokens of a document are in one fold."""
-    hidden: Annotated[Width, Field(ge=2)]
+    hidden: Annotated[Width, Field(ge=2)] = 32
     """Units of the ReLU probe."""
-    epochs: Count
+    epochs: Count = 16
     """Of the ReLU probe's training."""
     bootstrap_samples: Samples
     confidence: Confidence

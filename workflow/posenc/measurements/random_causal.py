@@ -40,15 +40,19 @@ VARIANTS = {
 class RandomCausal(Section):
     """Variance by position in frozen random causal models without positions (B4)."""
 
-    n_layers: Layers
-    d_model: Annotated[Width, Field(ge=8)]
-    n_heads: HeadCount
-    tokens: Annotated[Length, Field(ge=16)]
+    n_layers: Layers = 4
+    """Of each random model."""
+    d_model: Annotated[Width, Field(ge=8)] = 256
+    """Its width."""
+    n_heads: HeadCount = 4
+    """Attention heads of a layer."""
+    tokens: Annotated[Length, Field(ge=16)] = 128
     """Length of the random sequences."""
-    sequences: Annotated[Count, Field(ge=2)]
-    models: Annotated[Count, Field(ge=2)]
+    sequences: Annotated[Count, Field(ge=2)] = 8
+    """Random sequences that each model reads."""
+    models: Annotated[Count, Field(ge=2)] = 5
     """Random models; results are their mean and standard deviation."""
-    deviation: Deviation
+    deviation: Deviation = 0.02
     """Standard deviation of the initial weights."""
     seed: Seed
 

@@ -27,8 +27,9 @@ NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
 class Reference(Section):
     """Perplexity of models without a network: uniform, unigram, Kneser-Ney (D2)."""
 
-    orders: list[Annotated[int, Field(ge=2, le=3)]]
-    bootstrap_samples: Samples
+    orders: list[Annotated[int, Field(ge=2, le=3)]] = [2, 3]
+    """Of the Kneser-Ney models: 2 for bigrams, 3 for trigrams."""
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
 

@@ -33,6 +33,7 @@ from posenc.config.base import (
     Samples,
     Section,
     Seed,
+    SeedNumber,
 )
 from posenc.measurements.declaration import (
     CELL,
@@ -74,23 +75,23 @@ ROLES = (*FITS, *UNFITTED)
 class Refits(Section):
     """A mask and its controls, fitted to several calibration texts with several seeds (A5)."""
 
-    split: Line
+    split: Line = "unsup"
     """Of the study's calibration data set, what is fitted to: none that is evaluated."""
-    draws: Annotated[Count, Field(ge=2)]
+    draws: Annotated[Count, Field(ge=2)] = 3
     """Random texts that share no document."""
-    fitting: Documents
+    fitting: Documents = 150
     """Documents of a text that the mask is fitted to."""
-    choosing: Documents
+    choosing: Documents = 50
     """Further documents of it, which choose the step whose parameters are kept."""
-    seeds: Annotated[list[Seed], Field(min_length=2)]
+    seeds: Annotated[list[SeedNumber], Field(min_length=2)] = [0, 1]
     """Of fits to each text: the order of its documents, and the placebo's hashes."""
-    mask: FittedMask
+    mask: FittedMask = FittedMask(method="fitted", position="zero", seed=0)
     """What is fitted to the model without positions; its seed is one of ``seeds``."""
-    evaluated: Annotated[Documents, Field(ge=2)]
+    evaluated: Annotated[Documents, Field(ge=2)] = 250
     """At most so many documents of each data set, the first ones."""
-    batch_tokens: Draws
+    batch_tokens: Draws = 32_768
     """Tokens of one forward pass."""
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
     seed: Seed
     """Of the draws, and of the bootstrap."""

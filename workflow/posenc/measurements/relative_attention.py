@@ -36,9 +36,9 @@ INPUT = {
 class RelativeAttention(Section):
     """What the weights of a head say about offsets: SVD of W^Q W^K^T (C3)."""
 
-    offsets: Annotated[Length, Field(ge=2)]
+    offsets: Annotated[Length, Field(ge=2)] = 10
     """Scores by offset, key minus query, are kept for -offsets to +offsets."""
-    rows: Annotated[Length, Field(ge=16)]
+    rows: Annotated[Length, Field(ge=16)] = 512
     """How many positions, from the first one on, are measured."""
     seed: Seed
     """Of the random rotations that the null space is turned by."""

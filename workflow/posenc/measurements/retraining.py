@@ -41,6 +41,7 @@ from posenc.config.base import (
     Samples,
     Section,
     Seed,
+    SeedNumber,
     Steps,
 )
 from posenc.config.optimization import Optimization
@@ -83,36 +84,43 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 TOO_FEW = "too few documents have two tokens, or fit into evaluated_tokens"
 
+Instants = Annotated[list[FirstSteps], Field(min_length=2)]
+
 
 class Retraining(Section):
     """Loss by training tokens of a decoder that is trained on without rotation (F6)."""
 
-    split: Line
+    split: Line = "train"
     """Of the study's calibration data set, what is learned from: none that is evaluated, or that
     masks are learned from."""
-    documents: Documents
+    documents: Documents = 12_000
     """At most so many of its documents, drawn at random."""
-    tokens: Annotated[Length, Field(ge=2)]
+    tokens: Annotated[Length, Field(ge=2)] = 512
     """Of a sequence, which begins where a document begins."""
     conditions: Annotated[list[Name], Field(min_length=2)]
     """Those that the model is trained under, of the ones that a study evaluates it under."""
-    evaluated_tokens: Draws
+    evaluated_tokens: Draws = 18_100
     """At most so many tokens of each data set: whole documents, the first that a study evaluates
-    the model on."""
-    steps: Steps
-    batch_sequences: Batch
-    learning_rate: Rate
-    warmup_steps: FirstSteps
-    weight_decay: Decay
-    precision: Literal["float32", "bfloat16"]
+    the model on. So many are 64 reviews, or all questions."""
+    steps: Steps = 240
+    """Of a training."""
+    batch_sequences: Batch = 16
+    """Sequences of a step."""
+    learning_rate: Rate = 0.0001
+    """At its highest, after the warm-up."""
+    warmup_steps: FirstSteps = 24
+    """First steps, in which the learning rate rises."""
+    weight_decay: Decay = 0.1
+    """Of AdamW."""
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
     """Of matrix products in training; weights, and losses on evaluated documents, are float32."""
-    evaluate_steps: Annotated[list[FirstSteps], Field(min_length=2)]
+    evaluate_steps: Instants = [0, 1, 2, 4, 8, 16, 32, 64, 120, 240]
     """Steps after which the loss is measured, rising from 0 to the last."""
-    batch_tokens: Length
+    batch_tokens: Length = 16_384
     """Tokens of one forward pass: a batch with more is run in parts, which takes less memory."""
-    checkpoint_steps: Steps
+    checkpoint_steps: Steps = 240
     """A training that is stopped goes on from the last of every so many steps."""
-    seeds: Annotated[list[Seed], Field(min_length=2)]
+    seeds: Annotated[list[SeedNumber], Field(min_length=2)] = [0, 1, 2]
     """Of the order in which sequences are learned from."""
     bootstrap_samples: Samples
     confidence: Confidence

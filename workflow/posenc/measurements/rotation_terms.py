@@ -50,9 +50,9 @@ WEIGHTINGS = ("pairs", "attention")
 class RotationTerms(Section):
     """How much of what rotation adds to scores is of first order (F7)."""
 
-    documents: Annotated[Documents, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)] = 12
     """Random documents whose scores are measured; as many others give the means."""
-    tokens: Annotated[Length, Field(ge=SHORTEST)]
+    tokens: Annotated[Length, Field(ge=SHORTEST)] = 128
     """Documents are cut to this many tokens."""
     bootstrap_samples: Samples
     confidence: Confidence

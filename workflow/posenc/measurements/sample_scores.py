@@ -28,8 +28,9 @@ of the score."""
 class SampleScores(Section):
     """Attention scores of one sentence, with positions and without (C6)."""
 
-    sentence: Line
-    tokens: Annotated[Length, Field(ge=2, le=32)]
+    sentence: Line = "The first film was dull but the second one was great."
+    """What readers look at on the report page."""
+    tokens: Annotated[Length, Field(ge=2, le=32)] = 24
     """The sentence is cut to this many tokens; numbers grow with the square."""
 
 

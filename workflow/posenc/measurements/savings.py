@@ -48,11 +48,11 @@ INTACT, TURNED, ZERO = "intact", "turned", "zero"
 class Savings(Section):
     """What a model without positions would save: parameters, and caches that can be shared."""
 
-    documents: Annotated[Documents, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)] = 8
     """Random documents, whose beginnings are the passages."""
-    tokens: Annotated[Length, Field(ge=FEWEST)]
+    tokens: Annotated[Length, Field(ge=FEWEST)] = 48
     """Passages are cut to this many tokens."""
-    offsets: Annotated[list[Count], Field(min_length=1)]
+    offsets: Annotated[list[Count], Field(min_length=1)] = [1, 16, 64]
     """Where a passage comes again: positions of its first token, rising."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -18,11 +18,12 @@ from posenc.metrics.scaling import dot_products, normal_vectors, of_scores, summ
 class Scaling(Section):
     """Attention scores with and without the division by the square root of d_k (D4)."""
 
-    dimensions: Annotated[list[Width], Field(min_length=1)]
+    dimensions: Annotated[list[Width], Field(min_length=1)] = [1, 4, 16, 64, 256, 512]
     """Values of d_k."""
-    keys: Annotated[Length, Field(ge=2)]
+    keys: Annotated[Length, Field(ge=2)] = 32
     """Keys that a query attends to."""
-    queries: Annotated[Draws, Field(ge=100)]
+    queries: Annotated[Draws, Field(ge=100)] = 2000
+    """Random queries."""
     confidence: Confidence
     seed: Seed
 

@@ -52,11 +52,11 @@ PLACEBOS = {"heads": shuffled_over_heads, "layers": shuffled_within_layers}
 class ScoreParts(Section):
     """How much of position is a mask: the closed form by head, and parts of scores (F2, F3)."""
 
-    documents: Annotated[Documents, Field(ge=2)]
+    documents: Annotated[Documents, Field(ge=2)] = 12
     """Random documents whose scores are measured; as many others give the means."""
-    tokens: Annotated[Length, Field(ge=SHORTEST)]
+    tokens: Annotated[Length, Field(ge=SHORTEST)] = 128
     """Documents are cut to this many tokens."""
-    placebo_draws: Count
+    placebo_draws: Count = 5
     """Masks of other heads, of each kind, that stand in for each head's own."""
     bootstrap_samples: Samples
     confidence: Confidence

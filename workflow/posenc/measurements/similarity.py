@@ -40,16 +40,16 @@ from posenc.store.samples import KeptTokens, gather, layer_name
 class Similarity(Section):
     """Per-token cosine of hidden states between a condition and the intact model (A1, A2)."""
 
-    special_tokens: bool
+    special_tokens: bool = True
     """Whether [CLS], [SEP] and the like count as tokens."""
-    baseline_pairs: Annotated[Draws, Field(ge=100)]
+    baseline_pairs: Annotated[Draws, Field(ge=100)] = 20_000
     """Random token pairs of the intact model, for the anisotropy baseline of each layer; and as
     many pairs of different tokens in one document, and of the same token in different documents."""
-    histogram_bins: Annotated[Count, Field(ge=10)]
+    histogram_bins: Annotated[Count, Field(ge=10)] = 200
     """Bins of the histograms over [-1, 1]."""
-    bootstrap_samples: Samples
+    bootstrap_samples: Samples = 2000
     confidence: Confidence
-    sample_tokens: Annotated[Draws, Field(ge=100)]
+    sample_tokens: Annotated[Draws, Field(ge=100)] = 4096
     """Random tokens for what compares tokens with each other: centred and standardised cosine,
     linear CKA, retrieval."""
     seed: Seed

@@ -36,11 +36,11 @@ QUANTITIES = ("hidden_states", "queries", "keys")
 class Spectra(Section):
     """Hidden states, queries and keys as signals along the sequence (C1, C2)."""
 
-    documents: Annotated[Documents, Field(ge=2)] | None
+    documents: Annotated[Documents, Field(ge=2)] | None = 500
     """How many of the evaluation documents; null for all."""
-    window: Annotated[Length, Field(ge=8)]
+    window: Annotated[Length, Field(ge=8)] = 64
     """Tokens of a window; an incomplete one at the end of a document is left out."""
-    bands: Bands
+    bands: Bands = [0.0234375, 0.1171875]
     bootstrap_samples: Samples
     confidence: Confidence
     seed: Seed

@@ -42,13 +42,13 @@ BATCH_TOKENS = 4096
 class Swaps(Section):
     """Preference for a text over itself with two words swapped (F1, F4)."""
 
-    every: Documents
+    every: Documents = 8
     """One document of so many is read, which keeps a study's shares of its data sets."""
-    tokens: Annotated[Length, Field(ge=4)]
+    tokens: Annotated[Length, Field(ge=4)] = 16
     """What is read of a document at most: its first tokens."""
-    swaps: Documents
+    swaps: Documents = 1
     """Forms of a document at each distance, of one swap each; fewer where it has fewer places."""
-    distances: Annotated[list[Length], Field(min_length=1)]
+    distances: Annotated[list[Length], Field(min_length=1)] = [1, 4]
     """In words, of the two that are swapped: 1 for neighbours."""
     bootstrap_samples: Samples
     confidence: Confidence

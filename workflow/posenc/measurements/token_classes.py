@@ -59,9 +59,9 @@ FACTORS = {
 class TokenClasses(Section):
     """Loss by class of token (A1, F1)."""
 
-    every: Documents
+    every: Documents = 4
     """One document of so many is read, which keeps a study's shares of its data sets."""
-    tokens: Annotated[Length, Field(ge=4)]
+    tokens: Annotated[Length, Field(ge=4)] = 128
     """What is read of a document at most: its first tokens."""
     conditions: Annotated[list[Name], Field(min_length=2)]
     """Of those that the study evaluates the model under; ``intact`` first."""

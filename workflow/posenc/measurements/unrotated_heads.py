@@ -40,15 +40,16 @@ FEWEST = 2
 class UnrotatedHeads(Section):
     """What taking the rotation from single heads, layers and keys costs (F5)."""
 
-    documents: Annotated[Documents, Field(ge=4)]
+    documents: Annotated[Documents, Field(ge=4)] = 16
     """Random documents; heads are ranked on half of them."""
-    tokens: Annotated[Length, Field(ge=FEWEST)]
+    tokens: Annotated[Length, Field(ge=FEWEST)] = 128
     """Documents are cut to this many tokens."""
-    keys: list[Index]
+    keys: list[Index] = [0, 1, 4, 16]
     """Places of the keys whose pairs lose rotation, in all heads: 0 for a document's first."""
-    counts: list[Count]
-    """How many heads lose rotation together, and how many keep it alone."""
-    draws: Count
+    counts: list[Count] = [9, 27, 81]
+    """How many heads lose rotation together, and how many keep it alone; of
+    SmolLM2's 270, 27 are a tenth."""
+    draws: Count = 3
     """Sets of random heads for each number."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -57,6 +57,7 @@ class SinusoidMatrix(Section):
     kind: Literal["sinusoid"]
     rows: Rows
     d_model: Annotated[Width, Field(ge=2, multiple_of=2)]
+    """Width of a row."""
 
 
 class RandomMatrix(Section):
@@ -65,7 +66,8 @@ class RandomMatrix(Section):
     kind: Literal["random"]
     rows: Rows
     d_model: Width
-    deviation: Deviation
+    """Width of a row."""
+    deviation: Deviation = 0.02
     """Standard deviation of the entries."""
     seed: Seed
 

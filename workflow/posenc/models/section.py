@@ -88,9 +88,10 @@ class Corpus(Section):
     """What a trained model's tokenizer and training tokens depend on."""
 
     tokenizer: Annotated[TrainedTokenizer | PathTokenizer, Field(discriminator="kind")]
-    split: Line
+    """Learned here, or read from files."""
+    split: Line = "train"
     """Split of the training data set that is learned from."""
-    documents: Documents | None
+    documents: Documents | None = None
     """How many documents of the split, drawn at random; null for all."""
     validation_share: Annotated[float, Field(gt=0, lt=0.5)]
     """Share of those documents held out for the validation loss."""
@@ -103,8 +104,11 @@ class TrainSource(Corpus):
 
     kind: Literal["train"]
     n_layers: Layers
+    """Blocks."""
     d_model: Width
-    n_heads: HeadCount
+    """Width."""
+    n_heads: HeadCount = 4
+    """Attention heads of a layer."""
     n_positions: Annotated[Length, Field(ge=8)]
     """Length of the table of position embeddings, and of the training sequences."""
     positions: Literal["learned", "sinusoidal", "alibi", "rotary", "none"] = "learned"
@@ -114,15 +118,21 @@ class TrainSource(Corpus):
     """Documents are joined and cut anywhere, or each sequence begins with a document, as the texts
     do that a model is measured on; what does not fit is dropped."""
     steps: Steps
+    """Of the training."""
     batch_sequences: Batch
+    """Sequences of a step."""
     learning_rate: Rate
+    """At its highest, after the warm-up."""
     warmup_steps: FirstSteps
-    weight_decay: Decay
-    precision: Literal["float32", "bfloat16"]
+    """First steps, in which the learning rate rises."""
+    weight_decay: Decay = 0.1
+    """Of AdamW."""
+    precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16 computes the forward pass under autocast; the weights stay float32."""
-    checkpoint_steps: Steps
+    checkpoint_steps: Steps = 100
     """A killed training goes on from its last checkpoint, written every so many steps."""
-    validate_steps: Steps
+    validate_steps: Steps = 100
+    """The loss on held-out documents is computed every so many steps."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> TrainSource:
@@ -179,6 +189,7 @@ class Model(Reading):
     """One model."""
 
     source: Source
+    """Where its weights come from."""
     title: Annotated[Line, Field(max_length=80)] | None = Field(default=None, exclude=True)
     """What documents call the model where they say what it is; elsewhere its name stands, which is
     shorter. Steps do not read it."""

@@ -60,6 +60,18 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     A file holds exactly what one job reads, or the checksums of the modules that a step imports, so
     that an edit reaches no other job; Snakemake's rules and DVC's stages name the same files.
     """
+    yield from of_parameters(params)
+    for module in imports.commands():
+        code = imports.described(module)
+        yield CONFIG / phase_of_command(module) / "code" / f"{module}.json", code
+    for name, what in PHASES.items():
+        if what.text:
+            text = {path: _digest(imports.ROOT / path) for path in what.text}
+            yield CONFIG / name / "text.json", text
+
+
+def of_parameters(params: Params) -> Iterator[tuple[Path, Any]]:
+    """Those that hold parts of ``params.yaml``."""
     for kind in ("datasets", "models"):
         for name, section in getattr(params, kind).items():
             for step, part in section.steps().items():
@@ -92,13 +104,6 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
     yield CONFIG / "figures" / "runs.json", runs
     for phase in ("numbers", "page"):
         yield CONFIG / phase / "study.json", facts(params)
-    for module in imports.commands():
-        code = imports.described(module)
-        yield CONFIG / phase_of_command(module) / "code" / f"{module}.json", code
-    for name, what in PHASES.items():
-        if what.text:
-            text = {path: _digest(imports.ROOT / path) for path in what.text}
-            yield CONFIG / name / "text.json", text
 
 
 def _digest(path: Path) -> str | None:

@@ -18,7 +18,8 @@ from posenc import experiments, measurements
 from posenc.config.base import Name, Section
 from posenc.experiments.declaration import Experiment
 from posenc.figures.catalogue import FIGURES
-from posenc.figures.section import Style
+from posenc.figures.entry import Entry
+from posenc.figures.section import Inches, Style
 from posenc.measurements.declaration import (
     ACTIVATIONS,
     DATASETS,
@@ -101,6 +102,20 @@ def _changes(section: type[Section]) -> Any:
     return _section(section.__doc__ or "", f"{section.__name__}Changes", Section, fields)
 
 
+def _may_be_left_out(section: type[Section]) -> Any:
+    """What a field of a section is declared with: its defaults, or that it has to be there."""
+    if any(field.is_required() for field in section.model_fields.values()):
+        return section, ...
+    return section, Field(default_factory=section)
+
+
+def _sized(name: str, entry: Entry) -> type[Section]:
+    """The section of a figure, of the size that its entry declares."""
+    size = {key: (Inches, getattr(entry, key)) for key in ("width", "height")}
+    title = "".join(word.capitalize() for word in name.split("_"))
+    return _section(entry.section.__doc__ or "", f"{title}Figure", entry.section, size)
+
+
 class _Chosen(Section):
     @property
     def kinds(self) -> list[str]:
@@ -120,14 +135,17 @@ else:
         "One entry per measurement.",
         "Measurements",
         Section,
-        {name: (MEASUREMENTS[name].parameters, ...) for name in (*ALWAYS, *OPTIONAL)},
+        {name: _may_be_left_out(MEASUREMENTS[name].parameters) for name in (*ALWAYS, *OPTIONAL)},
     )
     """The ``measurements`` section."""
     Experiments = _section(
         "One entry a kind of experiment: named sizes, of which a study takes one at most.",
         "Experiments",
         Section,
-        {name: (dict[Name, experiment.section], ...) for name, experiment in EXPERIMENTS.items()},
+        {
+            name: (dict[Name, experiment.section], Field(default_factory=dict))
+            for name, experiment in EXPERIMENTS.items()
+        },
     )
     """The ``experiments`` section."""
     Chosen = _section(
@@ -151,7 +169,10 @@ else:
         "What all figures share, and one entry per figure.",
         "Figures",
         Section,
-        {"style": (Style, ...), **{name: (entry.section, ...) for name, entry in FIGURES.items()}},
+        {
+            "style": _may_be_left_out(Style),
+            **{name: _may_be_left_out(_sized(name, entry)) for name, entry in FIGURES.items()},
+        },
     )
     """The ``figures`` section."""
 

@@ -53,7 +53,7 @@ def explain(
     lines: list[str] = []
     seen: set[tuple] = set()
     for problem, path in _mistakes(error.errors(), raw):
-        # The active study is an alias of one of studies, where its mistakes are shown.
+        # The active study is one of studies, where its mistakes are shown.
         if path[:1] == ("study",) and any(key[:1] == ("studies",) for key in seen):
             continue
         text = _text(problem, schema)

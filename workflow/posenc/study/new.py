@@ -32,8 +32,7 @@ DATASET = """
 MOST_DOCUMENTS = 1000
 """That a study begins with: more take long, and its file says how many."""
 STUDY = """  # Written by `posenc new`: docs/studies.md says what else a study can have.
-  {name}: &{name}
-    name: {name}
+  {name}:
     models: [{model}]
     # Of those, the ones whose weights are fetched, and the ones whose hidden states are kept.
     pretrained: [{model}]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, WithJsonSchema, model_validator
 
 from posenc.capture.section import Activations
 from posenc.conditions.masks import LearnedMaskSource, beneath
@@ -30,23 +30,39 @@ class ParamsError(ValueError):
     """``params.yaml`` is wrong; the message names each key, its value and what would be right."""
 
 
+ACTIVE = WithJsonSchema({"type": "string", "description": "The active study: a key of `studies`."})
+"""In the file it is a name, so that ``dvc exp run -S study=NAME`` can write it."""
+
+
 class Params(Section):
     """The only place where experiments are defined."""
 
     authors: Annotated[list[str], Field(min_length=1)]
     """Of the documents, in order."""
     datasets: dict[Name, Dataset]
+    """Where text comes from and how it is cleaned, by name."""
     models: dict[Name, Model]
+    """Where weights come from, or how a model is trained here, by name."""
     matrices: dict[Name, Matrix] = Field(default_factory=dict)
+    """Tables of position embeddings that are of no model, by name."""
     conditions: dict[Name, Condition]
-    masks: dict[Name, LearnedMaskSource]
-    sweeps: dict[Name, Sweep]
-    activations: Activations
+    """What is done to a model before it reads, by name."""
+    masks: dict[Name, LearnedMaskSource] = Field(default_factory=dict)
+    """What is learned from calibration text, the model frozen, by name."""
+    sweeps: dict[Name, Sweep] = Field(default_factory=dict)
+    """Conditions with one parameter varied, by name."""
+    activations: Activations = Field(default_factory=Activations)
+    """What is kept on disk of a run, and how."""
     measurements: Measurements
-    experiments: Experiments
-    figures: Figures
+    """Sizes and choices of each measurement."""
+    experiments: Experiments = Field(default_factory=Experiments)
+    """What is trained to answer a question: named sizes of each kind."""
+    figures: Figures = Field(default_factory=Figures)
+    """Colours, labels, and the size of each figure."""
     studies: dict[Name, Study]
-    study: Study = Field(description="The active study: an alias of one of `studies`.")
+    """Which of all these are run together, by name."""
+    study: Annotated[Study, ACTIVE]
+    """The active study, of which the file has the name."""
 
     @model_validator(mode="after")
     def _check_references(self) -> Params:
@@ -120,11 +136,6 @@ class Params(Section):
                     f"the studies train {model!r} on {' and on '.join(sorted(corpora))}: these "
                     f"are two models, give them two names"
                 )
-        if self.study.name not in self.studies:
-            raise ValueError(f"study.name {self.study.name!r} is not one of studies")
-        if self.study != self.studies[self.study.name]:
-            name = self.study.name
-            raise ValueError(f"study differs from studies.{name}: write `study: *{name}`")
         return self
 
     def _check_conditions(self) -> None:
@@ -370,19 +381,38 @@ def _check_known(where: str, names, kind: str, known: Mapping) -> None:
             )
 
 
+def _active(name: Any, studies: Mapping[str, Any], at: str) -> Any:
+    """The study of a name."""
+    if isinstance(name, str) and name in studies:
+        return studies[name]
+    if isinstance(name, str):
+        raise ParamsError(
+            f"{at}: study: is {name!r}, which is not one of studies{suggestion(name, studies)}"
+        )
+    # Files of before named it by an alias, which DVC's `-S study=NAME` cannot write.
+    meant = name.get("name") if isinstance(name, dict) else None
+    meant = meant or next((key for key, one in studies.items() if one == name), "NAME")
+    raise ParamsError(f"{at}: study: is no name: write it alone, as in `study: {meant}`")
+
+
 def validate(
-    raw: Mapping[str, Any], source: str = "params.yaml", place: Place | None = None
+    raw: Mapping[str, Any],
+    source: str = "params.yaml",
+    place: Place | None = None,
+    study: str | None = None,
 ) -> Params:
     """Validate a parsed ``params.yaml``.
 
     Parameters
     ----------
     raw
-        Its content; ``study`` may also be the name of a study.
+        Its content.
     source
         Its name, for messages.
     place
         Gives the line of a key, where it is known.
+    study
+        The active study in place of the one that is named there.
 
     Raises
     ------
@@ -390,19 +420,19 @@ def validate(
         With one line for each mistake.
     """
     raw = dict(raw)
-    if isinstance(raw.get("study"), str):
-        studies = raw.get("studies")
-        if isinstance(studies, Mapping):
-            if raw["study"] not in studies:
-                raise ParamsError(
-                    f"{source}: study: is {raw['study']!r}, which is not one of studies"
-                    f"{suggestion(raw['study'], studies)}"
-                )
-            raw["study"] = studies[raw["study"]]
-    # The active study is an alias of one of the studies.
-    wrong = list(unprintable({key: part for key, part in raw.items() if key != "study"}))
+    wrong = list(unprintable(raw))
     if wrong:
         raise ParamsError("\n".join(f"{source}: {line}" for line in wrong))
+    if isinstance(raw.get("studies"), Mapping):
+        raw["studies"] = {
+            key: {"name": key, **part} if isinstance(part, Mapping) else part
+            for key, part in raw["studies"].items()
+        }
+        if study is not None:
+            raw["study"] = _active(study, raw["studies"], source)
+        elif "study" in raw:
+            at = source if place is None else f"{source}:{place(('study',))[0]}"
+            raw["study"] = _active(raw["study"], raw["studies"], at)
     try:
         return Params.model_validate(raw)
     except ValidationError as error:
@@ -437,14 +467,4 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
     raw = file.value
     if not isinstance(raw, dict):
         raise ParamsError(f"{path}: must be a mapping of sections")
-    if config:
-        raw = {**raw, "study": str(config["study"])}
-    elif "study" in raw and not isinstance(raw["study"], dict):
-        line, _ = file.place(("study",))
-        known = list(raw.get("studies") or ["NAME"])
-        meant = raw["study"] if raw["study"] in known else known[0]
-        raise ParamsError(
-            f"{path}:{line}: study: is {shown(raw['study'])}, which DVC cannot follow: write an "
-            f"alias, as in `study: *{meant}`"
-        )
-    return validate(raw, str(path), file.place)
+    return validate(raw, str(path), file.place, str(config["study"]) if config else None)

@@ -163,7 +163,7 @@ def dvc_yaml() -> str:
 stages:
   # What people write: checked before DVC removes any output, written to the files that jobs read.
   check:
-    foreach: ["${study.name}"]
+    foreach: ["${study}"]
     do:
       cmd: posenc check --write
       deps:
@@ -177,7 +177,7 @@ stages:
         lines += [
             "",
             f"  {name}:",
-            '    foreach: ["${study.name}"]',
+            '    foreach: ["${study}"]',
             "    do:",
             f"      cmd: posenc stage {name}",
             "      deps:",
@@ -204,7 +204,7 @@ params:
   - params.yaml
 
 plots:
-  - data/studies/${study.name}/plots/layers:
+  - data/studies/${study}/plots/layers:
       x: layer
       y: cosine
   - perplexity:
@@ -212,9 +212,9 @@ plots:
       template: bar_horizontal
       x: perplexity
       y:
-        data/studies/${study.name}/plots/perplexity.csv: run
+        data/studies/${study}/plots/perplexity.csv: run
 """
 
 
 def _templated(path: str) -> str:
-    return path.replace("{study}", "${study.name}")
+    return path.replace("{study}", "${study}")

@@ -30,8 +30,8 @@ def _own_docstrings(section: type) -> dict[str, str]:
     return found
 
 
-def _field_docstrings(section: type) -> dict[str, str]:
-    """Those of a class, with those that it inherits."""
+def field_docstrings(section: type) -> dict[str, str]:
+    """The texts below the fields of a class, with those that it inherits."""
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         found |= _own_docstrings(base)
@@ -44,9 +44,9 @@ class _Described(GenerateJsonSchema):
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         """Add to a section's schema what its source says of its fields."""
         made = super().model_schema(schema)
-        for name, text in _field_docstrings(schema["cls"]).items():
+        for name, text in field_docstrings(schema["cls"]).items():
             if name in made.get("properties", {}):
-                made["properties"][name].setdefault("description", text)
+                made["properties"][name]["description"] = text
         return made
 
 

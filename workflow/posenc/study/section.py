@@ -20,6 +20,7 @@ class OfOneModel(Section):
     evaluated: Annotated[list[Name], Field(default_factory=list)]
     """Conditions that are measured beside the study's ``conditions``."""
     sweeps: Annotated[list[Name], Field(default_factory=list)]
+    """Sweeps in place of the study's."""
     documents: Documents | None = None
     """How many documents of each data set; null for ``measurements.conditions.documents``."""
 
@@ -31,13 +32,14 @@ class Study(Section):
     of models, and the validator keeps them in agreement. What is left out is not part of the study.
     """
 
-    name: Name
+    name: Name = ""
+    """Its key in `studies`."""
     title: Annotated[Line, Field(max_length=300)] | None = None
     """Shown in the paper, the slides and the report; of any script, in one line. Its name where it
     is left out."""
     models: Annotated[list[Name], Field(min_length=1)]
     """In order of presentation; the first encoder and the first decoder are the headline."""
-    captured: list[Name]
+    captured: list[Name] = Field(default_factory=list)
     """Those of ``models`` whose activations are kept, in the order of ``models``."""
     examined: list[Name] = Field(default_factory=list)
     """Those of ``models`` that are looked into layer by layer and head by head, which takes long
@@ -75,16 +77,18 @@ class Study(Section):
     """Those that are drawn; when it is left out, all whose measurements the study has."""
     documents: list[Literal[DOCUMENTS]] = Field(default_factory=list)  # type: ignore[valid-type]
     """Those that are built; without any, no LaTeX is needed."""
-    conditions: Annotated[list[Name], Field(min_length=1)]
+    conditions: Annotated[list[Name], Field(min_length=1)] = ["intact", "zero"]
     """Those whose activations are kept. Begins with ``intact``, which others are compared with."""
     evaluated: Annotated[list[Name], Field(default_factory=list)]
     """Conditions that are measured beside those, without keeping activations."""
     sweeps: Annotated[list[Name], Field(default_factory=list)]
+    """Conditions with one parameter varied, each under all of its values."""
     evaluations: dict[Name, OfOneModel] = Field(default_factory=dict)
     """What is evaluated of a model in place of ``evaluated`` and ``sweeps``: for large ones."""
     calibration: Name | None = None
     """Data set whose calibration documents masks are learned from."""
     extrapolation: Extrapolation | None = None
+    """Documents longer than a decoder was trained for (A5)."""
 
     @property
     def texts(self) -> list[str]:

@@ -24,8 +24,7 @@ FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
 BY_SIZE = "recovered_by_size"
 STUDY = """  # Written by `posenc survey`. Text, length (max_tokens) and activations.precision are
   # the same for all models.
-  {name}: &{name}
-    name: {name}
+  {name}:
     models: [{models}]
     pretrained: [{models}]
     captured: []

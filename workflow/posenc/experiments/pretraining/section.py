@@ -58,19 +58,27 @@ class PretrainingTraining(Section):
     training_documents: Annotated[Documents, Field(ge=8)]
     """With labels, of the training split."""
     validation_documents: Annotated[Documents, Field(ge=4)]
+    """With labels, of the training split; every choice is made on them."""
     test_documents: Annotated[Documents, Field(ge=4)]
+    """Drawn from the data set's evaluation split."""
     vocabulary_size: Annotated[Vocabulary, Field(ge=300)]
+    """Tokens of the tokenizer, special ones included."""
     tokens: Annotated[Length, Field(ge=8)]
     """Of a sequence. Classifiers read the end of a document, where a review has its verdict."""
     n_layers: Layers
+    """Of the Transformer."""
     d_model: Width
-    n_heads: HeadCount
-    auxiliary_weight: Factor
+    """Width of both networks."""
+    n_heads: HeadCount = 4
+    """Attention heads of a layer."""
+    auxiliary_weight: Factor = 0.5
     """Lambda of Radford et al. (2018), equation 5, beside 0."""
     zero_shot: ZeroShot
     """What the language models are asked at each validation of their pre-training."""
     pretraining: Optimization
+    """How a language model is trained."""
     finetuning: Optimization
+    """How a classifier is trained."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> PretrainingTraining:

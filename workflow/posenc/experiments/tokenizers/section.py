@@ -27,6 +27,7 @@ class TokenizersTraining(Section):
     """Tokenizers compared by bits per byte, with the same model budget (D3)."""
 
     datasets: Annotated[list[Name], Field(min_length=1)]
+    """The labelled one and the corpora of a study, in their order."""
     training_documents: Annotated[Documents, Field(ge=8)]
     """Of each data set; tokenizers and models learn from them."""
     validation_documents: Annotated[Documents, Field(ge=4)]
@@ -35,13 +36,18 @@ class TokenizersTraining(Section):
     """Drawn from the data set's evaluation split."""
     kinds: Annotated[
         list[Literal["whitespace", "character", "bpe", "unigram"]], Field(min_length=1)
-    ]
+    ] = ["whitespace", "character", "bpe", "unigram"]
+    """Tokenizers that are compared."""
     vocabulary_size: Annotated[Vocabulary, Field(ge=300)]
     """At most, special tokens included; of characters there may be fewer."""
-    normalizations: Annotated[list[Literal["none", "NFKC"]], Field(min_length=1)]
-    n_layers: Layers
+    normalizations: Annotated[list[Literal["none", "NFKC"]], Field(min_length=1)] = ["none", "NFKC"]
+    """Unicode forms that each of them reads."""
+    n_layers: Layers = 2
+    """Of the language model."""
     d_model: Width
-    n_heads: HeadCount
+    """Its width."""
+    n_heads: HeadCount = 4
+    """Attention heads of a layer."""
     context_bytes: Annotated[Length, Field(ge=16)]
     """Texts are cut every so many bytes, so that a sequence has about as many, whatever the
     tokenizer."""

@@ -24,6 +24,7 @@ from posenc.report.showing import UnknownKeyError, described, measurements_of
 from posenc.steps.typeset import read
 from posenc.study.params import load
 from posenc.study.remove import _block, take_out
+from posenc.study.shown import is_parameter
 from posenc.study.switch import StudyError, activate
 from tests.copies import ROOT
 
@@ -140,7 +141,7 @@ def test_a_study_that_others_refer_to_is_not_removed(project):
     path = Path("params.yaml")
     activate(path, "local")
     before = path.read_bytes()
-    with pytest.raises(StudyError, match=r"params\.yaml:\d+ refers to &matrices.*studies\.default"):
+    with pytest.raises(StudyError, match=r"params\.yaml:\d+ refers to &evaluated.*studies\.default"):
         take_out(path, "default")
     assert path.read_bytes() == before
 
@@ -275,6 +276,13 @@ def test_what_numbers_were_read_from_is_in_their_receipt():
     published, versions, read = measurements_of(receipt)
     assert (str(published), str(versions)) == (names[3], names[4])
     assert list(map(str, read)) == names[:2]
+
+
+def test_no_number_is_called_as_a_parameter(made):
+    """So that `posenc show` knows which of them is meant."""
+    _, numbers = made
+    assert len(numbers) > 1000
+    assert not [key for key in numbers if is_parameter(key)]
 
 
 def test_without_a_run_there_is_no_number(project):

@@ -339,6 +339,14 @@ def test_a_file_of_before_is_refused_and_switched(tmp_path):
     assert path.read_text() == before.replace("study: default\n", "study: real\n")
 
 
+@pytest.mark.parametrize("name", ["yes", "null"])
+def test_a_study_may_be_called_as_a_word_of_yaml(tmp_path, name):
+    path = tmp_path / "params.yaml"
+    path.write_text((ROOT / "params.yaml").read_text().replace("  real:\n", f'  "{name}":\n'))
+    activate(path, name)
+    assert load(path).study.name == name
+
+
 def test_dvc_names_a_study(tmp_path):
     """As `dvc exp run -S study=local` does, and DVC's stages are of it."""
     from dvc.utils.hydra import apply_overrides

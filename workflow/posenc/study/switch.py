@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
 from posenc.artifacts.files import replace_text
 from posenc.study.params import load
 
@@ -34,7 +36,8 @@ def activate(path: Path, name: str) -> None:
     """
     load(path, {"study": name})
     read = path.read_text(encoding="utf-8")
-    text, replaced = re.subn(r"(?m)^study:.*$", f"study: {name}", read)
+    word = name if yaml.safe_load(name) == name else f'"{name}"'  # a study may be called `yes`
+    text, replaced = re.subn(r"(?m)^study:.*$", f"study: {word}", read)
     if replaced != 1:
         raise StudyError(f"{path} must have exactly one line that begins with 'study:'")
     replace_text(path, read, text)

@@ -141,7 +141,9 @@ def test_a_study_that_others_refer_to_is_not_removed(project):
     path = Path("params.yaml")
     activate(path, "local")
     before = path.read_bytes()
-    with pytest.raises(StudyError, match=r"params\.yaml:\d+ refers to &evaluated.*studies\.default"):
+    with pytest.raises(
+        StudyError, match=r"params\.yaml:\d+ refers to &evaluated.*studies\.default"
+    ):
         take_out(path, "default")
     assert path.read_bytes() == before
 

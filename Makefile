@@ -18,7 +18,7 @@ study: setup
 headline: setup
 	@$(if $(IMDB),$(BIN)/posenc take imdb_public "$(IMDB)")
 	@$(if $(TRUTHFULQA),$(BIN)/posenc take truthfulqa_public "$(TRUTHFULQA)")
-	@echo "About 20 minutes on two cores and 2 GB of disk; it can be stopped, and goes on when called again."
+	@echo "About 16 minutes on two cores and 2 GB of disk; it can be stopped, and goes on when called again."
 	@$(BIN)/posenc check headline
 	$(BIN)/snakemake --cores $(STUDY_CORES) --resources gpu=1 --config study=headline
 	@$(BIN)/python docs/headline.py data/studies/headline/headline.svg

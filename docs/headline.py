@@ -25,7 +25,7 @@ from posenc.study.params import load
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs/images/headline.svg"
 STUDY = "headline"
-TEXTS = ("imdb_public", "truthfulqa_public")
+TEXTS = {"imdb_public": "IMDB", "truthfulqa_public": "TruthfulQA"}
 ROWS = (
     "zero_slope",
     "placebo_heads",
@@ -41,6 +41,11 @@ GREY = "#666666"
 def key(text: str, condition: str) -> str:
     """The key of a recovered share."""
     return f"smollm2.{text}.{condition}.conditions.recovered"
+
+
+def percent(share: float) -> str:
+    """A share as it is written beside its bar."""
+    return f"{100 * share:.0f} %".replace("-", "−")
 
 
 def numbers(of: Mapping[str, Any]) -> dict[str, dict]:
@@ -64,10 +69,10 @@ def draw(found: dict[str, dict]) -> str:
                 axes.barh(row, one["value"], color=colour, height=0.62)
                 axes.plot([one["low"], one["high"]], [row, row], color="black", lw=1.5)
                 axes.text(
-                    max(one["high"], 0) + 0.02, row, f"{100 * one['value']:.0f} %", va="center",
+                    max(one["high"], 0) + 0.02, row, percent(one["value"]), va="center",
                     bbox={"color": "white", "pad": 1},
                 )  # fmt: skip
-            axes.set_title(labels[text], fontsize=11)
+            axes.set_title(TEXTS[text], fontsize=11)
             axes.set_xlim(least - 0.02, 1.08)
             axes.set_xticks([0, 0.5, 1], ["without rotation", "", "with rotation"], fontsize=9)
             for line in (0, 1):

@@ -12,8 +12,10 @@ from .pages import command, entries, made, text
 from .synthetic import PROJECT
 
 CLAIMS = PROJECT / "docs/claims.md"
-READMES = {"README.md": "What it found so far", "README.ja.md": "これまでに分かったこと"}
-"""Where each has its findings."""
+FINDINGS = {
+    "README.md": "- **", "README.ja.md": "- **", "docs/results.md": "**", "docs/results.ja.md": "**"
+}  # fmt: skip
+"""How each begins a finding."""
 RESULTS = {"paper": "What the Library's Mask Did", "supplement": "Hidden States"}
 """By document, its first section that claims something."""
 UNCLAIMED = ("Limits", "Positions: All Probes, Reading Back, Further Figures")
@@ -33,11 +35,10 @@ def claims() -> dict[str, list[str]]:
             if "**Found.**" in paragraph and path != CLAIMS:
                 start = paragraph.partition("**Found.**")[2]
                 found[f"{path.name}: {start[:60]}"] = LINK.findall(start)
-    for readme, title in READMES.items():
-        section = text(readme).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-        for paragraph in section.split("\n\n"):
-            if paragraph.startswith("**"):
-                found[f"{readme}: {paragraph[:60]}"] = LINK.findall(paragraph)
+    for page, start in FINDINGS.items():
+        for paragraph in re.split(r"\n\n|\n(?=- )", text(page)):
+            if paragraph.startswith(start):
+                found[f"{page}: {paragraph[:60]}"] = LINK.findall(paragraph)
     for document, first in RESULTS.items():
         opening, _, results = text(f"paper/{document}.tex").partition(rf"\section{{{first}}}")
         parts = PART.split(results)
@@ -57,7 +58,7 @@ def test_a_claim_names_its_entries(claim):
 
 def test_there_are_claims_in_all_three_places():
     places = {place.partition(":")[0] for place in claims()}
-    assert {*READMES, "paper", "supplement", "rotary.md", "relative-attention.md"} <= places
+    assert {*FINDINGS, "paper", "supplement", "rotary.md", "relative-attention.md"} <= places
 
 
 @pytest.mark.parametrize("name", entries())

@@ -22,7 +22,12 @@ def test_the_picture_shows_what_is_recorded(monkeypatch):
     assert headline.drawn(picture) == numbers, "draw it again: python docs/headline.py"
     assert len(numbers) == 12
     for key, value in numbers.items():
-        assert f"{100 * value:.0f} %" in picture, key
+        assert headline.percent(value) in picture, key
+
+
+def test_a_share_is_written_as_a_reader_expects():
+    assert headline.percent(0.777) == "78 %"
+    assert headline.percent(-0.319) == "−32 %"
 
 
 def test_other_numbers_give_another_picture(monkeypatch):

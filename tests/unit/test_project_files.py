@@ -71,14 +71,35 @@ def commands(text: str) -> list[str]:
     return [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line]
 
 
-def test_the_japanese_readme_has_the_same_commands_and_pages():
-    english, japanese = (
-        (PROJECT / name).read_text(encoding="utf-8") for name in ("README.md", "README.ja.md")
-    )
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/contents.md", "docs/results.md", "docs/running.md"]
+)
+def test_a_page_in_both_languages_has_the_same_commands_numbers_and_pages(page):
+    path = PROJECT / page
+    other = path.with_suffix(".ja.md")
+    english, japanese = (one.read_text(encoding="utf-8") for one in (path, other))
     assert commands(english) == commands(japanese)
-    pages = r"(?m)^\| \[(docs/[\w.-]+)\]\(\1\)"
+    marks = [
+        sorted(mark["key"] for mark in findings.MARKED.finditer(one)) for one in (english, japanese)
+    ]
+    assert marks[0] == marks[1]
+    pages = r"(?m)^\| \[([\w.-]+)\]\("
     assert re.findall(pages, english) == re.findall(pages, japanese)
-    assert "](README.ja.md)" in english and "](README.md)" in japanese
+    assert f"]({other.name})" in english and f"]({path.name})" in japanese
+
+
+def test_the_readme_is_short_and_has_few_numbers():
+    """It is read in an editor, and what it says stays in mind."""
+    for name in ("README.md", "README.ja.md"):
+        text = (PROJECT / name).read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 80
+        assert len(list(findings.MARKED.finditer(text))) <= 8
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", (PROJECT / "docs/contents.md").read_text()))
+    pages = {path.name for path in (PROJECT / "docs").glob("*.md") if ".ja" not in path.suffixes}
+    assert pages - {"contents.md"} <= listed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

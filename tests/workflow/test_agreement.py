@@ -195,7 +195,8 @@ def test_every_figure_of_params_is_shown_in_a_document():
     shown = {figure for parts in DOCUMENTS.values() for figure in parts["figures"]}
     commands = (command.rpartition(".") for command in imports.commands())
     modules = {name for package, _, name in commands if package == "posenc.figures"}
-    assert shown == named == modules
+    # That of a survey, whose studies have no documents, is on their page alone.
+    assert shown | {"recovered_by_size"} == named == modules
 
 
 def test_steps_that_need_no_torch_import_none():

@@ -98,10 +98,10 @@ CAPTURED = {
     "capture": 2, "store": 2, "similarity": 2, "perplexity": 2, **dict.fromkeys(BUNDLED, 2),
     "lags": 1, **MEASURE, "figure": 10,
 }  # fmt: skip
-EVALUATED = {"evaluate": 2, **dict.fromkeys(EVALUATING, 2), **MEASURE, "figure": 8}
+EVALUATED = {"evaluate": 2, **dict.fromkeys(EVALUATING, 2), **MEASURE, "figure": 9}
 CHOSEN = ("choices", "joint_order", "token_classes")
 """Measurements under the conditions that they list themselves."""
-ALL_RUNS = {**CAPTURED, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "figure": 19}
+ALL_RUNS = {**CAPTURED, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "figure": 20}
 
 
 @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ ALL_RUNS = {**CAPTURED, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "figure": 19}
         ("datasets.imdb_local.evaluation.seed", 9, {}),  # of another study
         ("figures.layer_similarity.height", 3.1, FIGURE),
         ("figures.training_loss.height", 3.1, FIGURE),
-        ("figures.style.font_size", 9, {"figure": 44, **SHOWN}),
+        ("figures.style.font_size", 9, {"figure": 45, **SHOWN}),
         ("measurements.similarity.seed", 5, {"similarity": 2, **MEASURE}),
         ("measurements.perplexity.seed", 5, {"perplexity": 2, **MEASURE, "figure": 1}),
         ("conditions.zero.position", "intact", ALL_RUNS),
         ("models.decoder.source.learning_rate", 1e-3,
          {"train": 1, "training": 1, "masks": 1, "norms": 1, "layer_norm": 1,
-          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS, *OF_EXAMINED], 1), "figure": 36}),
+          **dict.fromkeys([*ALL_RUNS, *OF_WEIGHTS, *OF_MODELS, *OF_EXAMINED], 1), "figure": 37}),
         ("datasets.sample_reviews.evaluation.seed", 4,
          {"tokenize": 3, "texts": 2, "masks": 2, "norms": 2, "scheme_probes": 1, "gpu_trials": 2,
           "trials": 4, "experiment": 2, "experiment_of_model": 1, "layer_norm": 2,
-          **dict.fromkeys([*OF_TEXTS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 31}),
+          **dict.fromkeys([*OF_TEXTS, *OF_EXAMINED], 2), **ALL_RUNS, "figure": 32}),
         ("conditions.mean.position", "zero", EVALUATED),
         ("masks.fitted.steps", 3,
          {"masks": 1, **dict.fromkeys([*EVALUATED, *CHOSEN], 1), "causal_probes": 1,
-          "figure": 10}),
+          "figure": 11}),
         ("datasets.sample_reviews.calibration.seed", 4,
          {"texts": 2, "masks": 2, **EVALUATED, **dict.fromkeys(CHOSEN, 2), "causal_probes": 2,
-          "figure": 10}),
+          "figure": 11}),
         ("measurements.norms.seed", 4, {"norms": 2, "typeset": 1, **SHOWN}),
         ("measurements.probes.seed", 4, {"probes": 2, "scheme_probes": 1, **MEASURE, "figure": 1}),
         ("measurements.heads.seed", 4, {"heads": 2, "lags": 1, **MEASURE}),

@@ -127,7 +127,7 @@ def test_what_reaches_another_study_alone_reaches_nothing(tmp_path):
 
 
 def test_reach_is_what_an_edit_changes(raw):  # noqa: F811
-    """Against the file with another value, checked and read anew."""
+    """Compared with a second file, in which the value differs."""
     params = validate(raw)
     before = dict(configs.of_parameters(params))
     for key, value in (

@@ -263,6 +263,7 @@ def test_a_copy_is_taken_and_comes_first(project, tmp_path, monkeypatch):
     [
         (("imdb_public", "../b.tar.gz"), "../b.tar.gz is not the data set that was published"),
         (("imdb_public", "../absent"), "../absent: no such file or folder"),
+        (("truthfulqa_public", ".."), "..: is a folder, which format: truthfulqa does not read"),
         (("imdb", "../a.tar.gz"), "'imdb' is no data set with `kind: public`: imdb_public"),
     ],
 )

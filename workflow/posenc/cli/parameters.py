@@ -135,6 +135,7 @@ def take(
     from posenc.datasets.errors import DatasetError
     from posenc.datasets.raw_file import RawFile
     from posenc.datasets.section import PublicSource
+    from posenc.report.links import point
 
     known = {
         name: (section.source, section.format)
@@ -153,10 +154,7 @@ def take(
     except DatasetError as error:
         stop(str(error))
     with holding(f"take {dataset}"):
-        link = public.OWN_COPIES / dataset
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(path.resolve())
+        point(public.OWN_COPIES / dataset, str(path.resolve()))
     print(f"{dataset}: taken from {path}, which has the documents that were published")
 
 

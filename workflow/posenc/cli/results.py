@@ -105,9 +105,7 @@ def push() -> None:
 
 
 @app.command()
-def pull(
-    name: OtherStudy = None,
-) -> None:
+def pull(name: OtherStudy = None) -> None:
     """Fetch what was recorded from DVC's remote; results that were not recorded are kept."""
     from posenc.frontends import recording
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from posenc.artifacts.files import atomic_file, sha256_file
-from posenc.datasets import folder
+from posenc.datasets import folder, public
 from posenc.datasets.download import copy, download
 from posenc.datasets.errors import DatasetError
 from posenc.datasets.raw_file import RawFile
@@ -52,9 +52,7 @@ def fetch(source: Source, format: Format, target: Path, *, name: str = "NAME") -
         case PathSource():
             _fetch_path(source, format, target, name)
         case PublicSource():
-            from posenc.datasets import public
-
-            public.fetch(source, format, target, name)
+            _fetch_public(source, format, target, name)
         case HubSource():
             _fetch_hub(source, target, key)
         case SampleSource():
@@ -102,11 +100,7 @@ def find(source: PathSource, format: str, name: str) -> Path:
         If it is not there, or is a folder that the format does not read.
     """
     path, key = Path(source.path), f"datasets.{name}.source.path"
-    if path.is_dir() and format not in folder.FORMATS:
-        raise DatasetError(
-            f"{path}: is a folder, which format: {format} does not read "
-            f"({' and '.join(folder.FORMATS)} do); name a file as {key} in params.yaml"
-        )
+    folder.check_format(path, format, f"name a file as {key} in params.yaml")
     if not path.is_file() and not path.is_dir():
         raise DatasetError(
             f"{path}: no such file; put the file there, or change {key} in params.yaml "
@@ -125,16 +119,36 @@ def _check_digest(source: PathSource, actual: str, name: str) -> None:
 
 
 def _fetch_path(source: PathSource, format: str, target: Path, name: str) -> None:
-    path = find(source, format, name)
+    raw = RawFile.of_source(source, name, find(source, format, name))
     with atomic_file(target) as temporary:
-        if path.is_dir():
-            raw = RawFile(path, source.path, after=f", and run `posenc repin {name}`")
-            digest = folder.pack(raw, temporary, format)
-            for line in raw.notes():
-                print(line, file=sys.stderr)
-        else:
-            digest = copy(path, temporary)
-        _check_digest(source, digest, name)
+        _check_digest(source, _take_in(raw, temporary, format), name)
+
+
+def _fetch_public(source: PublicSource, format: Format, target: Path, name: str) -> None:
+    place = public.copy_here(source, name)
+    if place is None:
+        cure = f"get it with a browser, and name your copy with `posenc take {name} PATH`"
+
+        def recognise(part: Path) -> None:
+            public.check(RawFile(part, source.url, instead=cure), source, format, name)
+
+        download(source.url, recognise, target, key=f"datasets.{name}.source")
+        return
+    own = public.own_copy(place, name)
+    with atomic_file(target) as temporary:
+        _take_in(own, temporary, format)
+        taken = RawFile(temporary, own.name, instead=own.instead)
+        public.check(taken, source, format, name)
+
+
+def _take_in(raw: RawFile, temporary: Path, format: str) -> str:
+    """Copy a file of this machine, or pack a folder, and return its checksum."""
+    if not raw.path.is_dir():
+        return copy(raw.path, temporary)
+    digest = folder.pack(raw, temporary, format)
+    for line in raw.notes():
+        print(line, file=sys.stderr)
+    return digest
 
 
 def _fetch_hub(source: HubSource, target: Path, key: str) -> None:

@@ -17,11 +17,36 @@ from typing import Any
 from posenc.artifacts.files import sha256_file
 from posenc.datasets import imdb
 from posenc.datasets.archives import write_archive
+from posenc.datasets.errors import DatasetError
 from posenc.datasets.members import plain_files
 from posenc.datasets.raw_file import RawFile
 
 FORMATS = ("imdb", "text")
 """Those that read a folder."""
+
+
+def check_format(path: Path, format: str, cure: str) -> None:
+    """Refuse a folder that a format does not read.
+
+    Parameters
+    ----------
+    path
+        A file or a folder.
+    format
+        Of the data set.
+    cure
+        What to do about it, for the message.
+
+    Raises
+    ------
+    DatasetError
+        If it is a folder, and the format is none of :data:`FORMATS`.
+    """
+    if path.is_dir() and format not in FORMATS:
+        raise DatasetError(
+            f"{path}: is a folder, which format: {format} does not read "
+            f"({' and '.join(FORMATS)} do); {cure}"
+        )
 
 
 def digest(folder: RawFile) -> str:

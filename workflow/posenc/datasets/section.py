@@ -47,7 +47,7 @@ class PathSource(Section):
 
 
 class PublicSource(Section):
-    """A published data set, known by its documents: the file that holds them may be packed anew.
+    """A published data set, identified by its documents: the archive may be packed differently.
 
     It is taken from this machine where it lies there (``posenc take``), otherwise from its address.
     """

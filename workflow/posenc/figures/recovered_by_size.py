@@ -13,6 +13,8 @@ from posenc.figures import common
 from posenc.figures.evaluated import by_dataset, decoders, entries, of_kind
 from posenc.figures.section import Figure, Style
 
+ENDS = (common.INTACT, "zero")
+"""What shares lie between."""
 FEWEST = 2
 """Models to compare."""
 NEAR = 0.06
@@ -68,9 +70,9 @@ def _compared(runs: list[dict]) -> list[str]:
     models: dict[str, set[str]] = {}
     for run in runs:
         for name, entry in entries(run).items():
-            if entry["recovered"] is not None and name != common.INTACT:
+            if entry["recovered"] is not None and name not in ENDS:
                 models.setdefault(name, set()).add(run["run"]["model"])
-    found = [name for name, of in models.items() if len(of) >= FEWEST and name != "zero"]
+    found = [name for name, of in models.items() if len(of) >= FEWEST]
     return sorted(found, key=lambda name: -len(models[name]))[: len(common.MARKERS)]
 
 

@@ -62,10 +62,15 @@ def link(study: str, is_active: bool = True) -> None:
         leads_to = os.path.relpath(target, path.parent)
         if path.is_symlink() and os.readlink(path) == leads_to:
             continue
-        path.parent.mkdir(exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
-        temporary.symlink_to(leads_to)
-        temporary.replace(path)
+        point(path, leads_to)
+
+
+def point(path: Path, leads_to: str) -> None:
+    """Make a symbolic link, or have one lead elsewhere: at no time is there none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+    temporary.symlink_to(leads_to)
+    temporary.replace(path)
 
 
 def elsewhere(target: str, study: str) -> str | None:

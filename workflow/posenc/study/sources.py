@@ -57,7 +57,7 @@ def places(params: Params) -> Iterator[str]:
             continue
         if _is_copy(Path("data/raw", name, "raw"), source):
             yield f"{name}: fetched already"
-        elif place := public.place_of(source, name):
+        elif place := public.copy_here(source, name):
             yield f"{name}: from {public.own_copy(place, name)}"
         else:
             yield f"{name}: from {source.url}"
@@ -85,14 +85,14 @@ def of_dataset(params: Params, name: str) -> Iterator[str]:
             raw = RawFile.of_source(source, name, copy)
         elif isinstance(source, PathSource):
             raw = RawFile.of_source(source, name, Path(source.path))
-        elif isinstance(source, PublicSource) and (place := public.place_of(source, name)):
-            raw = public.own_copy(place, name)
-            public.check(raw, source, section.format, name)
+        elif isinstance(source, PublicSource) and (place := public.copy_here(source, name)):
+            splits = public.check(public.own_copy(place, name), source, section.format, name)
+            raw = None
         else:
             return
         if is_copied and _is_made(documents, section.content, copy):
             splits = splits_of(documents)
-        else:
+        elif raw is not None:
             splits = Counter(document["split"] for document in parse(raw, section.content))
         if name in params.study.datasets:
             evaluation = section.evaluation

@@ -112,11 +112,10 @@ def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
     rows = re.findall(r"(?m)^ {2}\w+ +(\d+) .*not made yet$", planned)
     assert sum(map(int, rows)) == jobs
     written = YAML(typ="safe").load((project.folder / "params.yaml").read_text())
-    assert written["study"]["name"] == "mine" and "own_model" in written["models"]
+    assert written["study"] == "mine" and "own_model" in written["models"]
 
-    columns, values = said(run).splitlines()[-2:]
-    assert values.startswith("own_model")
-    assert {"zero_closed", "placebo_heads"} <= {*columns.split()}
+    table = dict(line.split(maxsplit=1) for line in said(run).splitlines()[-30:] if " " in line)
+    assert table["model"] == "own_model" and {"zero_closed", "placebo_heads"} <= {*table}
     assert (project.folder / "report/index.html").is_file()
     assert "recorded in dvc.lock" in said(record)
 
@@ -127,11 +126,11 @@ def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
     remade = said(repro)
     phases = reproduced(remade)
     assert "measurements" in phases and "models" not in phases
-    assert "placebo_mean" in remade.splitlines()[-2]
+    assert any(line.startswith("placebo_mean ") for line in remade.splitlines())
     assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
     said(back)
     written = YAML(typ="safe").load((project.folder / "params.yaml").read_text())
-    assert written["study"]["name"] == "default"
+    assert written["study"] == "default"
 
 
 def test_a_picture_or_a_text_that_changed_is_noticed():

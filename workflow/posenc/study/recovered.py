@@ -24,7 +24,7 @@ def table(params: Params) -> list[str]:
     `savings`, where the study has it), the loss with positions and what is lost without them (nats
     per token), and the recovered share of that under each other condition, with its interval. A
     model that was not evaluated has the reason in their place. Of a single model, that is a column
-    for each data set, and conditions have their labels.
+    for each data set, and conditions have their labels beside them.
 
     Raises
     ------
@@ -43,9 +43,9 @@ def table(params: Params) -> list[str]:
     heads = ["model", "data set", "type", "million", "nats", "lost", *names]
     cells = [heads, *(row for _, row in rows)]
     if len(study.models) == 1:  # conditions, which are many, one below another
-        named = [*heads[:6], *(labels.get(name, name) for name in names)]
+        meant = [*[""] * (len(heads) - len(names)), *(labels.get(name, "") for name in names)]
         columns = [[*row, *[""] * (len(heads) - len(row))] for row in cells[1:]]
-        cells = [list(line) for line in zip(named, *columns, strict=True)]
+        cells = [list(line) for line in zip(heads, *columns, meant, strict=True)]
     whole = [row for row in cells if len(row) == len(cells[0])]
     widths = [max(len(row[place]) for row in whole) for place in range(len(cells[0]))]
     return [

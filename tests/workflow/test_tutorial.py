@@ -82,10 +82,11 @@ def test_pictures_show_what_the_cells_draw(printed, folder, name):
 def edited(path: Path, line: str) -> None:
     """Do what a reader is told to: give the study's line another value."""
     key = line.split(":")[0]
-    head, study, rest = path.read_text(encoding="utf-8").partition("\n  mine: &mine\n")
+    head, studies, rest = path.read_text(encoding="utf-8").partition("\nstudies:\n")
+    before, study, rest = rest.partition("\n  mine:\n")
     changed, count = re.subn(rf"(?m)^{key}:.*\n", line, rest, count=1)
     assert count == 1, f"the study has no line like {line}"
-    path.write_text(head + study + changed, encoding="utf-8")
+    path.write_text(head + studies + before + study + changed, encoding="utf-8")
 
 
 def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):

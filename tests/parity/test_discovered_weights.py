@@ -13,7 +13,11 @@ from posenc.architectures.needs import NotKnown
 from posenc.artifacts.files import CHECKSUMS, read_sealed, write_checksums, write_json
 from posenc.artifacts.tables import write_table
 from posenc.capture.normalisations import normalisations, passed
-from posenc.measurements import embedding_sums, norms, position_heads, readback, relative_attention
+from posenc.measurements.embedding_sums import measure as embedding_sums
+from posenc.measurements.norms import measure as norms
+from posenc.measurements.position_heads import measure as position_heads
+from posenc.measurements.readback import measure as readback
+from posenc.measurements.relative_attention import measure as relative_attention
 from posenc.models.discovered import Discovered, tensors_of
 from posenc.models.files import ModelError
 from posenc.models.heads import HeadWeights

@@ -7,8 +7,8 @@ import itertools
 from posenc.experiments.memory_networks import summary as memory_step
 from posenc.experiments.memory_networks import trials as memory_trials
 from posenc.experiments.pretraining import summary as pretraining_step
-from posenc.measurements import scaling as scaling_step
-from posenc.measurements.scaling import Scaling
+from posenc.measurements.scaling import measure as scaling_step
+from posenc.measurements.scaling.declaration import Scaling
 
 from .synthetic_positions import estimate, shared
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc.measurements.token_classes import FACTORS
+from posenc.measurements.token_classes.measure import FACTORS
 from posenc.metrics.null_tables import NULLS
 
 OFFSETS = list(range(-10, 11))

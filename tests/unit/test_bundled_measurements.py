@@ -6,8 +6,8 @@ import pytest
 
 from posenc.artifacts.files import read_sealed, unbundled
 from posenc.measurements import frame as measurement
-from posenc.measurements import perplexity
 from posenc.measurements.declaration import Measurement
+from posenc.measurements.perplexity import measure as perplexity
 
 from .damage import flip
 from .test_measurement_steps import Runs

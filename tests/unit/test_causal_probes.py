@@ -19,7 +19,7 @@ from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.figures import causal_probes as figure
 from posenc.figures import common
-from posenc.measurements import causal_probes as step
+from posenc.measurements.causal_probes import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.causal_windows import receptive_field, visible
 from posenc.models.load import load

@@ -74,7 +74,7 @@ def test_what_is_described_is_what_is_there():
 def test_a_package_is_called_as_it_is_installed():
     found = imports.packages("posenc.experiments.superposition.trials")
     assert "scikit-learn" in found and "sklearn" not in found
-    found = imports.packages("posenc.measurements.mixed_images")
+    found = imports.packages("posenc.measurements.mixed_images.measure")
     assert "pillow" in found and "PIL" not in found
 
 

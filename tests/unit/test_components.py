@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from posenc.artifacts.files import ArtifactError
 from posenc.config.labels import display
 from posenc.figures import components as figure_module
-from posenc.measurements import components as step
-from posenc.measurements.components import Components
+from posenc.measurements.components import measure as step
+from posenc.measurements.components.declaration import Components
 from posenc.metrics import components as maths
 from posenc.metrics import independent
 from posenc.metrics.moments import correlation_of_moments

@@ -16,8 +16,10 @@ from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Text
-from posenc.measurements import conditions, norms, reference
-from posenc.measurements.conditions import Conditions, Controls
+from posenc.measurements.conditions import measure as conditions
+from posenc.measurements.conditions.declaration import Conditions, Controls
+from posenc.measurements.norms import measure as norms
+from posenc.measurements.reference import measure as reference
 from posenc.metrics.recovery import (
     PairedMeans,
     adaptation,

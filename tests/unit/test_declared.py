@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from posenc.measurements.declaration import Measurement
-from posenc.measurements.norms import MEASUREMENT as NORMS
+from posenc.measurements.norms.declaration import MEASUREMENT as NORMS
 from posenc.study import declared
 
 

@@ -14,8 +14,8 @@ from posenc.config.labels import display
 from posenc.datasets.generated import roles
 from posenc.datasets.generated.roles import sentences
 from posenc.figures import exchanged_roles as figure
-from posenc.measurements import exchanged_roles as step
-from posenc.measurements.exchanged_roles import ExchangedRoles
+from posenc.measurements.exchanged_roles import measure as step
+from posenc.measurements.exchanged_roles.declaration import ExchangedRoles
 from posenc.models.section import Reading
 from posenc.report import order_quantities as numbers
 

@@ -255,9 +255,13 @@ def test_a_step_keeps_a_file_that_is_only_of_another_make(command, tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    ["posenc.steps.capture", "posenc.measurements.similarity", "posenc.measurements.perplexity",
-     "posenc.steps.train"],
-)  # fmt: skip
+    [
+        "posenc.steps.capture",
+        "posenc.measurements.similarity.measure",
+        "posenc.measurements.perplexity.measure",
+        "posenc.steps.train",
+    ],
+)
 def test_every_file_of_the_code_counts(monkeypatch, module):
     """Modules of the same name in two packages are two files of the code."""
     before, original = provenance.code_digest(module), imports._sha256

@@ -18,8 +18,9 @@ from posenc.capture.capture import document_losses, packed_last, packed_states
 from posenc.capture.filtered import Filtered, Projections, Scaled, states_scored
 from posenc.capture.parts import is_decoder
 from posenc.figures import filtered_loss as figure
-from posenc.measurements import filtered_loss as step
-from posenc.measurements.filtered_loss import MEAN, Filter, FilteredLoss
+from posenc.measurements.filtered_loss import measure as step
+from posenc.measurements.filtered_loss.declaration import FilteredLoss
+from posenc.measurements.filtered_loss.measure import MEAN, Filter
 from posenc.metrics.band_projections import (
     prefix_projections,
     projection,

@@ -16,9 +16,9 @@ from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
 from posenc.figures import common
 from posenc.figures import hard_attention as figure
-from posenc.measurements import hard_attention as step
 from posenc.measurements.frame import result
-from posenc.measurements.hard_attention import HardAttention
+from posenc.measurements.hard_attention import measure as step
+from posenc.measurements.hard_attention.declaration import HardAttention
 from posenc.metrics import hard_attention as measures
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.hard_attention_means import Means, Settings, exactly, joined, of_query
@@ -599,9 +599,9 @@ def test_the_command_and_the_figure(tmp_path):
         "model": "toy", "config": config, "weights": weights, "activations": tmp_path / "a",
         "output": tmp_path / "out",
     }  # fmt: skip
-    done = call("posenc.measurements.hard_attention", **asked)
+    done = call("posenc.measurements.hard_attention.measure", **asked)
     assert done.returncode == 0, done.stderr
-    again = call("posenc.measurements.hard_attention", **asked)
+    again = call("posenc.measurements.hard_attention.measure", **asked)
     assert again.stderr.count("is current and is kept") == 2
     runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
     assert [one["run"]["condition"] for one in runs] == ["intact", "zero"]

@@ -16,8 +16,8 @@ from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
 from posenc.figures import common
 from posenc.figures import head_offsets as figure
-from posenc.measurements import heads as step
-from posenc.measurements.heads import Heads
+from posenc.measurements.heads import measure as step
+from posenc.measurements.heads.declaration import Heads
 from posenc.metrics import heads as measures
 from posenc.metrics.patterns import attention_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
@@ -347,7 +347,7 @@ def test_the_command_and_the_figure(tmp_path):
     job = {"datasets": ["sample"], "conditions": ["intact", "zero"]}
     write_json(config, {"parameters": PARAMETERS.model_dump(), **job})
     done = call(
-        "posenc.measurements.heads",
+        "posenc.measurements.heads.measure",
         config=config,
         activations=tmp_path / "a",
         output=tmp_path / "out",

@@ -22,7 +22,7 @@ from posenc.conditions.section import Condition
 from posenc.config.labels import display
 from posenc.figures import common
 from posenc.figures import induction as figure
-from posenc.measurements import induction as step
+from posenc.measurements.induction import measure as step
 from posenc.measurements.under_conditions import recovered_gain
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.induction import (

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from posenc.artifacts.files import write_sealed
 from posenc.conditions.section import Condition
-from posenc.measurements import joint_order as step
+from posenc.measurements.joint_order import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.joint_order import likeness, order_of
 from posenc.models.load import load

@@ -11,11 +11,11 @@ from scipy import stats
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json, write_sealed
 from posenc.artifacts.precision import precisions
 from posenc.figures import lags as figure
-from posenc.measurements import heads as heads_step
-from posenc.measurements import lags as step
-from posenc.measurements import relative_attention as weights_step
 from posenc.measurements.frame import result
-from posenc.measurements.lags import Lags
+from posenc.measurements.heads import measure as heads_step
+from posenc.measurements.lags import measure as step
+from posenc.measurements.lags.declaration import Lags
+from posenc.measurements.relative_attention import measure as weights_step
 from posenc.metrics import lags as measures
 from posenc.study.params import load
 
@@ -264,7 +264,7 @@ def test_the_step_joins_head_by_head(inputs):
 def test_the_command_and_the_figure(inputs, tmp_path):
     config, output = tmp_path / "config.json", tmp_path / "lags.json"
     write_json(config, {"parameters": PARAMETERS.model_dump()})
-    done = call("posenc.measurements.lags", *inputs, config=config, output=output)
+    done = call("posenc.measurements.lags.measure", *inputs, config=config, output=output)
     assert done.returncode == 0, done.stderr
     found = read_sealed(output)
     assert (found["measurement"], found["catalogue"], found["run"]) == ("lags", ["C3", "C6"], {})

@@ -17,8 +17,8 @@ from posenc.artifacts.files import ArtifactError
 from posenc.capture.normalisations import normalisations, passed
 from posenc.capture.parts import blocks, body, is_decoder, position_embedding
 from posenc.figures import layer_norm as figure
-from posenc.measurements import layer_norm as step
-from posenc.measurements.layer_norm import LayerNorm
+from posenc.measurements.layer_norm import measure as step
+from posenc.measurements.layer_norm.declaration import LayerNorm
 from posenc.metrics.normalisation import (
     SOURCES,
     VECTORS,

@@ -20,9 +20,10 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.tables import read_table, write_table
 from posenc.measurements import frame as measurement
-from posenc.measurements import perplexity, similarity
-from posenc.measurements.perplexity import Perplexity
-from posenc.measurements.similarity import Similarity
+from posenc.measurements.perplexity import measure as perplexity
+from posenc.measurements.perplexity.declaration import Perplexity
+from posenc.measurements.similarity import measure as similarity
+from posenc.measurements.similarity.declaration import Similarity
 from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, check_pair, shard_name
 
 from .damage import call, flip, found_and_marked

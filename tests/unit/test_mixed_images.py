@@ -17,8 +17,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, sha256_json, write_json
 from posenc.figures import mixed_images as figure_of
-from posenc.measurements import mixed_images as step
-from posenc.measurements.mixed_images import HALF, Images, MixedImages
+from posenc.measurements.mixed_images import measure as step
+from posenc.measurements.mixed_images.declaration import Images, MixedImages
+from posenc.measurements.mixed_images.measure import HALF
 from posenc.metrics.bootstrap import resampling_counts
 from posenc.metrics.mixed_images import Mixtures, found_among, ranks
 from posenc.metrics.pairs import PairMeans, balanced_pairs

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from posenc.measurements import similarity
+from posenc.measurements.similarity import measure as similarity
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates, resampling_counts
 from posenc.metrics.pairs import pair_replicates
 from posenc.metrics.similarity import random_pairs, rescaled, same_document_pairs

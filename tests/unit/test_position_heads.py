@@ -15,9 +15,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_checksums
 from posenc.figures import position_heads as figure
 from posenc.figures.common import plain_number
-from posenc.measurements import position_heads as step
 from posenc.measurements.of_tables import Job
-from posenc.measurements.position_heads import PositionHeads
+from posenc.measurements.position_heads import measure as step
+from posenc.measurements.position_heads.declaration import PositionHeads
 from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
 from posenc.metrics.position_scores import distance_parts, nearest, steepest
 from posenc.models.heads import HeadFile

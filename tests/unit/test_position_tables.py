@@ -20,9 +20,9 @@ from posenc.artifacts.files import (
 )
 from posenc.figures import position_maps, position_regression
 from posenc.figures.section import Figure
-from posenc.measurements import position_embeddings as step
 from posenc.measurements.of_tables import Job
-from posenc.measurements.position_embeddings import PositionEmbeddings
+from posenc.measurements.position_embeddings import measure as step
+from posenc.measurements.position_embeddings.declaration import PositionEmbeddings
 from posenc.metrics import geometry, sinusoid, table_waves
 from posenc.metrics.components import principal_components
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
@@ -37,7 +37,7 @@ from .test_figures import STYLE, check_texts, texts
 PARAMETERS = PositionEmbeddings(
     rows=64, folds=3, repeats=3, pairs=150, components=4, harmonics=2, seed=1
 )
-MODULE = "posenc.measurements.position_embeddings"
+MODULE = "posenc.measurements.position_embeddings.measure"
 MATRIX = TypeAdapter(Matrix)
 BERT = Reading(family="bert", max_tokens=16)
 

@@ -26,8 +26,9 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.tables import write_table
 from posenc.figures import common, position_probes
-from posenc.measurements import probes, scheme_probes
-from posenc.measurements.probes import Probes
+from posenc.measurements.probes import measure as probes
+from posenc.measurements.probes.declaration import Probes
+from posenc.measurements.scheme_probes import measure as scheme_probes
 from posenc.metrics import probes as measures
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG

@@ -23,7 +23,7 @@ from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content
-from posenc.measurements import choices as step
+from posenc.measurements.choices import measure as step
 from posenc.metrics.categories import two_level_counts
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.models.load import load

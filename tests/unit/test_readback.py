@@ -20,8 +20,8 @@ from posenc.artifacts.files import (
     write_json,
 )
 from posenc.figures import readback as figure
-from posenc.measurements import readback as step
-from posenc.measurements.readback import Readback
+from posenc.measurements.readback import measure as step
+from posenc.measurements.readback.declaration import Readback
 from posenc.metrics import readback as module
 from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums

@@ -20,7 +20,7 @@ from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
 from posenc.capture.learning import learn
 from posenc.conditions.section import Condition
-from posenc.measurements import refits as step
+from posenc.measurements.refits import measure as step
 from posenc.models.load import load
 from posenc.report import order_quantities as numbers
 from posenc.report.records import NotRun, Number

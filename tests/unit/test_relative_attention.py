@@ -19,9 +19,9 @@ from posenc.artifacts.files import (
     write_json,
 )
 from posenc.figures import relative_attention as figure
-from posenc.measurements import relative_attention as step
 from posenc.measurements.of_models import Job
-from posenc.measurements.relative_attention import RelativeAttention
+from posenc.measurements.relative_attention import measure as step
+from posenc.measurements.relative_attention.declaration import RelativeAttention
 from posenc.metrics import relative_attention as measures
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import head_offsets
@@ -391,7 +391,7 @@ def test_the_command_writes_a_sealed_measurement_and_the_figure_shows_it(tmp_pat
         write_json(config, job(family).model_dump())
         options = {"config": config, "weights": tmp_path / family, "output": output}
         if family == "bert":
-            done = call("posenc.measurements.relative_attention", model=family, **options)
+            done = call("posenc.measurements.relative_attention.measure", model=family, **options)
             assert done.returncode == 0, done.stderr
         else:
             step.main(model=family, **options)

@@ -38,7 +38,7 @@ from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import read_documents, write_documents
 from posenc.figures import retraining as figure
-from posenc.measurements import retraining as step
+from posenc.measurements.retraining import measure as step
 from posenc.metrics.retraining import reached, tokens_to_reach
 from posenc.models.affine import ready
 from posenc.models.files import model_digests

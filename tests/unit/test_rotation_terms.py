@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.content import with_and_without
-from posenc.measurements import rotation_terms as step
 from posenc.measurements.of_models import CellsJob
+from posenc.measurements.rotation_terms import measure as step
 from posenc.metrics import first_order, rotary
 from posenc.metrics.closed_form import Means
 from posenc.metrics.patterns import softmax

@@ -14,8 +14,8 @@ from scipy.special import log_softmax
 from posenc.architectures import attention
 from posenc.architectures.attention import recording
 from posenc.conditions.section import Condition
-from posenc.measurements import sample_scores as step
-from posenc.measurements.sample_scores import SampleScores
+from posenc.measurements.sample_scores import measure as step
+from posenc.measurements.sample_scores.declaration import SampleScores
 from posenc.metrics.patterns import softmax
 from posenc.models.section import Reading
 

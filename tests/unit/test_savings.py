@@ -11,9 +11,9 @@ import torch
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.caches import cache_of, positions_at_hand
 from posenc.capture.parts import body, first_position, is_decoder
-from posenc.measurements import savings as step
 from posenc.measurements.of_models import CellsJob
-from posenc.measurements.savings import Savings
+from posenc.measurements.savings import measure as step
+from posenc.measurements.savings.declaration import Savings
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.caches import ROUNDED, relative_differences
 from posenc.models.affine import ready

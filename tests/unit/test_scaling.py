@@ -14,8 +14,8 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import read_sealed, write_json
 from posenc.figures import scaling as figure_of
-from posenc.measurements import scaling as step
-from posenc.measurements.scaling import Scaling
+from posenc.measurements.scaling import measure as step
+from posenc.measurements.scaling.declaration import Scaling
 from posenc.metrics import scaling as measures
 from posenc.study.params import load
 

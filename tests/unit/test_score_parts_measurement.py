@@ -18,9 +18,10 @@ from posenc.artifacts.files import (
 from posenc.artifacts.tables import write_table
 from posenc.capture.closed_form import HeadMeans
 from posenc.capture.content import with_and_without
-from posenc.measurements import score_parts as step
 from posenc.measurements.of_models import CellsJob
-from posenc.measurements.score_parts import TERMS, ScoreParts
+from posenc.measurements.score_parts import measure as step
+from posenc.measurements.score_parts.declaration import ScoreParts
+from posenc.measurements.score_parts.measure import TERMS
 from posenc.metrics import closed_form
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers

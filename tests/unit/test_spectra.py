@@ -19,8 +19,8 @@ from posenc.artifacts.tables import write_table
 from posenc.figures import band_pass as band_figure
 from posenc.figures import spectra as spectra_figure
 from posenc.figures.common import read_measurements
-from posenc.measurements import spectra as step
-from posenc.measurements.spectra import Spectra
+from posenc.measurements.spectra import measure as step
+from posenc.measurements.spectra.declaration import Spectra
 from posenc.metrics import spectra as maths
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name

@@ -20,8 +20,8 @@ from posenc.experiments.superposition import trials as superposition_trials
 from posenc.experiments.superposition.network import STAGES, build, without_activation
 from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.figures import superposition as figure_of
-from posenc.measurements import embedding_sums
-from posenc.measurements.embedding_sums import EmbeddingSums
+from posenc.measurements.embedding_sums import measure as embedding_sums
+from posenc.measurements.embedding_sums.declaration import EmbeddingSums
 from posenc.metrics import superposition as maths
 from posenc.metrics.superposition import (
     absent_partner,

@@ -19,8 +19,8 @@ from posenc.artifacts.files import (
 from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
-from posenc.measurements import swaps as step
 from posenc.measurements.of_models import texts_of
+from posenc.measurements.swaps import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.swaps import exchanged, places, preferred
 from posenc.models.load import load

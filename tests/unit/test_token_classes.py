@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posenc.config.labels import display
 from posenc.figures import token_classes as figure
-from posenc.measurements import token_classes as step
+from posenc.measurements.token_classes import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.class_effects import FEWEST, ClassSums, permuted_within
 from posenc.metrics.ngram import KneserNey

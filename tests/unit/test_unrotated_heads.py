@@ -16,9 +16,10 @@ from posenc.capture.unrotated import layer_inputs, states_unrotated
 from posenc.conditions.section import Condition
 from posenc.config.labels import display
 from posenc.figures import unrotated_heads as figure
-from posenc.measurements import unrotated_heads as step
 from posenc.measurements.of_models import CellsJob
-from posenc.measurements.unrotated_heads import Choice, Together, UnrotatedHeads
+from posenc.measurements.unrotated_heads import measure as step
+from posenc.measurements.unrotated_heads.declaration import UnrotatedHeads
+from posenc.measurements.unrotated_heads.measure import Choice, Together
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.report import order_quantities as numbers
 from posenc.tokens.tokenized import Tokens

@@ -140,7 +140,9 @@ def test_code_that_is_edited_during_a_run_computes_nothing(project, made_with_se
     run = Run(project, *PYTHON_M, "--", T)
     run.until("Job stats")
     path.write_text(whole.replace(f"norms = {PLAIN}", f"norms = {SCALED}"))
-    wait_for(lambda: job_of(project, "posenc.measurements.similarity") or run.process.poll())
+    wait_for(
+        lambda: job_of(project, "posenc.measurements.similarity.measure") or run.process.poll()
+    )
     time.sleep(after)
     if undo == "git":
         project.run("git", "checkout", "--quiet", "workflow")
@@ -243,7 +245,7 @@ def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what)
     project.edit(SEED, 1)
     config = project.folder / "data/config/measurements/similarity/decoder.json"
     run = Run(project, *PYTHON_M, "--", T)
-    with held(project, run, "posenc.measurements.similarity"):
+    with held(project, run, "posenc.measurements.similarity.measure"):
         written = config.read_bytes()
         project.edit(SEED, 2)
         result = project.run(*LOOKING[what], check=False)
@@ -270,7 +272,7 @@ def test_a_second_clone_that_shares_the_data_waits_too(project, tmp_path):
     (second / "data").symlink_to(project.folder / "data")
     project.edit(SEED, 1)
     run = Run(project, *PYTHON_M, "--", T)
-    with held(project, run, "posenc.measurements.similarity"):
+    with held(project, run, "posenc.measurements.similarity.measure"):
         result = Project(second).run("snakemake", "--cores", "1", check=False)
         assert result.returncode != 0 and "is at work here" in result.stdout
         assert Project(second).run("posenc", "check", "--write", check=False).returncode != 0
@@ -448,7 +450,7 @@ def test_what_is_not_recorded_is_said_before_it_is_not_pushed(project, tmp_path)
 def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewhere):
     project.edit(SEED, 1)
     run = Run(project, *PYTHON_M, "--", T)
-    with held(project, run, "posenc.measurements.similarity"):
+    with held(project, run, "posenc.measurements.similarity.measure"):
         result = project.run(*elsewhere, "snakemake", "--cores", "1", check=False)
         assert result.returncode != 0
         assert "is at work here: wait until it has ended" in result.stdout
@@ -464,7 +466,7 @@ def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewher
 def test_jobs_of_a_killed_run_never_write_beside_the_next(project, made_with_seed_1, elsewhere):
     project.edit(SEED, 1)
     run = Run(project, *elsewhere, *PYTHON_M, "--", T)
-    job = wait_for(lambda: job_of(project, "posenc.measurements.similarity"))
+    job = wait_for(lambda: job_of(project, "posenc.measurements.similarity.measure"))
     assert isinstance(job, psutil.Process)
     job.suspend()
     for process in reversed(psutil.Process(run.process.pid).children(recursive=True)):

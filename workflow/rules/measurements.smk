@@ -17,7 +17,7 @@ def read_by(name):
         "config": section(
             f"measurements/{name}/{{model}}" if declared.of else f"measurements/{name}"
         ),
-        "code": code(f"posenc.measurements.{name}"),
+        "code": code(f"posenc.measurements.{name}.measure"),
     }
     if ACTIVATIONS in declared.reads:
         inputs["activations"] = of_model(
@@ -105,7 +105,7 @@ for measurement, declared in MEASUREMENTS.items():
         params:
             options=options_of,
         shell:
-            job("posenc.measurements.{rule} {params.options}")
+            job("posenc.measurements.{rule}.measure {params.options}")
 
 
 rule conditions:
@@ -123,7 +123,7 @@ rule conditions:
         "logs/benchmarks/conditions/{model}.tsv"
     shell:
         job(
-            "posenc.measurements.conditions --model {wildcards.model} --config {input.config:q}"
+            "posenc.measurements.conditions.measure --model {wildcards.model} --config {input.config:q}"
             " --evaluations {RUNS}/evaluations/{wildcards.model}"
             " --masks {RUNS}/masks/{wildcards.model} --documents data/documents"
             " --output {RUNS}/measurements/conditions/{wildcards.model}"
@@ -152,7 +152,7 @@ rule reference:
         ),
     shell:
         job(
-            "posenc.measurements.reference --model {wildcards.model} --config {input.config:q}"
+            "posenc.measurements.reference.measure --model {wildcards.model} --config {input.config:q}"
             " --weights data/models/{wildcards.model} {params.corpus}"
             " --tokens {RUNS}/tokens/{wildcards.model}"
             " --output {RUNS}/measurements/reference/{wildcards.model}"
@@ -177,7 +177,7 @@ for measurement, declared in MEASUREMENTS.items():
         input:
             table=position_table,
             config=section(f"measurements/{measurement}/{{subject}}"),
-            code=code(f"posenc.measurements.{measurement}"),
+            code=code(f"posenc.measurements.{measurement}.measure"),
         output:
             measurements=f"{RUNS}/measurements/{measurement}/{{subject}}.json",
             receipt=update(f"{RUNS}/receipts/measurements/{measurement}/{{subject}}.json"),
@@ -193,7 +193,7 @@ for measurement, declared in MEASUREMENTS.items():
             ),
         shell:
             job(
-                "posenc.measurements.{rule} --subject {wildcards.subject}"
+                "posenc.measurements.{rule}.measure --subject {wildcards.subject}"
                 " --config {input.config:q} {params.weights} --output {output.measurements:q}"
             )
 
@@ -214,7 +214,7 @@ rule scheme_probes:
         gpu=GPU,
     shell:
         job(
-            "posenc.measurements.scheme_probes --model {wildcards.model} --config {input.config:q}"
+            "posenc.measurements.scheme_probes.measure --model {wildcards.model} --config {input.config:q}"
             " --weights data/models/{wildcards.model} --tokens {RUNS}/tokens/{wildcards.model}"
             " --training {input.training[0]:q}"
             " --output {RUNS}/measurements/scheme_probes/{wildcards.model} --threads {threads}"

@@ -211,7 +211,7 @@ def provenance(
         "parameters": parameters.model_dump(),
         "inputs": inputs,
         "versions": versions("numpy", *declared.uses),
-        "code": code_digest(f"posenc.measurements.{declared.name}"),
+        "code": code_digest(f"posenc.measurements.{declared.name}.measure"),
     }
 
 

@@ -1,4 +1,4 @@
-"""What can be measured and trained: the modules that declare a measurement or an experiment.
+"""What can be measured and trained: the folders that declare a measurement or an experiment.
 
 This is the only place that looks for them. Steps import their own declaration alone, so that a new
 one leaves the code of all others as it is; documents read what ``data/config/study.json`` says.
@@ -33,27 +33,25 @@ from posenc.measurements.declaration import (
 D = TypeVar("D")
 
 
-def _declarations(
-    package: ModuleType, kind: type[D], attribute: str, file: str = ""
-) -> dict[str, D]:
-    """By name, what the modules of a package declare.
+def _declarations(package: ModuleType, kind: type[D], attribute: str, file: str) -> dict[str, D]:
+    """By name, what the folders of a package declare in a file.
 
     Raises
     ------
     ValueError
-        If a measurement is not called as its module is.
+        If a measurement is not called as its folder is.
     """
     found = {}
     for entry in pkgutil.iter_modules(package.__path__):
-        if entry.ispkg != bool(file):
+        if not entry.ispkg:
             continue
-        module = importlib.import_module(f"{package.__name__}.{entry.name}{file}")
+        module = importlib.import_module(f"{package.__name__}.{entry.name}.{file}")
         declared = getattr(module, attribute, None)
         if isinstance(declared, kind):
             if (name := getattr(declared, "name", entry.name)) != entry.name:
                 raise ValueError(
                     f"{module.__name__} declares the measurement {name!r}: call it "
-                    f"{entry.name!r}, as its module"
+                    f"{entry.name!r}, as its folder"
                 )
             found[entry.name] = declared
     return found
@@ -67,10 +65,10 @@ def _kinds(
     return {**measurements, **experiments}
 
 
-MEASUREMENTS = _declarations(measurements, Measurement, "MEASUREMENT")
-"""By name, which is the module's."""
-EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", ".section")
-"""By name, which is the package's."""
+MEASUREMENTS = _declarations(measurements, Measurement, "MEASUREMENT", "declaration")
+"""By name, which is the folder's."""
+EXPERIMENTS = _declarations(experiments, Experiment, "EXPERIMENT", "section")
+"""By name, which is the folder's."""
 KINDS = _kinds(MEASUREMENTS, EXPERIMENTS)
 """Both: what a study can have results of."""
 

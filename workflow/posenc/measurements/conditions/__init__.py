@@ -1,0 +1,1 @@
+"""What a study's conditions do to a model: perplexity, recovered share, similarity by layer."""

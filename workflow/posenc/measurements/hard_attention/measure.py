@@ -1,0 +1,320 @@
+"""Soft and hard read-outs of real attention patterns, and the gradient's variance (E1, E2).
+
+Two things are read with the same patterns:
+
+- The hidden states that a layer is given, as the annotations of Bahdanau et al. (2015) and Xu et
+  al. (2015) are, without a value matrix, which the sources do not have. The target is the hidden
+  state that the layer leaves at the query's position. Both are standardised over their entries, so
+  that layers and models have one unit.
+- What a Transformer's head reads: for each key its value, passed through the head's part of the
+  output map (:mod:`posenc.models.values`). The soft read-out is exactly what the head adds to the
+  residual stream. The target is what all heads add at the query, with the output map's bias: what
+  the sub-layer gives. Both are in units of the target's root mean square, so that a head that adds
+  nothing has f = -1/2.
+
+f(v) = -‖v - t‖² / (2 d) is Xu's log p(y | a) for a normal law about the read-out, less its
+constant. Estimates of the gradient are drawn for hidden states alone; of values, all is exact.
+``noise`` says how far the read-out of one drawn key is from the soft one, ‖v_i - v̄‖² as a share of
+‖v̄‖², and is of neither target. What a value map adds to all keys alike counts as v̄.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError
+from posenc.measurements.frame import (
+    Config,
+    Job,
+    Output,
+    Stores,
+    attempted,
+    lacking,
+    measure_runs,
+    naming,
+    not_run,
+)
+from posenc.measurements.hard_attention.declaration import MEASUREMENT, HardAttention
+from posenc.measurements.heads.measure import not_rebuilt
+from posenc.measurements.of_models import Model, WeightsFolder
+from posenc.metrics.hard_attention import scaled_to, standardised
+from posenc.metrics.hard_attention_means import (
+    Columns,
+    Means,
+    Settings,
+    exactly,
+    joined,
+    largest_errors,
+    of_query,
+)
+from posenc.metrics.patterns import query_pattern
+from posenc.metrics.sampling import sampled, sampled_heads
+from posenc.models.discovered import Discovered, tensors_of
+from posenc.models.files import model_digests
+from posenc.models.section import Reading
+from posenc.models.values import ValueMaps, ValueWeights
+from posenc.store.activations import ActivationStore
+from posenc.tokens.packing import positions_of
+
+Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
+"""Hidden states, queries and keys of each shard, mapped into memory."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries that are drawn once for all heads and conditions.
+
+    Attributes
+    ----------
+    document, shard, row
+        int64 [queries]: index of each query's document, and where its hidden state lies.
+    first, last
+        int64 [queries]: rows of the keys that it sees, ``last`` left out.
+    """
+
+    document: NDArray[np.int64]
+    shard: NDArray[np.int64]
+    row: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+class RunsJob(Job[HardAttention]):
+    """What the measurement of one model's runs depends on, besides its files and stores."""
+
+    reading: Reading
+
+
+Found = dict[tuple[int, int], tuple[Columns, Columns]]
+"""What is found of each query for each layer and head, reading hidden states and values."""
+
+
+def main(
+    model: Model, config: Config, weights: WeightsFolder, activations: Stores, output: Output
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set."""
+    job = read_section(config, RunsJob)
+    digests = model_digests(weights)
+    reason = lacking(MEASUREMENT, weights)
+    maps = None if reason else tensors_of(ValueWeights, weights, job.reading.family)
+
+    def of_run(
+        parameters: HardAttention, intact: ActivationStore, condition: ActivationStore
+    ) -> dict[str, Any]:
+        made_of = condition.metadata["inputs"]
+        if any(made_of[name] != digest for name, digest in digests.items()):
+            raise ArtifactError(f"{condition.directory} is of other weights; rerun to make it")
+        if maps is None:
+            return not_run(str(reason), parameters)
+        return attempted(parameters, measure, parameters, condition, maps)
+
+    measure_runs(MEASUREMENT, job, of_run, activations, output, beside=digests)
+
+
+def measure(
+    parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
+) -> dict[str, Any]:
+    """Compute the measurement of one store, head after head.
+
+    Queries are random tokens that see at least two keys: with one key there is nothing to choose.
+    Intervals are over documents; the heads are those drawn.
+    """
+    metadata = store.metadata
+    reason = not_rebuilt(metadata)
+    if reason:
+        return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
+    return {
+        "is_causal": metadata["is_decoder"],
+        "n_layers": metadata["n_layers"],
+        "n_heads": metadata["n_heads"],
+        **of_store(parameters, store, weights),
+    }
+
+
+def of_store(
+    parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
+) -> dict[str, Any]:
+    """Results of the drawn heads: of all of them, by layer, and one by one."""
+    settings = Settings(
+        parameters.samples, parameters.repeats, parameters.bootstrap_samples,
+        parameters.confidence, parameters.seed,
+    )  # fmt: skip
+    generator = np.random.default_rng([parameters.seed, 0])
+    heads = sampled_heads(
+        store.metadata["n_layers"], store.metadata["n_heads"], parameters.heads, generator
+    )  # fmt: skip
+    queries = drawn_queries(store, parameters.queries, generator)
+    found = of_heads(settings, store, weights, queries, heads)
+
+    def means(columns: list[Columns]) -> Means:
+        return Means(joined(columns), queries.document, settings)
+
+    def part(both: list[tuple[Columns, Columns]]) -> dict[str, Any]:
+        states, values = map(list, zip(*both, strict=True))
+        return {**means(states).part(), "values": means(values).exact_part()}
+
+    states, values = map(list, zip(*found.values(), strict=True))
+    return {
+        "documents": len(np.unique(queries.document)),
+        "tokens": len(queries.document),
+        "repeats": settings.repeats,
+        "confidence": settings.confidence,
+        **means(states).whole(),
+        "checks": largest_errors(joined(states)),
+        "values": {**means(values).exact_whole(), "checks": largest_errors(joined(values))},
+        "layers": [
+            {"layer": layer, "heads": len(both), **part(both)}
+            for layer, both in by_layer(found).items()
+        ],
+        "heads": [
+            {"layer": layer, "head": head, **part([both])} for (layer, head), both in found.items()
+        ],
+    }
+
+
+def of_heads(
+    settings: Settings,
+    store: ActivationStore,
+    weights: ValueWeights | Discovered,
+    queries: Queries,
+    heads: list[tuple[int, int]],
+) -> Found:
+    """What is found of each query, for each head.
+
+    Raises
+    ------
+    ArtifactError
+        If a score or a hidden state is not finite.
+    """
+    shards = {
+        shard: (store.hidden_states(shard), store.queries(shard), store.keys(shard))
+        for shard in np.unique(queries.shard).tolist()
+    }
+    found: Found = {}
+    with tqdm(total=len(heads), unit="head", desc="hard attention", mininterval=5) as progress:
+        for layer in dict.fromkeys(layer for layer, _ in heads):
+            of_layer = [head for one, head in heads if one == layer]
+            with naming(f"{store.directory}, layer {layer}"):
+                columns = layer_columns(
+                    settings, shards, weights.maps(layer), queries, layer, of_layer
+                )
+            found |= {(layer, head): columns[head] for head in of_layer}
+            progress.update(len(of_layer))
+    return found
+
+
+def by_layer(found: Found) -> dict[int, list[tuple[Columns, Columns]]]:
+    """What was found of the heads of each layer."""
+    layers: dict[int, list[tuple[Columns, Columns]]] = {}
+    for (layer, _), columns in found.items():
+        layers.setdefault(layer, []).append(columns)
+    return layers
+
+
+def drawn_queries(store: ActivationStore, count: int, generator: np.random.Generator) -> Queries:
+    """Draw queries from all tokens that see at least two keys; all of them if there are fewer.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none.
+    """
+    table = store.documents
+    length = table["length"].to_numpy().astype(np.int64)  # [documents]
+    document = np.repeat(np.arange(len(length)), length)  # [tokens]
+    position = positions_of(length)  # [tokens]
+    seen = position + 1 if store.metadata["is_decoder"] else length[document]  # [tokens]
+    chosen = np.flatnonzero(seen >= 2)  # [n]
+    if len(chosen) == 0:
+        raise ArtifactError(
+            f"{store.directory} has no token that sees two: its documents are empty"
+        )
+    chosen = sampled(chosen, count, generator)
+    start = table["start"].to_numpy().astype(np.int64)[document[chosen]]  # [queries]
+    return Queries(
+        document=document[chosen],
+        shard=table["shard"].to_numpy()[document[chosen]],
+        row=start + position[chosen],
+        first=start,
+        last=start + seen[chosen],
+    )
+
+
+def layer_columns(
+    settings: Settings,
+    shards: Shards,
+    maps: ValueMaps,
+    queries: Queries,
+    layer: int,
+    heads: list[int],
+) -> dict[int, tuple[Columns, Columns]]:
+    """What is found of each query, for each of a layer's heads: of hidden states and of values."""
+    # A head's draws do not depend on which other heads are drawn.
+    generators = {head: np.random.default_rng([settings.seed, 1, layer, head]) for head in heads}
+    rows: dict[int, list[tuple[dict, dict]]] = {head: [] for head in heads}
+    for place in places(queries):
+        given, target = states(shards, layer, *place)  # [keys, d_model], [d_model]
+        patterns = np.stack(
+            [pattern(shards, layer, head, *place) for head in range(len(maps.output))]
+        )  # [n_heads, keys]
+        values, output = read_values(shards, maps, patterns, layer, *place)
+        for head in heads:
+            added = scaled_to(
+                values[head] @ maps.output[head], output
+            )  # [keys, d_model], [d_model]
+            rows[head].append(
+                (
+                    of_query(patterns[head], given, target, settings, generators[head]),
+                    exactly(patterns[head], *added),
+                )
+            )
+
+    def columns(found: tuple[dict, ...]) -> Columns:
+        return {name: np.array([one[name] for one in found]) for name in found[0]}
+
+    return {head: tuple(map(columns, zip(*found, strict=True))) for head, found in rows.items()}
+
+
+def places(queries: Queries) -> Iterator[tuple[int, int, int, int]]:
+    """Shard, row, and first and last key of each query."""
+    columns = (queries.shard, queries.row, queries.first, queries.last)
+    yield from zip(*(column.tolist() for column in columns), strict=True)
+
+
+def states(
+    shards: Shards, layer: int, shard: int, row: int, first: int, last: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What a query may read, [keys, d_model], and its target, [d_model]."""
+    given, left = shards[shard][0][layer : layer + 2]  # [tokens, d_model] each
+    return standardised(given[first:last]), standardised(left[row])
+
+
+def read_values(
+    shards: Shards,
+    maps: ValueMaps,
+    patterns: NDArray[np.float64],  # [n_heads, keys]
+    layer: int, shard: int, row: int, first: int, last: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """Values of each head, [n_heads, keys, d_head], and what all heads add, [d_model]."""
+    values = maps.values(shards[shard][0][layer, first:last])  # [n_heads, keys, d_head]
+    read = patterns[:, None] @ values  # [n_heads, 1, d_head]
+    return values, (read @ maps.output).sum(axis=(0, 1)) + maps.bias
+
+
+def pattern(
+    shards: Shards, layer: int, head: int, shard: int, row: int, first: int, last: int
+) -> NDArray[np.float64]:
+    """Attention pattern of a query over the keys that it sees, [keys]."""
+    _, of_queries, of_keys = shards[shard]  # [n_layers, n_heads, tokens, d_head] each
+    return query_pattern(of_queries[layer, head, row], of_keys[layer, head, first:last])
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,223 @@
+"""Does a mask restore order? Copying of repeated tokens, and the heads that do it (F1, F4).
+
+A lower loss on text can have many causes. On random tokens that are repeated, only order tells
+which comes next: a token is predicted by looking at the token after its earlier occurrence, which
+takes a head that looks at the previous token first (:mod:`posenc.metrics.induction`). Knowing which
+tokens a sequence has helps without any order; the control repeats them in another one. Heads are
+chosen in the intact model on half of the sequences, and their attention is measured on the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from posenc.artifacts.command import run
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import Condition, dumped
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.induction.declaration import MEASUREMENT, Induction
+from posenc.measurements.under_conditions import (
+    INTACT,
+    ConditionsJob,
+    of_masks,
+    recovered_gain,
+)
+from posenc.metrics.induction import (
+    induction_scores,
+    previous_scores,
+    reordered,
+    repeated,
+    uniform_scores,
+)
+from posenc.metrics.recovery import PairedMeans
+from posenc.tokens.tokenized import Tokens
+
+Floats = NDArray[np.float64]
+CHOOSING, MEASURED = slice(0, None, 2), slice(1, None, 2)
+"""Sequences that choose heads, and those on which their attention is measured."""
+REORDERED = slice(0, None, 3)
+"""Sequences whose tokens occur again in another order as well: a third is enough for a control."""
+BATCH = 8
+"""Sequences of one forward pass."""
+
+
+Job = ConditionsJob[Induction]
+
+
+class Found(NamedTuple):
+    """What one condition does to the sequences.
+
+    Attributes
+    ----------
+    first, again
+        float64 [sequences]: sum of the losses in nats of a sequence's tokens where they occur first
+        and again, but for the first token of either, which nothing announces.
+    reordered
+        float64 [sequences / 3]: the same where the tokens occur again in another order.
+    previous, induction
+        float64 [sequences, n_layers, n_heads]: attention to the previous token, and to the token
+        after the earlier occurrence. None where patterns are not at hand.
+    reason
+        Why they are not.
+    """
+
+    first: Floats
+    again: Floats
+    reordered: Floats
+    previous: Floats | None
+    induction: Floats | None
+    reason: str | None
+
+
+def measure(
+    job: Job, network: Any, text: Tokens, learned: dict[str, LearnedMask]
+) -> dict[str, Any]:
+    """Make sequences of the tokens of a text, and run them under all conditions."""
+    parameters = job.parameters
+    tokens, begin = parameters.tokens, start(text)
+    if not job.reading.is_decoder:
+        return not_run("no language-model head", parameters)
+    if len(begin) + 2 * tokens > job.reading.max_tokens:
+        beside = f"{2 * tokens} beside its first" if begin else f"{2 * tokens}"
+        reason = f"the model reads {job.reading.max_tokens} tokens, a sequence has {beside}"
+        return not_run(reason, parameters)
+    try:
+        sequences = repeated(types(text), parameters.sequences, tokens, parameters.seed)
+    except ValueError as error:
+        return not_run(f"of the text, {error}", parameters)
+    documents, others = (
+        [[*begin, *ids] for ids in some.tolist()]
+        for some in (sequences, reordered(sequences[REORDERED], parameters.seed))
+    )
+    found = {
+        name: under(network, documents, others, tokens, condition, learned)
+        for name, condition in tqdm(job.conditions.items(), unit="condition", desc="induction")
+    }
+    heads = {
+        kind: strongest(getattr(found[INTACT], kind)[CHOOSING], parameters.heads)
+        for kind in ("previous", "induction")
+    }
+    uniform = uniform_scores(len(documents[0]), tokens)
+    return {
+        "documents": len(documents),
+        "tokens": len(documents) * len(documents[0]),
+        "confidence": parameters.confidence,
+        "period": tokens,
+        "heads": heads,
+        "uniform": dict(zip(("previous", "induction"), uniform, strict=True)),
+        "conditions": results(job, found, heads),
+    }
+
+
+def start(text: Tokens) -> list[int]:
+    """What each document of a text begins with: the end-of-text token, or nothing."""
+    return text.ids[0][:1] if text.metadata["bos"] else []
+
+
+def types(text: Tokens) -> NDArray[np.int64]:  # [types]
+    """Tokens that occur in a text, without those that the tokenizer adds."""
+    ids = np.concatenate([np.asarray(ids, np.int64) for ids in text.ids])  # [tokens]
+    special = np.concatenate([np.asarray(one, bool) for one in text.table["special"].to_pylist()])
+    return np.unique(ids[~special])
+
+
+def under(
+    network: Any,
+    documents: list[list[int]],
+    others: list[list[int]],
+    period: int,
+    condition: Condition,
+    learned: dict[str, LearnedMask],
+) -> Found:
+    """Losses and attention of the sequences under a condition; of the others, losses alone."""
+    import torch
+
+    from posenc.capture.capture import document_losses
+    from posenc.capture.evaluation import states_under
+    from posenc.capture.patterns import patterns_under, problem
+
+    reason = problem(condition)
+
+    def scores(pattern: Any) -> NDArray:  # [batch, n_heads, tokens, tokens]
+        pattern = pattern.numpy()
+        both = previous_scores(pattern), induction_scores(pattern, period)
+        return np.stack(both, axis=-1)  # [batch, n_heads, 2]
+
+    losses, looked = [], []
+    for place in range(0, len(documents) + len(others), BATCH):
+        batch = [*documents, *others][place : place + BATCH]
+        if reason is None:
+            last, layers = patterns_under(network, batch, condition, learned, scores)
+            looked.append(np.stack(layers, axis=1))  # [batch, n_layers, n_heads, 2]
+        else:
+            (states,) = states_under(network, batch, [condition], learned)
+            last = states[-1]  # [batch * tokens, d_model]
+        with torch.inference_mode():
+            losses += document_losses(network, last.reshape(-1, last.shape[-1]), batch)
+    nll = np.array(losses, np.float64)[:, -2 * period + 1 :]  # [rows, 2 * period - 1]
+    again, other = np.split(nll[:, period:].sum(axis=1), [len(documents)])  # [sequences], [others]
+    previous = induction = None
+    if looked:
+        previous, induction = np.moveaxis(np.concatenate(looked)[: len(documents)], -1, 0)
+    first = nll[: len(documents), : period - 1].sum(axis=1)  # [sequences]
+    return Found(first, again, other, previous, induction, reason)
+
+
+def strongest(scores: Floats, count: int) -> list[dict[str, Any]]:
+    """The heads with the highest mean score of some sequences [sequences, n_layers, n_heads]."""
+    mean = scores.mean(axis=0)  # [n_layers, n_heads]
+    order = np.argsort(-mean, axis=None, kind="stable")[:count]  # [count]
+    return [
+        {"layer": int(layer), "head": int(head), "score": float(mean[layer, head])}
+        for layer, head in zip(*np.unravel_index(order, mean.shape), strict=True)
+    ]
+
+
+def results(
+    job: Job, found: dict[str, Found], heads: dict[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """One entry per condition, all on the same resampled sequences."""
+    options, names = bootstrap(job.parameters), list(found)
+    first, again, other = (
+        np.stack([getattr(one, part) for one in found.values()], axis=1)
+        for part in ("first", "again", "reordered")
+    )  # [sequences, conditions] each; a third of them of the last
+    tokens = np.full(len(first), job.parameters.tokens - 1)  # [sequences]
+    # The gain is a loss with its sign turned.
+    sums = {"first": first, "again": again, "gain": again - first}
+    sums["reordered"] = other - first[REORDERED]
+    means = {part: PairedMeans(one, tokens[: len(one)], **options) for part, one in sums.items()}
+    entries = []
+    for column, (name, one) in enumerate(found.items()):
+        entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
+        for part in ("first", "again"):
+            entry[part] = means[part].of(lambda own: own, column).as_json()
+        for part in ("gain", "reordered"):
+            entry[part] = means[part].of(np.negative, column).as_json()
+        entry["recovered"] = recovered_gain(means["gain"], names, column)
+        for kind, which in heads.items():
+            entry[kind] = attention_of(getattr(one, kind), which, options)
+        entries.append({**entry, "reason": one.reason})
+    return entries
+
+
+def attention_of(
+    scores: Floats | None, heads: list[dict[str, Any]], options: dict[str, Any]
+) -> dict[str, float] | None:
+    """Mean score of some heads, of scores [sequences, n_layers, n_heads]."""
+    if scores is None:
+        return None
+    layers, numbers = ([head[key] for head in heads] for key in ("layer", "head"))
+    own = scores[MEASURED][:, layers, numbers].mean(axis=1)  # [sequences]
+    mean = PairedMeans(own[:, None], np.ones(len(own)), **options)
+    return mean.of(lambda value: value, 0).as_json()  # type: ignore[return-value]
+
+
+main = of_masks(MEASUREMENT, measure)
+
+if __name__ == "__main__":
+    run(main)

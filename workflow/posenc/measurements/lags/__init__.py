@@ -1,0 +1,1 @@
+"""Offsets that weights alone predict against offsets where the attention is (C3, C6)."""

@@ -1,0 +1,234 @@
+"""Offsets that weights alone predict against offsets where the attention is (C3, C6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, unbundled
+from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
+from posenc.measurements.lags.declaration import MEASUREMENT, Lags
+from posenc.metrics.lags import agreement, compare, correlated, over_layers
+
+INTACT = "intact"
+COMPARED = {
+    "peak": ("score_peak", "peak"),
+    "profile_peak": ("profile_peak", "peak"),
+    "peak_mean": ("score_peak", "mean"),
+    "profile_mean": ("profile_mean", "mean"),
+}
+"""Predicted and found value of each comparison.
+
+score_peak: the offset with the highest mean score of positions alone; profile_peak, profile_mean:
+the peak and the mean offset of the attention that positions alone would give; peak, mean: those of
+the attention on text. Means are within the window.
+"""
+
+
+def main(
+    config: Config,
+    output: Output,
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="of relative_attention and heads")
+    ],
+) -> None:
+    """Join the two measurements, head by head, and write OUTPUT."""
+    parameters = read_section(config, StudyJob[Lags]).parameters
+    read = [(path, one) for path in inputs for one in unbundled(read_sealed(path))]
+    # Documents say of each result whether it was computed in bfloat16.
+    precisions = [
+        {**one["run"], "precision": one["precision"]} for _, one in read if "precision" in one
+    ]
+    measured = {**measure(parameters, [one for _, one in read]), "conditions": precisions}
+    digests = {name_of(one): sha256_file(path) for path, one in read}
+    seal(output, MEASUREMENT, {}, measured, parameters, digests)
+
+
+def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
+    """Compare all heads of each model on each data set, and of all models together.
+
+    Raises
+    ------
+    ArtifactError
+        If the two measurements keep different offsets.
+    """
+    joined = list(join(measurements))
+    if not joined:
+        return {
+            "status": "not run",
+            "reason": "no model has both its weights and the attention of its intact run measured",
+            "confidence": parameters.confidence,
+            "comparisons": [],
+        }
+    comparisons = [
+        comparison(parameters, [names["model"]], names["dataset"], points)
+        for names, points in joined
+    ]
+    for dataset in dict.fromkeys(names["dataset"] for names, _ in joined):
+        here = [(one["model"], points) for one, points in joined if one["dataset"] == dataset]
+        if len(here) > 1:
+            models = [model for model, _ in here]
+            together = [point for _, points in here for point in points]
+            comparisons.append(comparison(parameters, models, dataset, together))
+    return {"confidence": parameters.confidence, "comparisons": comparisons}
+
+
+def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
+    """Runs of intact models, and what is predicted and found of each of their heads."""
+    weights = {
+        one["run"]["model"]: one for one in measurements
+        if one["measurement"] == "relative_attention" and one["status"] == "measured"
+    }  # fmt: skip
+    for found in measurements:
+        names = found["run"]
+        if found["measurement"] != "heads" or found["status"] != "measured":
+            continue
+        if names["condition"] != INTACT or names["model"] not in weights:
+            continue
+        predicted = weights[names["model"]]
+        if predicted["offsets"] != found["offsets"]:
+            raise ArtifactError(
+                f"{names['model']}: weights have offsets to {predicted['offsets'][-1]}, attention "
+                f"to {found['offsets'][-1]}: set offsets of measurements.relative_attention and "
+                f"measurements.heads in params.yaml to the same"
+            )
+        yield (
+            names,
+            [
+                point(names["model"], one, two)
+                for one, two in zip(predicted["heads"], found["heads"], strict=True)
+            ],
+        )
+
+
+def point(model: str, predicted: dict, found: dict) -> dict[str, Any]:
+    """What is predicted and found of one head."""
+    if (predicted["layer"], predicted["head"]) != (found["layer"], found["head"]):
+        raise ArtifactError(f"{model}: the two measurements list different heads; rerun both")
+    return {
+        "model": model,
+        "layer": found["layer"],
+        "head": found["head"],
+        "score_peak": predicted["predicted_lag"],
+        "profile_peak": predicted["profile"]["peak"],
+        "profile_mean": predicted["profile"]["mean_offset"],
+        "peak": found["peak"]["offset"],
+        "mean": found["mean_offset"],
+        "stability": found["peak"]["stability"],
+    }
+
+
+def comparison(
+    parameters: Lags, models: list[str], dataset: str, points: list[dict]
+) -> dict[str, Any]:
+    """All comparisons of some heads; heads are resampled within their model."""
+    settings = bootstrap(parameters)
+    first = [one for one in points if one["layer"] == 0]
+    results = compared(settings, models, points)
+    for name, one in results.items():
+        heads = Heads.of(points, models, name)
+        one["over_layers"] = heads.over_layers(settings)
+        one["by_layer"] = heads.by_layer()
+    return {
+        "run": {"models": models, "dataset": dataset, "condition": INTACT},
+        "heads": len(points),
+        "results": results,
+        # What weights alone predict supposes an input that only the first block really has.
+        "first_layer": compared(settings, models, first),
+        "held_out": held_out(settings, models, points),
+        "points": points,
+    }
+
+
+class Heads(NamedTuple):
+    """The heads of which a comparison has both values, [heads] each."""
+
+    predicted: NDArray[np.float64]
+    found: NDArray[np.float64]
+    layers: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    """Model of each, by its place in the list of models."""
+
+    @classmethod
+    def of(cls, points: Sequence[dict], models: list[str], name: str) -> Heads:
+        """Those of some points in one of the comparisons."""
+        predicted, found = COMPARED[name]
+        both = [one for one in points if None not in (one[predicted], one[found])]
+        return cls(
+            np.array([one[predicted] for one in both], np.float64),
+            np.array([one[found] for one in both], np.float64),
+            np.array([one["layer"] for one in both], np.int64),
+            np.array([models.index(one["model"]) for one in both], np.int64),
+        )
+
+    def correlation(self) -> float:
+        """The rank correlation; NaN where it is not defined."""
+        return float(correlated(self.predicted, self.found, self.groups, ranked=True))
+
+    def over_layers(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The same with layers as the units of chance."""
+        return over_layers(self.predicted, self.found, self.layers, groups=self.groups, **settings)
+
+    def by_layer(self) -> list[dict[str, Any]]:
+        """The rank correlation among the heads of each layer, None where it is not defined."""
+        found = []
+        for layer in np.unique(self.layers).tolist():
+            inside = self.layers == layer  # [heads]
+            value = Heads(*(values[inside] for values in self)).correlation()
+            found.append({"layer": layer, "spearman": None if np.isnan(value) else value})
+        return found
+
+
+def compared(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
+    """The results of each comparison."""
+    results = {}
+    for name, (predicted, found) in COMPARED.items():
+        x, y, _, groups = Heads.of(points, models, name)
+        results[name] = {
+            "predicted": predicted,
+            "found": found,
+            "heads": len(x),
+            **compare(x, y, groups=groups, **settings),
+        }
+        # Means are never the same.
+        if found == "peak" and len(x):
+            results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
+    return results
+
+
+def held_out(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
+    """The comparison that is best in the even layers, judged in the odd ones.
+
+    Of several comparisons the best one looks better than it is: it is judged where it was not
+    chosen.
+    """
+    even, odd = ([one for one in points if one["layer"] % 2 == rest] for rest in (0, 1))
+    values = {name: Heads.of(even, models, name).correlation() for name in COMPARED}
+    defined = {name: value for name, value in values.items() if not np.isnan(value)}
+    if not defined:
+        return {"chosen": None, "even": None, "odd": None}
+    chosen = max(defined, key=defined.__getitem__)
+    return {
+        "chosen": chosen,
+        **{
+            half: Heads.of(part, models, chosen).over_layers(settings)["spearman"]
+            for half, part in (("even", even), ("odd", odd))
+        },
+    }
+
+
+def name_of(measurement: dict) -> str:
+    """What a measurement is called among the inputs of another."""
+    run = measurement["run"]
+    keys = [key for key in ("model", "dataset", "condition") if key in run]
+    return "/".join([measurement["measurement"], *(run[key] for key in keys)])
+
+
+if __name__ == "__main__":
+    run(main)

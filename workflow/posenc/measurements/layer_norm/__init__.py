@@ -1,0 +1,1 @@
+"""What the normalisations do to position, all along the residual stream (C5)."""

@@ -1,0 +1,1 @@
+"""Perplexity of a decoder under a condition, and its change against the intact model (D1)."""

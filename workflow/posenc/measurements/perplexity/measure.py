@@ -1,0 +1,70 @@
+"""Perplexity of a decoder under a condition, and its change against the intact model (D1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from posenc.artifacts.command import run
+from posenc.artifacts.files import ArtifactError
+from posenc.measurements.frame import bootstrap, command, not_run
+from posenc.measurements.perplexity.declaration import MEASUREMENT, Perplexity
+from posenc.metrics.perplexity import (
+    bits_per_byte,
+    corpus_perplexity,
+    delta_nll,
+    nll_per_token,
+    perplexity_ratio,
+    sequence_perplexity,
+    share_worse_than_uniform,
+)
+from posenc.store.activations import LOSSES, ActivationStore
+from posenc.store.losses import Losses
+
+
+def measure(
+    parameters: Perplexity, intact: ActivationStore, condition: ActivationStore
+) -> dict[str, Any]:
+    """Compute the measurement; for an encoder, say why there is none."""
+    metadata = condition.metadata
+    if not metadata["is_decoder"]:
+        return not_run(f"{metadata['run']['model']} has no language-model head", parameters)
+    ours, theirs = Losses(condition.losses()), Losses(intact.losses())
+    if not (
+        ours.document_id.equals(theirs.document_id)
+        and np.array_equal(ours.tokens, theirs.tokens)
+        and np.array_equal(ours.utf8_bytes, theirs.utf8_bytes)
+    ):
+        raise ArtifactError(
+            f"{intact.directory} and {condition.directory} scored different tokens; rerun both"
+        )
+    tokens = ours.tokens  # [documents]
+    options = bootstrap(parameters)
+    vocabulary_size = metadata["vocabulary_size"]
+    estimates = {
+        "perplexity": corpus_perplexity(ours.nll, tokens, **options),
+        "bits_per_byte": bits_per_byte(ours.nll, ours.utf8_bytes, **options),
+        "nll_per_token": nll_per_token(ours.nll, tokens, **options),
+        "worse_than_uniform": share_worse_than_uniform(
+            ours.token_nll, tokens, vocabulary_size, **options
+        ),
+        "delta_nll": delta_nll(ours.nll, theirs.nll, tokens, **options),
+        "perplexity_ratio": perplexity_ratio(ours.nll, theirs.nll, tokens, **options),
+    }
+    return {
+        "documents": len(tokens),
+        "tokens": int(tokens.sum()),
+        "confidence": parameters.confidence,
+        "vocabulary_size": vocabulary_size,
+        "bos": metadata["bos"],
+        "bytes": int(ours.utf8_bytes.sum()),
+        **{name: estimate.as_json() for name, estimate in estimates.items()},
+        "sequence_perplexity": sequence_perplexity(ours.nll, tokens),
+    }
+
+
+main = command(MEASUREMENT, measure, {LOSSES})
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,1 @@
+"""Where is position lost, and which layers need it? Its mean part removed and injected (C5)."""

@@ -1,0 +1,1 @@
+"""Position read from each layer's hidden states by linear and ReLU probes (B4)."""

@@ -1,0 +1,1 @@
+"""What a model's weights alone say about where its heads look (C3)."""

@@ -1,0 +1,1 @@
+"""What is a mask in place of rotation worth, in training tokens (F6)?"""

@@ -1,0 +1,341 @@
+"""What is a mask in place of rotation worth, in training tokens (F6)?
+
+Gelberg et al. (2026, https://arxiv.org/abs/2512.12167) drop rotation from a trained decoder and
+train it on for a short while. Here a decoder is trained on without rotation from nothing in its
+place, and from a mask that was learned with the weights frozen and stays on the scores while they
+learn: how many tokens does the one need to come as far as the other is without any? What belongs
+to the text is not to be counted: the control is the intact model, trained on in the same steps on
+the same text in the same order. Each way has several seeds, of the order of the text. All data sets
+are evaluated in the same trainings, also those that have nothing to be learned from.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.command import read_section, run
+from posenc.artifacts.files import sha256_file, sha256_json, verify
+from posenc.artifacts.provenance import code_digest, versions
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.positions import ROTATION
+from posenc.conditions.section import dumped
+from posenc.config.base import (
+    Name,
+)
+from posenc.measurements.frame import Config, Output, bootstrap, not_run
+from posenc.measurements.of_models import (
+    DocumentsFolder,
+    MasksFolder,
+    Model,
+    TokenizerFile,
+    TokensFolder,
+    WeightsFolder,
+    cells,
+    other_texts,
+    texts_of,
+)
+from posenc.measurements.of_trainings import Cell, partial_of, seal_each
+from posenc.measurements.under_conditions import (
+    INTACT,
+    WITHOUT,
+    ConditionsJob,
+    learned_masks,
+)
+from posenc.metrics.crossed import CrossedMeans
+from posenc.metrics.retraining import worth
+from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+from posenc.measurements.retraining.declaration import MEASUREMENT, Retraining
+
+Floats = NDArray[np.float64]
+TOO_FEW = "too few documents have two tokens, or fit into evaluated_tokens"
+
+
+class Job(ConditionsJob[Retraining]):
+    """What the measurement of one model depends on, besides its files."""
+
+    documents: int | None
+    """On how many documents a study evaluates the model, if it says so."""
+    calibration: Name
+    """The data set that is learned from."""
+    device: str
+
+
+class Text(NamedTuple):
+    """What is learned from.
+
+    Attributes
+    ----------
+    documents
+        How many there are.
+    sequences
+        int64 [sequences, tokens].
+    """
+
+    documents: int
+    sequences: Tensor
+
+
+def main(
+    model: Model,
+    config: Config,
+    weights: WeightsFolder,
+    tokens: TokensFolder,
+    masks: MasksFolder,
+    documents: DocumentsFolder,
+    tokenizer: TokenizerFile,
+    output: Output,
+) -> None:
+    """Write OUTPUT/DATASET.json for each data set; a training that is done is not done again."""
+    job = read_section(config, Job)
+    learned, digests = learned_masks(job, masks)
+    network = None
+    if job.reading.positions == ROTATION:
+        from posenc.models.affine import for_training
+        from posenc.models.devices import device_for, use_threads
+        from posenc.models.load import load
+
+        use_threads(1)  # sums by several threads would be in another order
+        network = for_training(load(weights, job.reading.family, device_for(job.device)))
+    found = [
+        Cell(path, of, text, evaluated_of(job, text))
+        for path, of, text in cells(model, job.datasets, tokens, output)
+    ]
+    inputs = {
+        **model_digests(weights), "masks": digests, "tokenizer": sha256_file(verify(tokenizer)),
+        "documents": sha256_file(documents / f"{job.calibration}.parquet"),
+        # Of all data sets: a text of any is not learned from.
+        "texts": {cell.of["dataset"]: cell.text.digest for cell in found},
+    }  # fmt: skip
+    partial = partial_of(output, MEASUREMENT, model)
+    results = measure(job, network, found, documents, tokenizer, learned, partial, inputs)
+    seal_each(MEASUREMENT, found, results, job.parameters, inputs)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def evaluated_of(job: Job, text: Tokens) -> list[list[int]]:
+    """Token ids of the documents of a data set that are evaluated: the first that fit."""
+    fit = (np.cumsum(text.lengths) <= job.parameters.evaluated_tokens).sum()
+    return [ids for ids in text.ids[: job.documents][:fit] if len(ids) > 1]
+
+
+def measure(
+    job: Job,
+    network: Any,
+    evaluated: list[Cell],
+    documents: Path,
+    tokenizer: Path,
+    learned: Mapping[str, LearnedMask],
+    partial: Path,
+    inputs: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Train a model on under each condition with each seed, and evaluate every data set on the way.
+
+    Parameters
+    ----------
+    job, network
+        What is measured, and the model; None where no rotation can be dropped.
+    evaluated
+        By data set.
+    documents, tokenizer
+        Folder of the data sets' documents, and the tokenizer's file.
+    learned
+        The masks that the conditions name.
+    partial, inputs
+        Folder of what is not finished, and checksums of all that it is made of.
+
+    Returns
+    -------
+    A measurement of each data set.
+    """
+    parameters = job.parameters
+    reason = reason_against(job, network, evaluated)
+    text = None if reason else text_of(job, evaluated, documents, tokenizer)
+    if text is None:
+        reason = reason or f"the data set {job.calibration!r} has no split {parameters.split!r}"
+        return [not_run(reason, parameters) for _ in evaluated]
+    identity = {
+        **inputs, "parameters": parameters.model_dump(), "device": job.device,
+        "evaluated": [len(cell.documents) for cell in evaluated],
+        "versions": versions("numpy", *MEASUREMENT.uses),
+        "code": code_digest(f"posenc.measurements.{MEASUREMENT.name}.measure"),
+    }  # fmt: skip
+    # Documents of all data sets fill the same batches.
+    together = [ids for cell in evaluated for ids in cell.documents]
+    sums = trained(job, network, together, text.sequences, learned, partial, identity)
+    ends = np.cumsum([len(cell.documents) for cell in evaluated])  # [data sets]
+    shared = {
+        "device": next(network.parameters()).device.type,
+        "learned_from": {
+            "dataset": job.calibration,
+            "documents": text.documents,
+            "sequences": len(text.sequences),
+            "tokens_per_step": parameters.batch_sequences * parameters.tokens,
+        },
+    }
+    return [
+        {**of_cell(job, own, cell.documents), **shared}
+        if len(cell.documents) > 1
+        else not_run(TOO_FEW, parameters)
+        for cell, own in zip(evaluated, np.split(sums, ends[:-1], axis=-1), strict=True)
+    ]
+
+
+def reason_against(job: Job, network: Any, evaluated: list[Cell]) -> str | None:
+    """Why nothing is trained, if so."""
+    if network is None:
+        reason = "positions come in by a table" if job.reading.is_decoder else "it is no decoder"
+        return f"{reason}: there is no rotation to drop"
+    if missing := [name for name in (INTACT, WITHOUT) if name not in job.conditions]:
+        return f"the study does not evaluate {missing[0]}"
+    return None if any(len(cell.documents) > 1 for cell in evaluated) else TOO_FEW
+
+
+def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -> Text | None:
+    """What is learned from; None where the data set has no such split.
+
+    A document whose words are those of one that any data set is evaluated on is left out.
+
+    Raises
+    ------
+    ArtifactError
+        If the split is evaluated on.
+    """
+    from tokenizers import Tokenizer
+
+    from posenc.models.training import sequences
+    from posenc.tokens.tokenize import tokenize
+
+    parameters = job.parameters
+    by_dataset = {cell.of["dataset"]: cell.text for cell in evaluated}
+    own = by_dataset.pop(job.calibration, None)
+    names, texts = other_texts(
+        documents / f"{job.calibration}.parquet", parameters.split, own,
+        "measurements.retraining.split",
+    )  # fmt: skip
+    known = {
+        one
+        for dataset, text in by_dataset.items()
+        for one in texts_of(documents / f"{dataset}.parquet", text)
+    }
+    kept = [index for index, one in enumerate(texts) if one not in known]
+    if not kept:
+        return None
+    order = np.random.default_rng(parameters.seed).permutation(kept)[: parameters.documents]
+    found = tokenize(
+        Tokenizer.from_file(str(tokenizer)),
+        [names[index] for index in order],
+        [texts[index] for index in order],
+        max_tokens=None,
+        is_decoder=True,
+    )
+    # As the documents that are evaluated begin.
+    cut = sequences(found["input_ids"].to_pylist(), parameters.tokens, "documents")
+    return Text(len(order), cut)
+
+
+def trained(
+    job: Job,
+    network: Any,
+    documents: list[list[int]],
+    sequences: Tensor,  # int64 [sequences, tokens]
+    learned: Mapping[str, LearnedMask],
+    partial: Path,
+    identity: Mapping[str, Any],
+) -> Floats:
+    """Sums of the documents' losses in nats, [conditions, seeds, evaluations, documents]."""
+    from posenc.capture.retraining import Schedule, retrain, trained_under
+    from posenc.models.training import progress
+
+    parameters = job.parameters
+    device = next(network.parameters()).device
+    given = {name: weight.clone() for name, weight in network.state_dict().items()}
+    on_device = sequences.to(device)
+    longest = max(parameters.tokens, *map(len, documents))
+    found = []
+    for condition, section in job.conditions.items():
+        with trained_under(network, section, learned, longest):
+            for seed in parameters.seeds:
+                network.load_state_dict(given)
+                name = f"{condition}-{seed}"
+                own = sha256_json({**identity, "condition": section.model_dump(), "seed": seed})
+                schedule = Schedule(
+                    parameters.optimization, parameters.evaluate_steps, parameters.batch_tokens,
+                    seed,
+                )  # fmt: skip
+                checkpoint = Checkpoint(partial / f"{name}.pt", own)
+                with progress(name, parameters.steps) as report:
+                    found.append(
+                        retrain(network, on_device, documents, schedule, checkpoint, report)
+                    )
+    network.load_state_dict(given)
+    return np.reshape(found, (len(job.conditions), len(parameters.seeds), *found[0].shape))
+
+
+def of_cell(job: Job, sums: Floats, documents: list[list[int]]) -> dict[str, Any]:
+    """What is found on one data set, whose sums are [conditions, seeds, evaluations, documents]."""
+    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
+    return {
+        "documents": len(documents),
+        "tokens": int(lengths.sum()),
+        "confidence": job.parameters.confidence,
+        **results(job, sums, lengths),
+        # From which other intervals follow.
+        "scored": lengths.tolist(),
+        "sums": {name: found.tolist() for name, found in zip(job.conditions, sums, strict=True)},
+    }
+
+
+def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any]:
+    """Curves of loss by condition, and what each start is worth.
+
+    Parameters
+    ----------
+    job
+        Whose conditions, seeds and steps the first three axes of ``sums`` are.
+    sums
+        [conditions, seeds, evaluations, documents]: sums of losses in nats.
+    lengths
+        [documents]: tokens that are scored.
+    """
+    parameters, names = job.parameters, list(job.conditions)
+    tokens = [
+        step * parameters.batch_sequences * parameters.tokens for step in parameters.evaluate_steps
+    ]
+    points = len(tokens)
+    # [seeds, documents, conditions * evaluations]
+    flat = sums.transpose(1, 3, 0, 2).reshape(sums.shape[1], len(lengths), -1)
+    means = CrossedMeans(flat, lengths, **bootstrap(parameters))
+    places = {name: slice(k * points, (k + 1) * points) for k, name in enumerate(names)}
+    entries = []
+    for name, own in places.items():
+        above = [None] * points
+        if name != INTACT:
+            above = means.curve(own, places[INTACT])
+        seeds = means.of_fits[:, own].T.tolist()  # [evaluations, seeds]
+        rows = zip(parameters.evaluate_steps, tokens, means.curve(own), above, seeds, strict=True)
+        keys = ("step", "tokens", "nll", "above_intact", "seeds")
+        entry: dict[str, Any] = {
+            "condition": name,
+            "spec": dumped(job.conditions[name]),
+            "curve": [dict(zip(keys, row, strict=True)) for row in rows],
+            "worth": None,
+        }
+        if name not in (INTACT, WITHOUT):
+            entry["worth"] = worth(means, tokens, *(places[one] for one in (name, WITHOUT, INTACT)))
+        entries.append(entry)
+    return {"conditions": entries}
+
+
+if __name__ == "__main__":
+    run(main)

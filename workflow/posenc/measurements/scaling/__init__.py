@@ -1,0 +1,1 @@
+"""Attention scores and their softmax over d_k, with and without the scaling (D4)."""

@@ -1,0 +1,245 @@
+"""Which tokens pay when positions are taken away? Loss by class of token (A1, F1).
+
+Each token has a class by its word (punctuation, function word, content word, continuation of a
+word), by how long ago it was there before, by its place in its sentence and in its document, and
+by the surprisal that a trigram has, learned from other documents of the same data set. What a
+condition costs is given per class, and once more from a linear model of all classes at once with
+the documents taken out, so that punctuation, say, is not blamed for standing at the end of
+sentences. Classes that are permuted among the tokens of a document are the control: they explain
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc.artifacts.command import run
+from posenc.conditions.learned import LearnedMask
+from posenc.conditions.section import dumped
+from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.token_classes.declaration import MEASUREMENT, TokenClasses
+from posenc.measurements.under_conditions import INTACT, ConditionsJob, losses_shown, of_texts
+from posenc.metrics.class_effects import ClassSums, Effects, permuted_within
+from posenc.metrics.ngram import KneserNey
+from posenc.metrics.recovery import PairedMeans, is_lost
+from posenc.metrics.token_classes import (
+    NEVER,
+    WORDS,
+    in_sentence,
+    last_seen,
+    levels_of,
+    word_classes,
+)
+from posenc.tokens.tokenized import Tokens
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BATCH_TOKENS = 4096
+"""Tokens of one forward pass, all its conditions included."""
+ORDER = 3
+PERMUTATIONS = 20
+SEEN_EDGES, SENTENCE_EDGES, DOCUMENT_EDGES = (1, 5, 17, 65), (1, 4, 12), (16, 64, 256)
+QUARTERS = (0.25, 0.5, 0.75)
+FACTORS = {
+    "word": WORDS,
+    "seen before": ("never", "1 to 4 tokens ago", "5 to 16", "17 to 64", "65 or more"),
+    "in its sentence": ("first", "second to fourth", "fifth to 12th", "later"),
+    "in its document": ("1 to 15", "16 to 63", "64 to 255", "256 and later"),
+    "trigram's surprisal": ("lowest quarter", "second", "third", "highest quarter"),
+}
+"""By factor, its classes. Places count from 0 in a document: the token at 0 is not predicted."""
+
+
+Job = ConditionsJob[TokenClasses]
+
+
+def measure(
+    job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
+) -> dict[str, Any]:
+    """Score the documents of a text under all conditions, and break their costs down by class."""
+    from posenc.capture.parts import architecture, positions_of
+
+    parameters = job.parameters
+    if not job.reading.is_decoder:
+        return not_run("no language-model head", parameters)
+    longest = min(parameters.tokens + int(text.metadata["bos"]), job.reading.max_tokens)
+    ids = [np.array(one)[:longest] for one in text.ids]  # [documents] of [tokens]
+    read = [number for number in range(0, len(ids), parameters.every) if len(ids[number]) > 1]
+    if len(read) < 2:
+        return not_run("too few documents have two tokens", parameters)
+    columns = [text.table[name].to_pylist() for name in ("starts", "ends", "special")]
+    classes = []
+    for number in read:
+        starts, ends, special = (np.array(one[number][:longest]) for one in columns)
+        classes.append(classes_of(texts[number], ids[number], starts, ends, special))
+    codes = np.concatenate(classes)  # [tokens, factors but the last]
+    size = architecture(network).vocabulary_size
+    surprisal = np.concatenate(surprisals(ids, read, size))  # [tokens]
+    document = np.repeat(np.arange(len(read)), [len(one) for one in classes])  # [tokens]
+    counted = (codes >= 0).all(axis=1)  # [tokens]
+    quarter = levels_of(surprisal, np.quantile(surprisal[counted], QUARTERS))  # [tokens]
+    codes = np.column_stack([codes, quarter])[counted]  # [counted, factors]
+    nll = losses(job, network, [ids[number].tolist() for number in read], learned)
+    return {
+        "documents": len(read),
+        "tokens": int(counted.sum()),
+        "confidence": parameters.confidence,
+        "positions": positions_of(network),
+        **results(job, codes, document[counted], nll[counted]),
+    }
+
+
+def surprisals(ids: list[Integers], read: list[int], vocabulary: int) -> list[Floats]:
+    """Surprisal in nats of tokens 1, 2, ... for a trigram of other documents.
+
+    Documents of even number are scored by the trigram of those of odd number, and the other way
+    round.
+
+    Parameters
+    ----------
+    ids
+        The tokens of each document.
+    read
+        Numbers of the documents that are scored.
+    vocabulary
+        Tokens that there are.
+
+    Returns
+    -------
+    float64 [tokens - 1] of each document that is read.
+    """
+    found = {}
+    for half in {number % 2 for number in read}:
+        others = ids[1 - half :: 2]
+        model = KneserNey(np.concatenate(others), [len(one) for one in others], vocabulary, ORDER)
+        for number in read:
+            if number % 2 == half:
+                found[number] = model.token_nll(ids[number], [len(ids[number])])
+    return [found[number] for number in read]
+
+
+def classes_of(
+    text: str, ids: Integers, starts: Integers, ends: Integers, special: NDArray[np.bool_]
+) -> Integers:
+    """Classes of a document's tokens 1, 2, ... under all factors but the last.
+
+    Parameters
+    ----------
+    text
+        The document.
+    ids, starts, ends, special
+        [tokens] each: what the tokenizer made of it.
+
+    Returns
+    -------
+    int64 [tokens - 1, factors - 1]
+        -1 for special tokens.
+    """
+    sentence = in_sentence(text, ends, special)  # [tokens]
+    seen = last_seen(ids)  # [tokens]
+    columns = [
+        word_classes(text, starts, ends, special),
+        np.where(seen == NEVER, 0, levels_of(seen, SEEN_EDGES)),
+        np.where(sentence < 0, -1, levels_of(sentence, SENTENCE_EDGES)),
+        levels_of(np.arange(len(ids)), DOCUMENT_EDGES),
+    ]
+    return np.stack(columns, axis=1)[1:]
+
+
+def losses(
+    job: Job, network: Any, documents: list[list[int]], learned: dict[str, LearnedMask]
+) -> Floats:
+    """Losses in nats of the tokens 1, 2, ... of all documents in turn, [tokens, conditions]."""
+    column = list(job.conditions)
+    ends = np.cumsum([len(one) - 1 for one in documents])  # [documents]
+    nll = np.zeros((ends[-1], len(column)))  # [tokens, conditions]
+    for name, row, found in losses_shown(
+        network, documents, job.conditions, learned, BATCH_TOKENS, "classes"
+    ):
+        nll[ends[row] - len(found) : ends[row], column.index(name)] = found
+    return nll
+
+
+def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[str, Any]:
+    """Costs by condition and class.
+
+    Parameters
+    ----------
+    job
+        Whose conditions the columns of ``nll`` are.
+    codes
+        [tokens, factors].
+    document
+        [tokens]: rising.
+    nll
+        [tokens, conditions], nats.
+    """
+    parameters, names = job.parameters, list(job.conditions)
+    counts = [len(classes) for classes in FACTORS.values()]
+    sums = ClassSums(codes, counts, document)
+    generator = np.random.default_rng(parameters.seed)
+    shuffled = [
+        ClassSums(codes[permuted_within(document, generator)], counts, document)
+        for _ in range(PERMUTATIONS)
+    ]
+    intact = names.index(INTACT)
+    of_document = np.stack([np.bincount(document, column) for column in nll.T], axis=1)
+    means = PairedMeans(of_document, sums.tokens, **bootstrap(parameters))
+    entries = []
+    for column, name in enumerate(names):
+        if column == intact:
+            continue
+        cost = nll[:, column] - nll[:, intact]  # [tokens]
+        found = sums.effects(cost, **bootstrap(parameters))
+        entries.append(
+            {
+                "condition": name,
+                "spec": dumped(job.conditions[name]),
+                "delta_nll": means.of(np.subtract, column, intact).as_json(),
+                "explained": found.explained,
+                "permuted": float(np.mean([one.explained(cost) for one in shuffled])),
+                "factors": by_factor(sums, found, is_lost(means, intact, column)),
+            }
+        )
+    return {"intact": means.of(lambda own: own, intact).as_json(), "conditions": entries}
+
+
+def by_factor(sums: ClassSums, found: Effects, has_share: bool) -> list[dict[str, Any]]:
+    """One entry per factor, with one per class; without shares where nothing is lost."""
+    entries, place = [], 0
+    estimates: dict[str, list[Any]] = {
+        key: getattr(found, key).as_json() for key in ("mean", "adjusted", "share")
+    }  # of [classes]
+    if not has_share:
+        estimates["share"] = [None] * len(sums.known)
+    for number, (factor, classes) in enumerate(FACTORS.items()):
+        levels = []
+        for name in classes:
+            is_known = bool(sums.known[place])
+            levels.append(
+                {
+                    "class": name,
+                    "tokens": int(sums.of_class[:, place].sum()),
+                    "documents": int((sums.of_class[:, place] > 0).sum()),
+                    **{key: own[place] if is_known else None for key, own in estimates.items()},
+                }
+            )
+            place += 1
+        entries.append(
+            {
+                "factor": factor,
+                "alone": float(found.alone[number]),
+                "unique": float(found.unique[number]),
+                "classes": levels,
+            }
+        )
+    return entries
+
+
+main = of_texts(MEASUREMENT, measure)
+
+if __name__ == "__main__":
+    run(main)

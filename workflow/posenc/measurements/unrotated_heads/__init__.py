@@ -1,0 +1,1 @@
+"""Which heads of a rotary model need their rotation (F5)?"""

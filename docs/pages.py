@@ -18,7 +18,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 from posenc.api import PLACES
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study.params import load
 from posenc.study.plan import figures
 
@@ -239,12 +239,13 @@ def entry(name: str, study: str, studies: list[str]) -> list[str]:
     file = f"data/studies/{study}/figures/{name}.pdf"
     stems = [name, *(f"{other}_{name}" for other in studies)]
     pictures = [f"images/{s}.png" for s in stems if (ROOT / f"docs/images/{s}.png").is_file()]
-    code = (ROOT / f"workflow/posenc/figures/{name}.py").read_text(encoding="utf-8")
+    module = f"workflow/{module_of(name).replace('.', '/')}.py"
+    code = (ROOT / module).read_text(encoding="utf-8")
     folded = "\n".join(f"    {line}".rstrip() for line in ["```python", *code.splitlines(), "```"])
     return [
         f"### {name}",
         one.caption,
         *(f"![{one.alt}]({path})" for path in pictures),
         f"```sh\nsnakemake --cores 8{config} -- {file}\n```",
-        f'??? example "workflow/posenc/figures/{name}.py"\n\n{folded}',
+        f'??? example "{module}"\n\n{folded}',
     ]

@@ -14,7 +14,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 from posenc.api import PLACES
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import FIGURES, module_of
 from tests.browser.test_page_in_chromium import CHROMIUM, browser  # noqa: F401
 from tests.copies import ROOT
 
@@ -72,7 +72,7 @@ def test_the_gallery_has_every_figure_with_its_command_and_code(site):
     page = html.unescape(re.sub(r"<[^>]+>", "", text(site / "gallery.html")))
     for name in FIGURES:
         assert re.search(rf"snakemake --cores 8.* -- data/studies/\w+/figures/{name}\.pdf", page)
-        assert f"workflow/posenc/figures/{name}.py" in page
+        assert f"workflow/{module_of(name).replace('.', '/')}.py" in page
         assert re.sub(r"\*", "", FIGURES[name].caption)[:60] in page
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from posenc.report.records import Number
+from posenc.artifacts.numbers import Number
 
 LOOKED_UP = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence", "top"}
 """Entries are looked up by these numbers, which stay."""

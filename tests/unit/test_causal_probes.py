@@ -17,8 +17,8 @@ from posenc.artifacts.tables import write_table
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
-from posenc.figures import causal_probes as figure
-from posenc.figures import common
+from posenc.drawing import common
+from posenc.measurements.causal_probes import figure as figure
 from posenc.measurements.causal_probes import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.causal_windows import receptive_field, visible

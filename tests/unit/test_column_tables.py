@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from posenc.report.records import NotRun, Number, Results
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.report.records import Results
 from posenc.report.tables import experiments, positions
 from posenc.report.tables.positions import Columns
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.artifacts.receipts import Receipt
 from posenc.cli import app
 from posenc.figures.catalogue import FIGURES
 from posenc.frontends.leftovers import set_aside, tidy
 from posenc.report.collection import collect
-from posenc.report.records import NotRun, Number
 from posenc.report.showing import UnknownKeyError, described, measurements_of
 from posenc.steps.typeset import read
 from posenc.study.params import load

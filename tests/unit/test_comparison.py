@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from posenc.artifacts.files import ArtifactError, read_json, write_json
+from posenc.artifacts.numbers import FLOAT32, FLOAT64
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import FOLDER, Receipt, inputs_digest
 from posenc.report import comparison
 from posenc.report.comparison import Comparison, compare, described, machine
-from posenc.report.records import FLOAT32, FLOAT64
 
 
 def estimate(value: float, low: float, high: float) -> dict:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from posenc.artifacts.files import ArtifactError
 from posenc.config.labels import display
-from posenc.figures import components as figure_module
+from posenc.measurements.components import figure as figure_module
 from posenc.measurements.components import measure as step
 from posenc.measurements.components.declaration import Components
 from posenc.metrics import components as maths

@@ -13,6 +13,7 @@ from scipy import stats
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
+from posenc.experiments.downstream import figure as figure_of
 from posenc.experiments.downstream import (
     summary as downstream,
 )
@@ -21,7 +22,6 @@ from posenc.experiments.downstream import (
 )
 from posenc.experiments.downstream.documents import DownstreamJob, Texts
 from posenc.experiments.downstream.section import DownstreamTraining
-from posenc.figures import downstream as figure_of
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import changed_predictions
 from posenc.models.tokenizers import save_tokenizer

@@ -26,12 +26,12 @@ from posenc.capture import masked_attention, reading
 from posenc.capture.capture import packed_last
 from posenc.capture.parts import is_decoder
 from posenc.capture.reading import CHOICES, Reading, read, states_reading
-from posenc.figures import effective_keys as figure
+from posenc.measurements.effective_keys import figure as figure
 from posenc.measurements.effective_keys import measure as step
+from posenc.measurements.effective_keys import quantities as numbers
 from posenc.measurements.effective_keys.declaration import EffectiveKeys
 from posenc.metrics.effective_keys import PARTS, parts
 from posenc.metrics.patterns import attention_pattern
-from posenc.report import experiment_quantities as numbers
 
 from . import synthetic_experiments as made_up
 from .test_figures import SECTIONS, STYLE, texts

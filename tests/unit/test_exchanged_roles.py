@@ -13,11 +13,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from posenc.config.labels import display
 from posenc.datasets.generated import roles
 from posenc.datasets.generated.roles import sentences
-from posenc.figures import exchanged_roles as figure
+from posenc.measurements.exchanged_roles import figure as figure
 from posenc.measurements.exchanged_roles import measure as step
+from posenc.measurements.exchanged_roles import quantities as numbers
 from posenc.measurements.exchanged_roles.declaration import ExchangedRoles
 from posenc.models.section import Reading
-from posenc.report import order_quantities as numbers
 
 from . import synthetic_experiments as made_up
 from .test_effective_keys import bert, gpt2

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from posenc.figures import common, svg, values
+from posenc.drawing import common, svg, values
 from posenc.report import page_pictures
 from posenc.study.params import load
 

@@ -24,17 +24,17 @@ from posenc.artifacts.files import (
 )
 from posenc.conditions.groups import GROUPS, group_of, grouped
 from posenc.conditions.semantics import semantics
+from posenc.drawing import common
 from posenc.figures import (
-    common,
     cosine_histogram,
     layer_similarity,
     mask_semantics,
-    perplexity,
     recovered_share,
     rotary_masks,
     training_loss,
 )
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import FIGURES, module_of
+from posenc.measurements.perplexity import figure as perplexity
 from posenc.study.params import load
 
 from . import synthetic
@@ -57,7 +57,7 @@ def inputs(tmp_path_factory):
 
 def drawn(name, inputs):
     """A figure of the study."""
-    draw = importlib.import_module(f"posenc.figures.{name}").draw
+    draw = importlib.import_module(module_of(name)).draw
     read = [one for kind in INPUT[name] for one in inputs[2][kind]]
     return draw(read, getattr(SECTIONS, name), STYLE)
 
@@ -385,7 +385,7 @@ def test_every_semantics_has_its_pattern(inputs):
 def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
     files = synthetic.write_inputs(tmp_path, models=["minilm"])
     read = common.read_measurements(synthetic.inputs_of(name, files))
-    draw = importlib.import_module(f"posenc.figures.{name}").draw
+    draw = importlib.import_module(module_of(name)).draw
     figure = draw(read, getattr(SECTIONS, name), STYLE)
     assert "no language-model head" in texts(figure)[0].get_text().replace("\n", " ")
 
@@ -395,7 +395,7 @@ def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
 def test_figures_of_other_studies_are_readable(tmp_path, name, study):
     files = synthetic.write_inputs(tmp_path, study)
     read = common.read_measurements(synthetic.inputs_of(name, files))
-    draw = importlib.import_module(f"posenc.figures.{name}").draw
+    draw = importlib.import_module(module_of(name)).draw
     check_texts(draw(read, getattr(SECTIONS, name), STYLE))
 
 
@@ -405,7 +405,7 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
     for name in FIGURES:
         if INPUT[name] and INPUT[name] != ("training",):
             read = common.read_measurements(synthetic.inputs_of(name, files))
-            draw = importlib.import_module(f"posenc.figures.{name}").draw
+            draw = importlib.import_module(module_of(name)).draw
             seen = "\n".join(
                 t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
             )
@@ -530,7 +530,7 @@ def test_an_altered_measurement_is_not_drawn(inputs, tmp_path, name):
     *others, last = synthetic.inputs_of(name, inputs[1])
     damaged.write_bytes(last.read_bytes())
     flip(damaged)
-    found_and_marked(damaged, f"posenc.figures.{name}", *others, damaged, **options)
+    found_and_marked(damaged, module_of(name), *others, damaged, **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -560,13 +560,13 @@ def test_a_loss_curve_of_another_training_is_not_drawn(tmp_path):
 def test_a_wrong_input_is_one_line(tmp_path):
     options, path = configured("perplexity", tmp_path), tmp_path / "input.json"
     write_sealed(path, {"a": 1})
-    result = call("posenc.figures.perplexity", path, **options)
+    result = call("posenc.measurements.perplexity.figure", path, **options)
     assert result.returncode == 1
     assert "input.json is not a measurement" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert path.exists(), "it is whole"
     path.write_text("[]")
-    found_and_marked(path, "posenc.figures.perplexity", path, **options)
+    found_and_marked(path, "posenc.measurements.perplexity.figure", path, **options)
     assert not (tmp_path / "out").exists()
 
 

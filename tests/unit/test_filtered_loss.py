@@ -17,8 +17,9 @@ from posenc.capture import masked_attention
 from posenc.capture.capture import document_losses, packed_last, packed_states
 from posenc.capture.filtered import Filtered, Projections, Scaled, states_scored
 from posenc.capture.parts import is_decoder
-from posenc.figures import filtered_loss as figure
+from posenc.measurements.filtered_loss import figure as figure
 from posenc.measurements.filtered_loss import measure as step
+from posenc.measurements.filtered_loss import quantities as numbers
 from posenc.measurements.filtered_loss.declaration import FilteredLoss
 from posenc.measurements.filtered_loss.measure import MEAN, Filter
 from posenc.metrics.band_projections import (
@@ -29,7 +30,6 @@ from posenc.metrics.band_projections import (
     waves,
 )
 from posenc.metrics.spectra import band_masks
-from posenc.report import position_quantities as numbers
 
 from . import synthetic_positions as made_up
 from .planted import distinct, expected

@@ -14,9 +14,9 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.figures import common
-from posenc.figures import hard_attention as figure
+from posenc.drawing import common
 from posenc.measurements.frame import result
+from posenc.measurements.hard_attention import figure as figure
 from posenc.measurements.hard_attention import measure as step
 from posenc.measurements.hard_attention.declaration import HardAttention
 from posenc.metrics import hard_attention as measures

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from posenc.config.labels import display
-from posenc.figures import common, head_curves, score_parts
+from posenc.drawing import common
+from posenc.figures import head_curves
+from posenc.measurements.score_parts import figure as score_parts
 
 from . import synthetic
 from .test_figures import SECTIONS, STYLE, check_texts, lines

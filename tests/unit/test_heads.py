@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.figures import common
+from posenc.drawing import common
 from posenc.figures import head_offsets as figure
 from posenc.measurements.heads import measure as step
 from posenc.measurements.heads.declaration import Heads

@@ -20,8 +20,8 @@ from posenc.capture.patterns import patterns_under
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.config.labels import display
-from posenc.figures import common
-from posenc.figures import induction as figure
+from posenc.drawing import common
+from posenc.measurements.induction import figure as figure
 from posenc.measurements.induction import measure as step
 from posenc.measurements.under_conditions import recovered_gain
 from posenc.metrics.bootstrap import ratio_bootstrap

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from posenc.config.labels import display, labelled
-from posenc.figures import common, evaluated
-from posenc.figures.section import Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Style
 from posenc.report.tables import cells
 from posenc.study import configs
 from posenc.study.params import ParamsError, validate

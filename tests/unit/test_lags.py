@@ -10,9 +10,9 @@ from scipy import stats
 
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json, write_sealed
 from posenc.artifacts.precision import precisions
-from posenc.figures import lags as figure
 from posenc.measurements.frame import result
 from posenc.measurements.heads import measure as heads_step
+from posenc.measurements.lags import figure as figure
 from posenc.measurements.lags import measure as step
 from posenc.measurements.lags.declaration import Lags
 from posenc.measurements.relative_attention import measure as weights_step

@@ -17,7 +17,7 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
-from posenc.figures.catalogue import DOCUMENTS, FIGURES
+from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of
 from posenc.report import latex as availability
 from posenc.steps import latex, typeset
 from posenc.study.params import load
@@ -80,7 +80,7 @@ def make_figure(root, name, inputs, **changes):
     config.write_text(getattr(sections, name).model_copy(update=changes).model_dump_json())
     style.write_text(sections.style.model_dump_json())
     output = root / FOLDER / f"figures/{name}.pdf"
-    importlib.import_module(f"posenc.figures.{name}").main(config, style, [output], inputs)
+    importlib.import_module(module_of(name)).main(config, style, [output], inputs)
     return output
 
 

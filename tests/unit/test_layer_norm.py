@@ -16,8 +16,9 @@ from posenc.architectures.needs import NotKnown
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.normalisations import normalisations, passed
 from posenc.capture.parts import blocks, body, is_decoder, position_embedding
-from posenc.figures import layer_norm as figure
+from posenc.measurements.layer_norm import figure as figure
 from posenc.measurements.layer_norm import measure as step
+from posenc.measurements.layer_norm import quantities as numbers
 from posenc.measurements.layer_norm.declaration import LayerNorm
 from posenc.metrics.normalisation import (
     SOURCES,
@@ -31,7 +32,6 @@ from posenc.metrics.normalisation import (
     scaled_spectrum,
 )
 from posenc.metrics.position_moments import Moments, of_map, share_between_positions
-from posenc.report import position_quantities as numbers
 
 from . import synthetic_positions as made_up
 from .test_effective_keys import bert, gpt2, llama

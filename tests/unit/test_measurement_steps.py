@@ -579,7 +579,7 @@ def test_a_job_of_another_measurement_is_refused(runs):
 def test_the_commands_write_the_same_bytes_twice_and_no_path(runs, step):
     outputs = {}
     for top in ("first", "second"):
-        done = call(f"posenc.measurements.{step}", **runs.options(step, top))
+        done = call(f"posenc.measurements.{step}.measure", **runs.options(step, top))
         assert done.returncode == 0, done.stderr
         outputs[top] = {
             str(path.relative_to(runs.folder / top)): path.read_bytes()
@@ -605,7 +605,7 @@ def test_a_damaged_store_ends_with_one_line_and_no_output(runs, step, file):
     content[-1] ^= 1
     path.write_bytes(content)
     line = found_and_marked(
-        path, f"posenc.measurements.{step}", marked=folder / INDEX, **runs.options(step)
+        path, f"posenc.measurements.{step}.measure", marked=folder / INDEX, **runs.options(step)
     )
     assert file == INDEX or "does not match its checksum" in line
     written = {path.name for path in (runs.folder / "measured").rglob("*.json")}

@@ -16,6 +16,7 @@ from scipy import stats
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.files import read_sealed, write_json, write_sealed
+from posenc.experiments.memory_networks import figure as figure_of
 from posenc.experiments.memory_networks import summary as summary
 from posenc.experiments.memory_networks import trials as step
 from posenc.experiments.memory_networks.network import (
@@ -37,7 +38,6 @@ from posenc.experiments.memory_networks.stories import (
     generate,
     guess_levels,
 )
-from posenc.figures import memory_networks as figure_of
 from posenc.metrics.stories import guess_test, word_positions
 from posenc.study.params import load
 

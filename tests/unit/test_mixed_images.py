@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from sklearn.metrics.pairwise import cosine_similarity
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, sha256_json, write_json
-from posenc.figures import mixed_images as figure_of
+from posenc.measurements.mixed_images import figure as figure_of
 from posenc.measurements.mixed_images import measure as step
 from posenc.measurements.mixed_images.declaration import Images, MixedImages
 from posenc.measurements.mixed_images.measure import HALF

@@ -191,8 +191,8 @@ def test_what_measures_losses_alone_says_that_it_needs_them():
     needy = {name for name, one in MEASUREMENTS.items() if Need.LOSS in one.needs}
     folder = ROOT / "workflow/posenc/measurements"
     said = {
-        path.stem
-        for path in folder.glob("*.py")
+        path.parent.name
+        for path in folder.glob("*/measure.py")
         if 'return not_run("no language-model head"' in path.read_text()
     }
     assert needy == said and len(said) >= 5

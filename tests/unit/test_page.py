@@ -30,13 +30,15 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
-from posenc.figures import common, perplexity, svg
+from posenc.artifacts.numbers import Number
+from posenc.drawing import common, svg
 from posenc.figures.catalogue import FIGURES
+from posenc.measurements.perplexity import figure as perplexity
 from posenc.report import page, page_heads, page_pictures, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES
-from posenc.report.records import ALL_DECODERS, Number, Results
+from posenc.report.records import ALL_DECODERS, Results
 from posenc.steps import page as step
 from posenc.study.params import load
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.report.page_tables import TEXTS, VALUES, embedded_json, packed, table
-from posenc.report.records import NotRun, Number, Place
+from posenc.report.records import Place
 
 
 def unpacked(data: dict) -> dict[str, list[dict]]:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study import configs, phases, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import load, validate
@@ -35,13 +35,13 @@ READERS = {
     "evaluations/*.json": "posenc.steps.evaluate",
     **{
         f"measurements/{name}/*.json" if declared.of else f"measurements/{name}.json": (
-            f"posenc.measurements.{name}"
+            f"posenc.measurements.{name}.measure"
         )
         for name, declared in MEASUREMENTS.items()
     },
     **{f"trials/{name}/*.json": f"posenc.experiments.{name}.trials" for name in EXPERIMENTS},
     **{f"measurements/{name}.json": f"posenc.experiments.{name}.summary" for name in EXPERIMENTS},
-    **{f"figures/{name}.json": f"posenc.figures.{name}" for name in FIGURES},
+    **{f"figures/{name}.json": module_of(name) for name in FIGURES},
 }
 """Which commands read a file as their ``--config``."""
 FACTS = {"numbers/study.json", "page/study.json"}

@@ -13,18 +13,18 @@ from scipy.special import softmax
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_checksums
-from posenc.figures import position_heads as figure
-from posenc.figures.common import plain_number
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.drawing.common import plain_number
 from posenc.measurements.of_tables import Job
+from posenc.measurements.position_heads import figure as figure
 from posenc.measurements.position_heads import measure as step
 from posenc.measurements.position_heads.declaration import PositionHeads
+from posenc.measurements.position_heads.quantities import POSITION_HEADS, position_heads
 from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
 from posenc.metrics.position_scores import distance_parts, nearest, steepest
 from posenc.models.heads import HeadFile
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import Reading
-from posenc.report.records import NotRun, Number
-from posenc.report.weight_quantities import POSITION_HEADS, position_heads
 from posenc.study.params import load
 
 from . import synthetic

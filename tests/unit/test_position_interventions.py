@@ -16,11 +16,11 @@ from posenc.artifacts.files import ArtifactError
 from posenc.capture.block_inputs import block_output, last_given
 from posenc.capture.capture import packed_states
 from posenc.capture.parts import blocks, is_decoder, position_embedding
-from posenc.figures import position_interventions as figure
+from posenc.measurements.position_interventions import figure as figure
 from posenc.measurements.position_interventions import measure as step
+from posenc.measurements.position_interventions import quantities as numbers
 from posenc.measurements.position_interventions.declaration import PositionInterventions
 from posenc.metrics.position_parts import PARTS, means_by_position, parts_of, sizes
-from posenc.report import position_quantities as numbers
 
 from . import synthetic_positions as made_up
 from .planted import distinct, expected

@@ -10,13 +10,15 @@ import re
 import pytest
 
 from posenc.artifacts.files import unbundled
-from posenc.report import experiment_quantities as experiments
-from posenc.report import order_quantities as order
-from posenc.report import position_quantities as facts
+from posenc.artifacts.numbers import NotRun, Number, facts_of
+from posenc.measurements.choices.quantities import ANSWERING
+from posenc.measurements.induction.quantities import UNDER
+from posenc.measurements.joint_order.quantities import PAIRED
+from posenc.measurements.token_classes.quantities import PAYING
 from posenc.report import typeset
-from posenc.report import weight_quantities as weights
 from posenc.report.collection import collect
-from posenc.report.records import NotRun, Number, Results
+from posenc.report.readers import QUANTITIES, numbers_of
+from posenc.report.records import Results
 from posenc.report.tables import positions as position_tables
 from posenc.report.words import label
 from posenc.steps import typeset as step
@@ -26,39 +28,27 @@ from . import synthetic_positions as made
 
 RUN = {"model": "decoder", "dataset": "sample_reviews", "condition": "intact"}
 CASES = {
-    "position_embeddings": (made.position_embeddings("decoder", "model"), weights.positions,
-                            weights.POSITIONS),
-    "readback": (made.readback("decoder"), weights.readback, weights.READBACK),
-    "position_heads": (made.position_heads("decoder", True), weights.position_heads,
-                       weights.POSITION_HEADS),
-    "relative_attention": (made.relative_attention("decoder", True), weights.relative,
-                           weights.RELATIVE),
-    "probes": (made.probes(RUN, True), facts.probes, facts.PROBES),
-    "components": (made.components(RUN, True), facts.components, facts.COMPONENTS),
-    "spectra": (made.spectra(RUN, True), facts.spectra, facts.SPECTRA),
-    "heads": (made.heads(RUN, True), facts.heads, facts.HEADS),
-    "layer_norm": (made.layer_norm("decoder", "sample_reviews", True), facts.layer_norm,
-                   facts.LAYER_NORM),
-    "score_parts": (made.score_parts("decoder", "sample_reviews", True), facts.score_parts,
-                    facts.SCORE_PARTS),
-    "savings": (made.savings("smollm2", "sample_reviews", True, "rotation"), facts.savings,
-                facts.SAVINGS),
-    "induction": (made.induction("smollm2", "sample_reviews", dict.fromkeys(order.UNDER)),
-                  order.induction, order.INDUCTION),
-    "causal_probes": (made.causal_probes("decoder", "sample_reviews", True),
-                      order.causal_probes, order.CAUSAL_PROBES),
-    "swaps": (made.swaps("smollm2", "sample_reviews",
-                         dict.fromkeys([*order.UNDER, "single_token"])),
-              order.swaps, order.SWAPS),
-    "joint_order": (made.joint_order("smollm2", "sample_reviews", dict.fromkeys(order.PAIRED)),
-                    order.joint_order, order.JOINT_ORDER),
-    "choices": (made.choices("smollm2", "sample_questions", dict.fromkeys(order.ANSWERING)),
-                order.choices, order.CHOICES),
-    "token_classes": (made.token_classes("smollm2", "sample_reviews",
-                                         dict.fromkeys(("intact", *order.PAYING))),
-                      order.token_classes, order.TOKEN_CLASSES),
-    "random_causal": (made.random_causal(), facts.random_causal, facts.RANDOM_CAUSAL),
-}  # fmt: skip
+    "position_embeddings": made.position_embeddings("decoder", "model"),
+    "readback": made.readback("decoder"),
+    "position_heads": made.position_heads("decoder", True),
+    "relative_attention": made.relative_attention("decoder", True),
+    "probes": made.probes(RUN, True),
+    "components": made.components(RUN, True),
+    "spectra": made.spectra(RUN, True),
+    "heads": made.heads(RUN, True),
+    "layer_norm": made.layer_norm("decoder", "sample_reviews", True),
+    "score_parts": made.score_parts("decoder", "sample_reviews", True),
+    "savings": made.savings("smollm2", "sample_reviews", True, "rotation"),
+    "induction": made.induction("smollm2", "sample_reviews", dict.fromkeys(UNDER)),
+    "causal_probes": made.causal_probes("decoder", "sample_reviews", True),
+    "swaps": made.swaps("smollm2", "sample_reviews", dict.fromkeys([*UNDER, "single_token"])),
+    "joint_order": made.joint_order("smollm2", "sample_reviews", dict.fromkeys(PAIRED)),
+    "choices": made.choices("smollm2", "sample_questions", dict.fromkeys(ANSWERING)),
+    "token_classes": made.token_classes(
+        "smollm2", "sample_reviews", dict.fromkeys(("intact", *PAYING))
+    ),
+    "random_causal": made.random_causal(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,48 +62,48 @@ def results(tmp_path_factory) -> Results:
 
 @pytest.mark.parametrize("kind", CASES)
 def test_a_measurement_that_was_not_run_lacks_exactly_what_it_would_have(kind):
-    one, read, names = CASES[kind]
-    found = facts.facts_of(one, read, names)
+    one, read, names = CASES[kind], QUANTITIES[kind].read, QUANTITIES[kind].names
+    found = facts_of(one, read, names)
     assert found.keys() == set(names)
     lacks = {"next", "next.layer", "next.head"} if kind == "heads" else set()  # it is causal
     assert {key for key, entry in found.items() if isinstance(entry, NotRun)} == lacks
-    lacking = facts.facts_of({**one, "status": "not run", "reason": "no weights"}, read, names)
+    lacking = facts_of({**one, "status": "not run", "reason": "no weights"}, read, names)
     assert lacking == dict.fromkeys(names, NotRun("no weights"))
 
 
 def test_a_spectrum_whose_attention_cannot_be_rebuilt_says_so():
-    one = copy.deepcopy(CASES["spectra"][0])
+    one = copy.deepcopy(CASES["spectra"])
     one["band_pass"] = {"status": "not run", "reason": "the condition has a mask"}
-    found = facts.spectra(one)
+    found = numbers_of(one)
     assert found["uniform"] == found["without.low"] == NotRun("the condition has a mask")
     assert found["keys.low"] == Number(0.4, pytest.approx(0.39), pytest.approx(0.41))
 
 
 def test_the_best_layer_is_the_one_with_the_least_error():
-    one = copy.deepcopy(CASES["probes"][0])
+    one = copy.deepcopy(CASES["probes"])
     one["layers"][2]["position"]["ridge"] = made.estimate(1.5)
-    found = facts.probes(one)
+    found = numbers_of(one)
     assert found["best.ridge"].value == 1.5
     assert found["embedding.relu"].value == 4.0
     assert found["last.relu"].value == one["layers"][-1]["position"]["relu"]["value"]
     assert found["last.order"].value == one["layers"][-1]["order"]["logistic"]["value"]
-    best = copy.deepcopy(CASES["components"][0])
+    best = copy.deepcopy(CASES["components"])
     best["layers"][3]["canonical"]["held_out"][0] = made.estimate(0.99)
     best["layers"][3]["principal"]["position_share"] = [0.1, 0.7]
-    assert facts.components(best)["best.correlation"].value == 0.99
-    assert facts.components(best)["principal"] == Number(0.7)
+    assert numbers_of(best)["best.correlation"].value == 0.99
+    assert numbers_of(best)["principal"] == Number(0.7)
     count = len(best["layers"])
     # Layer 2 is the one that is made up not to converge.
-    assert facts.components(best)["converged"].value == count - 1
-    assert facts.components(best)["layers"].value == count
+    assert numbers_of(best)["converged"].value == count - 1
+    assert numbers_of(best)["layers"].value == count
     best["amari_between_halves"] = None
-    assert isinstance(facts.components(best)["halves"], NotRun)
+    assert isinstance(numbers_of(best)["halves"], NotRun)
     best["layers"][1]["independent"]["rank"] = 9
-    assert facts.components(best)["rank"] == Number(9)
+    assert numbers_of(best)["rank"] == Number(9)
 
 
 def test_levels_of_noise_are_the_first_the_middle_and_the_last():
-    found = weights.readback(CASES["readback"][0])
+    found = numbers_of(CASES["readback"])
     assert found["noise.weak"] == Number(0.4, decimals=1)
     assert found["noise.strong"] == Number(1.6, decimals=1)
     assert found["before.exact"].value == 1
@@ -128,7 +118,7 @@ def test_a_correlation_that_is_not_defined_says_why():
     comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
     nothing = {"spearman": None, "p": None, "undefined": 1.0}
     comparison["results"]["peak"] |= {"over_layers": nothing, "reason": "all are the same"}
-    found = facts.lags(comparison)
+    found = numbers_of(comparison)
     assert found["peak"] == NotRun("all are the same")
     assert found["peak.p"] == NotRun("all are the same")
     assert found["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))
@@ -137,7 +127,7 @@ def test_a_correlation_that_is_not_defined_says_why():
 
 
 def test_a_head_without_a_null_space_says_so():
-    found = weights.relative({**CASES["relative_attention"][0], "null_rotation": None})
+    found = numbers_of({**CASES["relative_attention"], "null_rotation": None})
     assert found["null_weights"] == NotRun("there is no null space to turn")
 
 
@@ -237,7 +227,7 @@ FOLLOWED = ("induction", "causal_probes", "swaps", "joint_order", "choices", "to
 @pytest.mark.parametrize("kind", FOLLOWED)
 def test_numbers_follow_the_conditions_that_were_measured(kind):
     """A condition that nobody speaks of has all the numbers of one that is spoken of."""
-    one, read, _ = CASES[kind]
+    one, read = CASES[kind], QUANTITIES[kind].read
     other = json.loads(json.dumps(one).replace('"placebo_heads"', '"of_mine"'))
     usual, found = read(one), read(other)
     of_placebo = {key: entry for key, entry in usual.items() if key.startswith("placebo_heads.")}
@@ -253,7 +243,7 @@ def test_numbers_follow_the_counts_keys_and_windows_that_were_measured():
         entry["count"] += 1
     for entry in heads["keys"]:
         entry["key"] += 2
-    found = order.unrotated_heads(heads)
+    found = numbers_of(heads)
     assert isinstance(found["strongest.28.share"], Number)
     assert isinstance(found["only_random.82.delta_nll"], Number)
     assert isinstance(found["key_18"], Number)
@@ -261,12 +251,12 @@ def test_numbers_follow_the_counts_keys_and_windows_that_were_measured():
     read = synthetic_experiments.effective_keys("decoder", "sample_reviews", True)
     for entry in read["reading"]:
         entry["keys"] = entry["keys"] and entry["keys"] + 1
-    found = experiments.effective_keys(read)
+    found = numbers_of(read)
     assert isinstance(found["nearest.17.delta_nll"], Number)
-    probes = CASES["causal_probes"][0]
+    probes = CASES["causal_probes"]
     windows = json.loads(json.dumps(probes).replace('"window_16"', '"window_24"'))
-    found = order.causal_probes(windows)
-    assert found["window_24.beyond.error"] == order.causal_probes(probes)["window_16.beyond.error"]
+    found = numbers_of(windows)
+    assert found["window_24.beyond.error"] == numbers_of(probes)["window_16.beyond.error"]
     assert label("causal_probes", "window_24.beyond.error").startswith(
         "without positions, the last 24"
     )

@@ -10,11 +10,25 @@ import math
 
 import pytest
 
+from posenc.artifacts.numbers import NotRun, Number, estimate
+from posenc.measurements.causal_probes import quantities as causal_probes_quantities
+from posenc.measurements.choices import quantities as choices_quantities
+from posenc.measurements.heads import quantities as heads_quantities
+from posenc.measurements.induction import quantities as induction_quantities
+from posenc.measurements.joint_order import quantities as joint_order_quantities
+from posenc.measurements.lags import quantities as lags_quantities
+from posenc.measurements.position_embeddings import quantities as position_embeddings_quantities
+from posenc.measurements.position_heads import quantities as position_heads_quantities
+from posenc.measurements.readback import quantities as readback_quantities
+from posenc.measurements.relative_attention import quantities as relative_attention_quantities
+from posenc.measurements.savings import quantities as savings_quantities
+from posenc.measurements.scheme_probes import quantities as scheme_probes_quantities
+from posenc.measurements.score_parts import quantities as score_parts_quantities
+from posenc.measurements.spectra import quantities as spectra_quantities
+from posenc.measurements.swaps import quantities as swaps_quantities
 from posenc.metrics.null_tables import NULLS
-from posenc.report import order_quantities as order
-from posenc.report import position_quantities as numbers
-from posenc.report import weight_quantities as weights
-from posenc.report.records import NotRun, Number
+from posenc.report.readers import QUANTITIES
+from posenc.report.records import SHORTER
 
 from . import synthetic_positions as made
 from .planted import at, distinct, expected
@@ -66,10 +80,14 @@ MEASURED = {
     "random_causal": made.random_causal(),
     "lags": made.lags({"decoder": True}, ["reviews"])["comparisons"][0],
     "causal_probes": made.causal_probes("decoder", "reviews", True),
-    "induction": made.induction("smollm2", "reviews", dict.fromkeys(order.UNDER)),
-    "swaps": made.swaps("smollm2", "reviews", dict.fromkeys((*order.UNDER, "single_token"))),
-    "joint_order": made.joint_order("smollm2", "reviews", dict.fromkeys(order.PAIRED)),
-    "choices": made.choices("smollm2", "questions", dict.fromkeys(order.ANSWERING)),
+    "induction": made.induction("smollm2", "reviews", dict.fromkeys(induction_quantities.UNDER)),
+    "swaps": made.swaps(
+        "smollm2", "reviews", dict.fromkeys((*induction_quantities.UNDER, "single_token"))
+    ),
+    "joint_order": made.joint_order(
+        "smollm2", "reviews", dict.fromkeys(joint_order_quantities.PAIRED)
+    ),
+    "choices": made.choices("smollm2", "questions", dict.fromkeys(choices_quantities.ANSWERING)),
 }
 PLACES = {"first": "0", "last": "-1"}
 BAND = {"low": 0, "middle": 1, "high": 2}
@@ -278,9 +296,11 @@ EXPECTED = {
 
 
 def read(kind: str, one: dict) -> dict:
-    """The numbers of a measurement."""
-    module = next(one for one in (numbers, weights, order) if hasattr(one, kind))
-    return getattr(module, kind)(one)
+    """The numbers of a measurement, or of a comparison of lags."""
+    called = {key: name for name, key in SHORTER.items()}
+    if kind == "lags":
+        return lags_quantities.lags(one)
+    return QUANTITIES[called.get(kind, kind)].read(one)
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
@@ -301,15 +321,16 @@ def test_each_key_names_its_own_number(kind):
 
 def test_shares_of_components_and_angles_are_in_their_units():
     one = planted("positions")
-    found = weights.positions(one)
+    found = position_embeddings_quantities.positions(one)
     for suffix, part in (("", one), ("_control", one["geometry_control"])):
         for key in ("first_4", "first_12"):
             assert found[f"{key}{suffix}"] == Number(100 * part["pca"][key])
-    assert found.keys() == set(weights.POSITIONS) == EXPECTED["positions"].keys() | {
+    keys = set(position_embeddings_quantities.POSITIONS)
+    assert found.keys() == keys == EXPECTED["positions"].keys() | {
         "first_4", "first_12", "first_4_control", "first_12_control"
     }  # fmt: skip
     one = planted("readback")
-    found = weights.readback(one)
+    found = readback_quantities.readback(one)
     for key, name in (("angle", "angles"), ("angle_random", "random")):
         middle = sorted(one["subspaces"][name])[5]
         assert found[key].value == pytest.approx(180 / math.pi * middle)
@@ -324,7 +345,7 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
     one["quantities"]["keys"]["band_shares"] = shares[:1]
     one["band_pass"]["left_out"] = one["band_pass"]["left_out"][:1]
     one["band_pass"]["uniform"] = one["band_pass"]["uniform"][:1]
-    found = numbers.spectra(one)
+    found = spectra_quantities.spectra(one)
     for band, place in {"low": 0, "middle": 1, "high": 1}.items():
         assert found[f"keys.{band}"] == expected(shares[0][place])
         assert found[f"without.{band}"] == expected(one["band_pass"]["left_out"][0][place])
@@ -334,7 +355,7 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
     rows = [[least(10.0 * layer + place) for place in range(4)] for layer in range(2)]
     more["quantities"]["keys"]["band_shares"] = rows
     more["band_pass"]["left_out"] = rows
-    found = numbers.spectra(
+    found = spectra_quantities.spectra(
         {**more, "quantities": {**more["quantities"], "hidden_states": {"band_shares": rows}}}
     )
     for key in ("keys", "hidden_states", "without"):
@@ -384,8 +405,8 @@ HEADS = {
 
 
 def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
-    made = weights.position_heads(HEADS)
-    assert made.keys() == set(weights.POSITION_HEADS)
+    made = position_heads_quantities.position_heads(HEADS)
+    assert made.keys() == set(position_heads_quantities.POSITION_HEADS)
     assert (made["heads"], made["near.heads"], made["near.tokens"]) == (*map(Number, (6, 3, 2)),)
     shares = {key: made[f"distance_share{key}"].value for key in ("", ".least", ".most")}
     assert shares == {"": 0.25, ".least": 0.01, ".most": 0.5}
@@ -406,13 +427,13 @@ def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepe
             assert made[f"null_{null}.near.{near}.offset"] == expected(least(drawn))
             assert made[f"null_{null}.near.{near}.distance_share"] == expected(least(drawn + 0.5))
             assert made[f"null_{null}.near.{near}.wave_share"] == expected(least(drawn + 0.75))
-    fewer = weights.position_heads({**HEADS, "heads": HEADS["heads"][2:3]})
+    fewer = position_heads_quantities.position_heads({**HEADS, "heads": HEADS["heads"][2:3]})
     assert fewer["near.1.head"] == fewer["steep.2.head"] == NotRun("there are fewer heads")
     assert fewer["steep.3.lag"] == fewer["near.1.period"] == NotRun("there are fewer heads")
 
 
 def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_the_measurement():
-    found = weights.position_heads(HEADS)
+    found = position_heads_quantities.position_heads(HEADS)
     for group, owners in (("near", (103, 101, 100)), ("steep", (105, 104, 102))):
         for place, own in zip("123", owners, strict=True):
             assert found[f"{group}.{place}.period"] == Number(2.0 ** (own - 100))
@@ -424,20 +445,20 @@ def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_t
     for place, null in enumerate(NULLS):
         assert found[f"null_{null}.waves.share"] == expected(least(56.0 + place))
     nothing = {**HEADS["waves"], "nulls": dict.fromkeys(NULLS)}
-    found = weights.position_heads({**HEADS, "waves": nothing})
+    found = position_heads_quantities.position_heads({**HEADS, "waves": nothing})
     assert found["null_gaussian.waves.share"] == NotRun("no head tells positions apart")
 
 
 def test_what_is_not_defined_says_why():
-    assert numbers.estimate(None) == NotRun("it is not defined")
-    assert numbers.estimate(0.0, "never") == Number(0.0)
-    assert numbers.estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
+    assert estimate(None) == NotRun("it is not defined")
+    assert estimate(0.0, "never") == Number(0.0)
+    assert estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
     one = planted("positions")
     one["toeplitz_share"]["gram"] = None
     one["geometry_control"]["toeplitz_share"]["gram"] = 0.0
     one["components"] = {"status": "not run", "reason": "too few columns"}
-    found = weights.positions(one)
-    assert found.keys() == set(weights.POSITIONS)
+    found = position_embeddings_quantities.positions(one)
+    assert found.keys() == set(position_embeddings_quantities.POSITIONS)
     assert found["toeplitz"] == NotRun("all rows are orthogonal")
     assert found["toeplitz_control"] == Number(0.0)
     of_components = (
@@ -446,15 +467,17 @@ def test_what_is_not_defined_says_why():
     lacking = {key for key, entry in found.items() if entry == NotRun("too few columns")}
     assert lacking == set(of_components)
     one["geometry_control"]["toeplitz_share"]["gram"] = None
-    assert weights.positions(one)["toeplitz_control"] == NotRun("all rows are orthogonal")
-    found = weights.relative({**planted("relative"), "null_rotation": None})
+    assert position_embeddings_quantities.positions(one)["toeplitz_control"] == NotRun(
+        "all rows are orthogonal"
+    )
+    found = relative_attention_quantities.relative({**planted("relative"), "null_rotation": None})
     why = NotRun("there is no null space to turn")
     assert found["null_weights"] == found["null_spectra"] == why
     one = planted("score_parts")
     one["r2"] |= {"median": None, "first_key": None, "shuffled": None}
     one["r2"]["learning"][0]["median"] = None
     one["shares"][0]["placebo"] = {}
-    found = numbers.score_parts(one)
+    found = score_parts_quantities.score_parts(one)
     same = NotRun("position adds nothing to the scores")
     assert found["r2"] == found["first_key"] == found["one_document"] == same
     assert found["shuffled"] == NotRun("no other head to take a curve from")
@@ -463,11 +486,11 @@ def test_what_is_not_defined_says_why():
     one["held_out"]["odd"] = None
     one["results"]["profile_mean"]["by_layer"] = [{"layer": 0, "spearman": None}]
     one["results"]["peak_mean"] |= {"over_layers": {"spearman": None, "p": None}}
-    found = numbers.lags(one)
+    found = lags_quantities.lags(one)
     assert found["chosen.odd"] == NotRun("a correlation is not defined")
     assert found["lowest_layer"] == found["highest_layer"] == NotRun("it is not defined")
     assert found["peak_mean"] == found["peak_mean.p"] == NotRun("")
-    causal = numbers.heads({**planted("heads"), "is_causal": True})
+    causal = heads_quantities.heads({**planted("heads"), "is_causal": True})
     for key in ("next", "next.layer", "next.head"):
         assert causal[key] == NotRun("a causal head sees no next token")
     assert isinstance(causal["first.head"], Number), "those after it are there"
@@ -475,8 +498,8 @@ def test_what_is_not_defined_says_why():
 
 def test_a_decoder_with_another_scheme_has_the_loss_it_was_trained_to():
     one = distinct(made.probes(RUN, True, "rotary"), kept=KEPT)
-    found = numbers.schemes(one)
-    assert found.keys() == set(numbers.SCHEMES)
+    found = scheme_probes_quantities.schemes(one)
+    assert found.keys() == set(scheme_probes_quantities.SCHEMES)
     assert found["validation_loss"] == Number(one["training"]["final_validation_loss"])
     assert found["chance"] == expected(one["chance"]["position"])
 
@@ -491,13 +514,13 @@ def test_heads_are_compared_where_a_data_set_and_models_agree():
     }
     assert len(of) == 6
     for (dataset, *models), heads in of.items():
-        assert numbers.compared(joined, models[::-1], dataset)["heads"] == Number(heads)
-    nothing = dict.fromkeys(numbers.LAGS, NotRun("no heads to compare"))
-    assert numbers.compared(joined, ["a"], "others") == nothing
-    assert numbers.compared(joined, ["c"], "reviews") == nothing
+        assert lags_quantities.compared(joined, models[::-1], dataset)["heads"] == Number(heads)
+    nothing = dict.fromkeys(lags_quantities.LAGS, NotRun("no heads to compare"))
+    assert lags_quantities.compared(joined, ["a"], "others") == nothing
+    assert lags_quantities.compared(joined, ["c"], "reviews") == nothing
     lacking = {"status": "not run", "reason": "one layer"}
-    assert numbers.compared(lacking, ["a"], "reviews") == dict.fromkeys(
-        numbers.LAGS, NotRun("one layer")
+    assert lags_quantities.compared(lacking, ["a"], "reviews") == dict.fromkeys(
+        lags_quantities.LAGS, NotRun("one layer")
     )
 
 
@@ -506,7 +529,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     one["conditions"] = one["conditions"][:2]
     intact, zero = one["conditions"]
     intact["recovered"], zero["recovered"], zero["reason"] = None, None, "too few tokens"
-    found = order.induction(one)
+    found = induction_quantities.induction(one)
     assert found["intact.recovered"] == NotRun("the intact model copies nothing that it loses")
     assert found["zero.recovered"] == NotRun("too few tokens")
     assert found["zero_closed.gain"] == NotRun("the study does not evaluate it")
@@ -514,7 +537,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     one["conditions"] = one["conditions"][:1]
     one["conditions"][0]["distances"].reverse()
     one["conditions"][0]["distances"][0]["recovered"] = None
-    found = order.swaps(one)
+    found = swaps_quantities.swaps(one)
     assert found["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
     assert found["intact.margin"] == expected(one["conditions"][0]["distances"][1]["margin"])
     for key in ("zero.margin", "zero.far.later", "single_token.preference"):
@@ -523,7 +546,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     one["conditions"] = one["conditions"][:1]
     one["conditions"][0]["distances"].reverse()
     one["conditions"][0]["distances"][0]["recovered"] = None
-    found = order.joint_order(one)
+    found = joint_order_quantities.joint_order(one)
     assert found["intact.far.recovered"] == NotRun("nothing of the order is lost")
     assert found["intact.order"] == expected(one["conditions"][0]["distances"][1]["order"])
     for key in ("zero.mass", "zero.far.order", "zero_closed.recovered"):
@@ -531,7 +554,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     one = planted("choices")
     one["conditions"] = one["conditions"][:1]
     one["conditions"][0]["recovered"] = None
-    found = order.choices(one)
+    found = choices_quantities.choices(one)
     assert found["intact.recovered"] == NotRun("nothing is lost without positions")
     assert found["zero.mc1"] == NotRun("the study does not evaluate it")
 
@@ -541,33 +564,35 @@ def test_a_cache_is_as_far_off_as_its_kind_that_is_furthest():
     entry, rounded = at(one, "caches.6"), one["rounded"]
     for keys, values in ((0.5, 0.75), (0.9, 0.75)):
         entry["keys"]["largest"], entry["values"]["largest"] = keys, values
-        assert numbers.savings(one)["far.intact.largest"] == Number(max(keys, values))
+        assert savings_quantities.savings(one)["far.intact.largest"] == Number(max(keys, values))
     for kind in ("keys", "values"):
         entry[kind]["largest"] = entry[kind]["mean"]["value"] = rounded
-    found = numbers.savings(one)
+    found = savings_quantities.savings(one)
     for part in ("keys", "values", "largest"):
         assert found[f"far.intact.{part}"] == Number(0)
     entry["keys"]["mean"]["value"] = 1.01 * rounded
-    assert numbers.savings(one)["far.intact.keys"] == expected(entry["keys"]["mean"])
+    assert savings_quantities.savings(one)["far.intact.keys"] == expected(entry["keys"]["mean"])
     one = made.savings("decoder", "reviews", True, "table")
-    assert numbers.savings(one)["near.turned.kept"] == NotRun("no key is turned")
+    assert savings_quantities.savings(one)["near.turned.kept"] == NotRun("no key is turned")
 
 
 def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():
     one = planted("causal_probes")
     layers = at(one, "variants[variant=window_16].layers")
     layers[2]["beyond"] = None
-    found = order.causal_probes(one)
-    for part in order.BEYOND:
+    found = causal_probes_quantities.causal_probes(one)
+    for part in causal_probes_quantities.BEYOND:
         assert found[f"window_16.beyond.{part}"] == expected(layers[1]["beyond"][part])
     layers[1]["beyond"] = None
     one["variants"] = [v for v in one["variants"] if v["variant"] not in ("window_64", "random")]
-    found = order.causal_probes(one)
+    found = causal_probes_quantities.causal_probes(one)
     few = NotRun("too few tokens are beyond the receptive field")
     none = NotRun("the model, or the study, has no such variant")
-    assert all(found[f"window_16.beyond.{part}"] == few for part in order.BEYOND)
-    assert all(found[f"window_64.beyond.{part}"] == none for part in order.BEYOND)
+    assert all(found[f"window_16.beyond.{part}"] == few for part in causal_probes_quantities.BEYOND)
+    assert all(
+        found[f"window_64.beyond.{part}"] == none for part in causal_probes_quantities.BEYOND
+    )
     for part in ("embedding", "best", "last", "difference"):
         assert found[f"random.{part}"] == found[f"window_64.{part}"] == none
         assert isinstance(found[f"window_16.{part}"], Number)
-    assert found.keys() == set(order.CAUSAL_PROBES)
+    assert found.keys() == set(causal_probes_quantities.CAUSAL_PROBES)

@@ -18,18 +18,18 @@ from posenc.artifacts.files import (
     sha256_file,
     write_checksums,
 )
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.drawing.section import Figure
 from posenc.figures import position_maps, position_regression
-from posenc.figures.section import Figure
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_embeddings import measure as step
 from posenc.measurements.position_embeddings.declaration import PositionEmbeddings
+from posenc.measurements.position_embeddings.quantities import POSITIONS, positions
 from posenc.metrics import geometry, sinusoid, table_waves
 from posenc.metrics.components import principal_components
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
 from posenc.models.section import Reading
 from posenc.models.tables import read_matrix
-from posenc.report.records import NotRun, Number
-from posenc.report.weight_quantities import POSITIONS, positions
 
 from .damage import call
 from .test_figures import STYLE, check_texts, texts

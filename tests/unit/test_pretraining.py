@@ -19,6 +19,7 @@ from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Evaluation
+from posenc.experiments.pretraining import figure as figure_of
 from posenc.experiments.pretraining import (
     summary as pretraining,
 )
@@ -36,7 +37,6 @@ from posenc.experiments.pretraining.network import (
     transfer,
 )
 from posenc.experiments.pretraining.section import PretrainingTraining
-from posenc.figures import pretraining as figure_of
 from posenc.metrics.parameter_matching import (
     lstm_parameters,
     lstm_width,

@@ -25,7 +25,8 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.tables import write_table
-from posenc.figures import common, position_probes
+from posenc.drawing import common
+from posenc.figures import position_probes
 from posenc.measurements.probes import measure as probes
 from posenc.measurements.probes.declaration import Probes
 from posenc.measurements.scheme_probes import measure as scheme_probes

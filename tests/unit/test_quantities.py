@@ -13,10 +13,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.measurements.conditions import quantities as conditions_quantities
+from posenc.measurements.norms import quantities as norms_quantities
+from posenc.measurements.reference import quantities as reference_quantities
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of, size, span
-from posenc.report.records import NotRun, Number, Numbers, Place, Results
+from posenc.report.readers import numbers_of
+from posenc.report.records import Numbers, Place, Results
 from posenc.report.tables import cells
 from posenc.report.words import PARTS, WORDS, label
 
@@ -89,7 +94,7 @@ def test_how_a_number_is_written(value, decimals, text):
 
 def test_numbers_of_similarity_are_by_layer():
     one = distinct(synthetic.similarity("m", "d", "zero", 8, 3), kept={"layer"})
-    found = keys.facts(one)
+    found = numbers_of(one)
     assert found.keys() >= set(keys.QUANTITIES["similarity"])
     for key in ("documents", "tokens", "d_model", "sample_tokens", "same_token_share"):
         assert found[key] == Number(one[key])
@@ -103,7 +108,7 @@ def test_numbers_of_similarity_are_by_layer():
 
 def test_numbers_of_perplexity():
     one = distinct(synthetic.perplexity("m", "d", "zero", True))
-    found = keys.facts(one)
+    found = numbers_of(one)
     assert found.keys() == set(keys.QUANTITIES["perplexity"])
     for key, number in found.items():
         name = key.removeprefix("sequence.")
@@ -113,7 +118,7 @@ def test_numbers_of_perplexity():
 
 def test_numbers_of_a_condition_are_its_own():
     one = conditions()
-    found = keys.condition_facts(one)
+    found = conditions_quantities.condition_facts(one)
     assert [*found] == [entry["condition"] for entry in one["conditions"]]
     for name, numbers in found.items():
         assert numbers.keys() == set(keys.QUANTITIES["conditions"])
@@ -125,14 +130,14 @@ def test_numbers_of_a_condition_are_its_own():
         assert numbers["documents"] == Number(one["documents"])
         assert numbers["tokens"] == Number(one["scored_tokens"]), "those with a loss"
     encoder = conditions("minilm")
-    assert keys.evaluated(encoder, "zero")["tokens"] == Number(encoder["tokens"])
+    assert conditions_quantities.evaluated(encoder, "zero")["tokens"] == Number(encoder["tokens"])
     lacking = NotRun("minilm has no language-model head")
-    assert keys.evaluated(encoder, "zero")["recovered"] == lacking
-    none = keys.evaluated(encoder, "fitted")
+    assert conditions_quantities.evaluated(encoder, "zero")["recovered"] == lacking
+    none = conditions_quantities.evaluated(encoder, "fitted")
     assert none == dict.fromkeys(keys.QUANTITIES["conditions"], NotRun("fitted is not for minilm"))
     entry(one, "mean")["recovered"] = None
     why = NotRun("nothing is lost without positions")
-    assert keys.evaluated(one, "mean")["recovered"] == why
+    assert conditions_quantities.evaluated(one, "mean")["recovered"] == why
 
 
 def test_what_of_a_fit_is_position_is_of_those_with_controls():
@@ -145,11 +150,13 @@ def test_what_of_a_fit_is_position_is_of_those_with_controls():
         ],
     }  # fmt: skip
     why = NotRun("nothing is lost without positions")
-    assert keys.with_controls(one) == ["a"]
-    assert keys.adapted(one, "a") == {"x": Number(1.0, 0.5, 2.0), "share": why}
+    assert conditions_quantities.with_controls(one) == ["a"]
+    assert conditions_quantities.adapted(one, "a") == {"x": Number(1.0, 0.5, 2.0), "share": why}
     for condition in "bcd":
         lacking = NotRun(f"controls of {condition} are not run for small")
-        assert keys.adapted(one, condition) == dict.fromkeys(keys.ADAPTATION, lacking)
+        assert conditions_quantities.adapted(one, condition) == dict.fromkeys(
+            conditions_quantities.ADAPTATION, lacking
+        )
 
 
 def test_numbers_of_norms_and_of_reference_levels():
@@ -157,20 +164,20 @@ def test_numbers_of_norms_and_of_reference_levels():
     one["r2"] = {
         of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(one["r2"])
     }  # fmt: skip
-    found = keys.norm_facts(one)
-    assert found.keys() == set(keys.NORMS)
+    found = norms_quantities.norm_facts(one)
+    assert found.keys() == set(norms_quantities.NORMS)
     assert found["r2.sum.flexible"] == Number(one["r2"]["sum"]["flexible"]) == Number(-1.75)
     assert found["r2.position_embeddings.linear"] == Number(0.5)
     one = distinct(synthetic.reference(STUDY, "decoder", "d"))
-    found = keys.reference_facts(one)
-    assert found.keys() == set(keys.REFERENCE)
+    found = reference_quantities.reference_facts(one)
+    assert found.keys() == set(reference_quantities.REFERENCE)
     for level in one["levels"]:
         for key in ("perplexity", "bits_per_byte"):
             assert found[f"{level['level'].split()[-1]}.{key}"] == expected(level[key])
-    fewer = keys.reference_facts({**one, "levels": one["levels"][:1]})
+    fewer = reference_quantities.reference_facts({**one, "levels": one["levels"][:1]})
     lacking = NotRun("not among the reference levels of this study")
     assert fewer["bigram.perplexity"] == lacking and fewer["uniform.bits_per_byte"] != lacking
-    why = keys.reference_facts({**one, "levels": [], "reason": "no corpus"})
+    why = reference_quantities.reference_facts({**one, "levels": [], "reason": "no corpus"})
     assert set(why.values()) == {NotRun("no corpus")}
 
 
@@ -190,35 +197,41 @@ def test_the_ends_of_long_documents():
                         "recovered": [{"value": share, "low": 0.0, "high": 1.0}
                                       for share in (0.1, 0.2, 0.3, 0.4)] + [None]}],
     }  # fmt: skip
-    found = keys.long_facts(one, "it")
+    found = conditions_quantities.long_facts(one, "it")
     # The token that is predicted from the last trained position is the one after it.
     assert (found["within"].value, found["beyond"].value) == (21.0, 40.0)
     assert found["difference"] == NotRun("the study compares long documents with no condition")
-    assert keys.long_facts(one, "compared")["difference"] == Number(-0.5, -0.75, -0.25)
+    assert conditions_quantities.long_facts(one, "compared")["difference"] == Number(
+        -0.5, -0.75, -0.25
+    )
     none = NotRun("nothing is lost without positions, or it is the loss of that model")
     assert found["recovered_within"] == found["recovered_beyond"] == none
-    shares = keys.long_facts(one, "compared")
+    shares = conditions_quantities.long_facts(one, "compared")
     assert (shares["recovered_within"], shares["recovered_beyond"]) == (Number(0.3, 0.0, 1.0), none)
     short = {**one, "trained_tokens": 5}
-    assert keys.long_facts(short, "it")["within"].value == 10.0
+    assert conditions_quantities.long_facts(short, "it")["within"].value == 10.0
     lacking = NotRun("no condition x on long documents in this study")
-    assert keys.long_facts(one, "x") == dict.fromkeys(keys.ENDS, lacking)
-    assert keys.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
+    assert conditions_quantities.long_facts(one, "x") == dict.fromkeys(
+        conditions_quantities.ENDS, lacking
+    )
+    assert conditions_quantities.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
 
 
 def test_numbers_of_learned_masks():
     mask = {"mask": "it", "loss": 1.5, "start": 2.5, "intact": 3.5, "slope": 0.05}
-    found = keys.mask_facts(mask)
+    found = conditions_quantities.mask_facts(mask)
     assert found == {
         "loss": Number(1.5), "start": Number(2.5), "intact": Number(3.5),
         "slope": Number(0.05, decimals=2), "parameters": NotRun("the mask it has no parameters"),
     }  # fmt: skip
-    assert keys.mask_facts({**mask, "slope": 2.0})["slope"] == Number(2.0, decimals=0)
+    assert conditions_quantities.mask_facts({**mask, "slope": 2.0})["slope"] == Number(
+        2.0, decimals=0
+    )
     one = {"run": {"model": "m"}, "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
-    found = keys.masks_facts(one, ["it", "none"])
+    found = conditions_quantities.masks_facts(one, ["it", "none"])
     assert found["masks.it.loss"] == Number(1.5)
     assert found["masks.none.loss"] == NotRun("no mask none of m")
-    assert len(found) == 2 * len(keys.MASK)
+    assert len(found) == 2 * len(conditions_quantities.MASK)
 
 
 def test_the_spread_of_several_decoders():
@@ -530,7 +543,7 @@ def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
         key = f"decoder.{dataset}.fitted.adaptation.interaction"
         assert found[key] == lost and found.places[key].files == ("c.json",)
         key = f"decoder.{dataset}.fitted.conditions.recovered"
-        assert found[key] == keys.evaluated(one, "fitted")["recovered"]
+        assert found[key] == conditions_quantities.evaluated(one, "fitted")["recovered"]
         assert found.places[key].files == ("c.json",)
     own = {key: one for key, one in found.places.items() if one.measurement == "tokenizers"}
     assert {one.files for one in own.values()} == {("t.json",)}

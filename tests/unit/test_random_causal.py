@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
-from posenc.figures import random_causal as figure_of
+from posenc.measurements.random_causal import figure as figure_of
 from posenc.measurements.random_causal import measure as random_causal
 from posenc.measurements.random_causal.declaration import RandomCausal
 from posenc.metrics.causal_variance import (

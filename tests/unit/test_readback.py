@@ -19,7 +19,7 @@ from posenc.artifacts.files import (
     write_checksums,
     write_json,
 )
-from posenc.figures import readback as figure
+from posenc.measurements.readback import figure as figure
 from posenc.measurements.readback import measure as step
 from posenc.measurements.readback.declaration import Readback
 from posenc.metrics import readback as module

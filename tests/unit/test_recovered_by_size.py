@@ -8,7 +8,8 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from posenc.config.labels import display, labelled
-from posenc.figures import common, recovered_by_size
+from posenc.drawing import common
+from posenc.figures import recovered_by_size
 from posenc.study.params import load
 
 from . import synthetic, synthetic_positions

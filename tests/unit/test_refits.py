@@ -16,14 +16,14 @@ from posenc.artifacts.files import (
     write_checksums,
     write_json,
 )
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
 from posenc.capture.learning import learn
 from posenc.conditions.section import Condition
 from posenc.measurements.refits import measure as step
+from posenc.measurements.refits import quantities as numbers
 from posenc.models.load import load
-from posenc.report import order_quantities as numbers
-from posenc.report.records import NotRun, Number
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up

@@ -18,8 +18,8 @@ from posenc.artifacts.files import (
     write_checksums,
     write_json,
 )
-from posenc.figures import relative_attention as figure
 from posenc.measurements.of_models import Job
+from posenc.measurements.relative_attention import figure as figure
 from posenc.measurements.relative_attention import measure as step
 from posenc.measurements.relative_attention.declaration import RelativeAttention
 from posenc.metrics import relative_attention as measures

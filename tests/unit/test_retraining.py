@@ -25,6 +25,7 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
+from posenc.artifacts.numbers import NotRun, facts_of
 from posenc.artifacts.tables import write_table
 from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
@@ -37,16 +38,14 @@ from posenc.conditions.learned import write as write_mask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import read_documents, write_documents
-from posenc.figures import retraining as figure
+from posenc.measurements.retraining import figure as figure
 from posenc.measurements.retraining import measure as step
+from posenc.measurements.retraining import quantities as numbers
 from posenc.metrics.retraining import reached, tokens_to_reach
 from posenc.models.affine import ready
 from posenc.models.files import model_digests
 from posenc.models.load import load
 from posenc.models.training import batch_rows, learning_rate
-from posenc.report import order_quantities as numbers
-from posenc.report.position_quantities import facts_of
-from posenc.report.records import NotRun
 from posenc.study import configs
 from posenc.study.params import load as load_params
 from posenc.tokens.tokenize import tokenize

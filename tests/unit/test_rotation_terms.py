@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.numbers import Number
 from posenc.capture.content import with_and_without
 from posenc.measurements.of_models import CellsJob
 from posenc.measurements.rotation_terms import measure as step
+from posenc.measurements.rotation_terms.quantities import ROTATION_TERMS, rotation_terms
 from posenc.metrics import first_order, rotary
 from posenc.metrics.closed_form import Means
 from posenc.metrics.patterns import softmax
-from posenc.report.position_quantities import ROTATION_TERMS, rotation_terms
-from posenc.report.records import Number
 
 from .runs import made_of_weights
 from .test_score_parts_measurement import llama, write

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import softmax
 
 from posenc.artifacts.files import read_sealed, write_json
-from posenc.figures import scaling as figure_of
+from posenc.measurements.scaling import figure as figure_of
 from posenc.measurements.scaling import measure as step
 from posenc.measurements.scaling.declaration import Scaling
 from posenc.metrics import scaling as measures

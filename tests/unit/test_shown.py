@@ -48,13 +48,13 @@ def test_a_default_is_shown_with_its_declaration(tmp_path):
 def test_a_default_that_many_share_is_shown_at_its_field(tmp_path):
     first, said, origin, *_ = shown(tmp_path, "measurements.lags.seed")
     assert first.endswith(": 0") and said == "  Seed of the random generator."
-    assert origin.startswith("  from: default, workflow/posenc/measurements/lags.py:")
+    assert origin.startswith("  from: default, workflow/posenc/measurements/lags/declaration.py:")
 
 
 def test_the_size_of_a_figure_is_of_its_entry(tmp_path):
     first, _, origin, *others = shown(tmp_path, "figures.perplexity.width")
     assert first == "figures.perplexity.width: 3.3"
-    assert origin == "  from: default, workflow/posenc/figures/catalogue.py"
+    assert origin == "  from: default, workflow/posenc/measurements/perplexity/quantities.py"
     assert "    figures: perplexity" in others
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from posenc.figures import common
-from posenc.figures.catalogue import DOCUMENTS
-from posenc.figures.section import Style
+from posenc.drawing import common
+from posenc.drawing.section import Style
+from posenc.figures.catalogue import DOCUMENTS, module_of
 from posenc.metrics.position_scores import steepest
 
 from . import synthetic_positions as positions
@@ -23,7 +23,7 @@ READABLE = 9.0
 
 
 def module(name):
-    return importlib.import_module(f"posenc.figures.{name}")
+    return importlib.import_module(module_of(name))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS["slides"]["figures"])

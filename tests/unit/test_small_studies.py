@@ -10,12 +10,13 @@ import re
 
 import pytest
 
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.report import page
 from posenc.report.asked import is_asked
 from posenc.report.collection import collect
 from posenc.report.comparison import compare
 from posenc.report.page_rows import rows_of
-from posenc.report.records import NotRun, Number, Numbers, Place
+from posenc.report.records import Numbers, Place
 from posenc.report.typeset import numbers_json
 from posenc.steps.typeset import read
 from posenc.study import plan

@@ -98,7 +98,7 @@ KNOWS_A_FAMILY = {
     "models/schemes.py": "changes decoders that were trained here",
     "experiments/pretraining/network.py": "a network of the experiment's own making",
     "experiments/downstream/network.py": "a network of the experiment's own making",
-    "measurements/random_causal.py": "a random network of its own making",
+    "measurements/random_causal/measure.py": "a random network of its own making",
     "report/tables/evaluation.py": "names of cases in the record of the library's versions",
 }
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc.config.labels import display
-from posenc.figures import token_classes as figure
+from posenc.measurements.token_classes import figure as figure
 from posenc.measurements.token_classes import measure as step
+from posenc.measurements.token_classes import quantities as numbers
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.class_effects import FEWEST, ClassSums, permuted_within
 from posenc.metrics.ngram import KneserNey
@@ -26,7 +27,6 @@ from posenc.metrics.token_classes import (
     word_classes,
 )
 from posenc.models.load import load
-from posenc.report import order_quantities as numbers
 
 from . import synthetic_positions as made_up
 from .small_models import saved

@@ -22,6 +22,7 @@ from posenc.datasets.documents import read_documents, write_documents
 from posenc.datasets.generated import japanese, reviews
 from posenc.datasets.section import Content, Text
 from posenc.experiments.fitting import fit
+from posenc.experiments.tokenizers import figure as figure_of
 from posenc.experiments.tokenizers import summary as summary
 from posenc.experiments.tokenizers import trials as step
 from posenc.experiments.tokenizers.choice import choose
@@ -40,7 +41,6 @@ from posenc.experiments.tokenizers.network import (
     summed_nll,
 )
 from posenc.experiments.tokenizers.section import TokenizersTraining
-from posenc.figures import tokenizers as figure_of
 from posenc.metrics import tokenizers as measures
 from posenc.metrics.perplexity import entropy
 from posenc.study.params import load

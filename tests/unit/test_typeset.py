@@ -22,13 +22,15 @@ from posenc.artifacts.files import (
     verify,
     write_sealed,
 )
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.conditions.groups import GROUPS
 from posenc.conditions.semantics import semantics
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
 from posenc.report import page_rows, typeset
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
-from posenc.report.quantities import NotRun, Number, decimals_of, written
+from posenc.report.quantities import decimals_of, written
+from posenc.report.readers import numbers_of
 from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
 from posenc.report.tables import study as study_tables
@@ -594,12 +596,12 @@ def test_a_null_of_the_same_token_that_is_none_says_why(default):
     )  # fmt: skip
     first, last = run["layers"][0], run["layers"][-1]
     first["rescaled_same_token"] = None
-    found = numbers.facts(run)
+    found = numbers_of(run)
     assert found["embedding.rescaled_same_token"] == NotRun("tokens of one id are all alike")
     assert found["last.rescaled_same_token"] == Number(**last["rescaled_same_token"])
     assert found["same_token_share"] == Number(run["same_token_share"])
     run["same_token_share"], last["same_token"], last["same_document"] = 0.0, None, None
-    found = numbers.facts(run)
+    found = numbers_of(run)
     assert found["last.same_token"] == NotRun("no token is in two documents")
     assert found["last.same_document"] == NotRun("no document has two different tokens")
 

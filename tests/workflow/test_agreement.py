@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from posenc.artifacts import imports
-from posenc.figures.catalogue import DOCUMENTS
+from posenc.figures.catalogue import DOCUMENTS, module_of
 from posenc.study import configs, phases
 from posenc.study import params as schema
 from posenc.study.declared import MEASUREMENTS
@@ -167,7 +167,7 @@ def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
     monkeypatch.chdir(ROOT)
     for module in (
         "posenc.measurements.similarity.measure",
-        "posenc.figures.perplexity",
+        "posenc.measurements.perplexity.figure",
         "posenc.steps.train",
     ):
         program = (
@@ -193,10 +193,11 @@ def test_every_rule_is_in_a_phase(root, jobs):
 def test_every_figure_of_params_is_shown_in_a_document():
     named = set(schema.load(ROOT / "params.yaml").figures.model_dump()) - {"style"}
     shown = {figure for parts in DOCUMENTS.values() for figure in parts["figures"]}
-    commands = (command.rpartition(".") for command in imports.commands())
-    modules = {name for package, _, name in commands if package == "posenc.figures"}
+    commands = {*imports.commands()}
     # That of a survey, whose studies have no documents, is on their page alone.
-    assert shown | {"recovered_by_size"} == named == modules
+    assert shown | {"recovered_by_size"} == named
+    drawing = {name for name in commands if re.search(r"\.figures?(\.\w+)?$", name)}
+    assert drawing == {module_of(name) for name in named}
 
 
 def test_steps_that_need_no_torch_import_none():

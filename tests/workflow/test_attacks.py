@@ -336,8 +336,8 @@ def test_a_rule_s_command_is_a_part_of_what_made_a_result(project, tmp_path):
     text = rules.read_text()
     assert text.count('"--output": True' if False else "--output") > 1
     edited = text.replace(
-        'job("posenc.measurements.{rule} {params.options}")',
-        'job("posenc.measurements.{rule} {params.options} --")',
+        'job("posenc.measurements.{rule}.measure {params.options}")',
+        'job("posenc.measurements.{rule}.measure {params.options} --")',
     )
     assert edited != text
     rules.write_text(edited)

@@ -33,7 +33,7 @@ from posenc.measurements.declaration import (
     WEIGHTS,
 )
 from posenc.study.declared import EXPERIMENTS, GIVEN, MEASUREMENTS, OPTIONAL
-from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
+from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES, module_of
 
 collect_rarely()  # as jobs do: a fifth of a run with nothing to do
 try:

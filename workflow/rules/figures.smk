@@ -24,7 +24,7 @@ rule figure:
         runs=section("figures/runs"),
         config=section("figures/{figure}"),
         style=section("figures/style"),
-        code=code("posenc.figures.{figure}"),
+        code=lambda wildcards: code(module_of(wildcards.figure)),
     output:
         receipt=update(f"{RUNS}/receipts/figures/{{figure}}.json"),
         pdf=f"{RUNS}/figures/{{figure}}.pdf",
@@ -41,8 +41,10 @@ rule figure:
         "logs/benchmarks/figure/{figure}.tsv"
     wildcard_constraints:
         figure=plan.alternatives(DRAWN),
+    params:
+        module=lambda wildcards: module_of(wildcards.figure),
     shell:
         job(
-            "posenc.figures.{wildcards.figure} --config {input.config:q} --style {input.style:q}"
+            "{params.module:q} --config {input.config:q} --style {input.style:q}"
             " --output {output.pdf:q} --output {output.svg:q} {input.measurements:q}"
         )

@@ -26,6 +26,8 @@ TOOLS = frozenset({
 DISTRIBUTIONS = {"PIL": "pillow", "picard": "python-picard", "sklearn": "scikit-learn"}
 """Names of packages that are installed under another one."""
 _ENDS_AS_COMMAND = re.compile(r'(?m)^if __name__ == "__main__":\n(?:    .*\n|\n)*?    run\(')
+_DISCOVERS = re.compile(r'\bdiscovered\("([\w.]+)", "(\w+)"\)')
+"""A call of :func:`posenc.artifacts.discovery.discovered`."""
 
 
 RUNNER = ROOT / "workflow" / "job.py"
@@ -77,7 +79,7 @@ def _named_in(path: Path) -> frozenset[Path]:
 
 @functools.cache
 def _upstream(module: str) -> frozenset[str]:
-    """A module, all that it imports, and the packages that these are in."""
+    """A module, all that it imports or discovers, and the packages that these are in."""
     graph = _graph()
     if module not in graph.modules:
         raise ValueError(f"there is no module {module}")
@@ -89,10 +91,20 @@ def _upstream(module: str) -> frozenset[str]:
         found.add(name)
         if name.split(".")[0] != "posenc":
             continue
-        todo |= graph.find_modules_directly_imported_by(name)
+        todo |= graph.find_modules_directly_imported_by(name) | _discovered_by(name)
         if "." in name:
             todo.add(name.rpartition(".")[0])
     return frozenset(found)
+
+
+def _discovered_by(module: str) -> set[str]:
+    """Modules that a module finds by their place."""
+    return {
+        other
+        for package, file in _DISCOVERS.findall(_text(_path(module)))
+        for other in _graph().modules
+        if re.fullmatch(rf"{re.escape(package)}\.\w+\.{file}", other)
+    }
 
 
 @functools.cache

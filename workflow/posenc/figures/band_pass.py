@@ -6,8 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.evaluated import band_name
+from posenc.drawing.section import Figure, Style
 
 UNIFORM = "uniform attention"
 
@@ -73,14 +74,6 @@ def _draw_bands(axes: Axes, edges: list[float], found: dict, style: Style) -> No
                label=f"all but {name}")  # fmt: skip
     # Last, so that the two lines of a band stand above each other in the legend.
     _curve(axes, layers, found["uniform"], color=common.GREY, ls="--", lw=1, label=UNIFORM)
-
-
-def band_name(edges: list[float], band: int) -> str:
-    """A band by its limits in cycles per token; the first and the last have one."""
-    low, high = (f"{limit:.2g}" for limit in edges[band : band + 2])
-    if band == 0:
-        return f"below {high} / token"
-    return f"above {low} / token" if band == len(edges) - 2 else f"{low}\u2013{high} / token"
 
 
 def _curve(axes: Axes, layers: range, estimates: list[dict], **look) -> None:

@@ -1,19 +1,22 @@
 """The figures and tables that there are: the question that each answers, what it is made of, what
 is said of it, and the documents that show it.
 
-An entry here and a module of ``posenc.figures`` make a figure. Figures do not import this, so that
-a new one, or another caption, leaves the code of all figures as it is.
+The figure of a measurement or an experiment is in its folder: the module ``figure.py``, and its
+exhibit, which is ``FIGURE`` in ``quantities.py``. Other figures have an exhibit here and a module
+of ``posenc.figures``. Figures do not import this, so that a new one, or another caption, leaves
+the code of all figures as it is.
 """
 
 from __future__ import annotations
 
+from posenc.artifacts.discovery import discovered
 from posenc.conditions.positions import ROTATION, TABLE
-from posenc.figures import entry as declared
-from posenc.figures.entry import ASIDE, BOTH, PAPER, Entry, Table
+from posenc.drawing import exhibit as declared
+from posenc.drawing.exhibit import ASIDE, BOTH, PAPER, Exhibit, Table
 from posenc.figures.parameters import Histogram, MaskSemantics
 
-FIGURES = {
-    "layer_similarity": Entry(
+OF_SEVERAL = {
+    "layer_similarity": Exhibit(
         "A1 zeroed positions", ("similarity",),
         height=2.6,
         caption="Mean token cosine between each condition and the intact model, by layer, with "
@@ -25,7 +28,7 @@ FIGURES = {
         "dashes and dots for pairs of one document, a dotted one for pairs of the same token.",
         quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*", "*.same_document*"),
     ),
-    "cosine_histogram": Entry(
+    "cosine_histogram": Exhibit(
         "A2 is this cosine high?", ("similarity",), (PAPER,), section=Histogram,
         height=2.6,
         caption="Distribution of the token cosine against its nulls: random pairs of the intact "
@@ -36,22 +39,14 @@ FIGURES = {
         "pairs of the same token, and the density of independent Gaussian vectors.",
         quantities=("*.embedding.*", "*.last.*", "*.gaussian.*"),
     ),
-    "perplexity": Entry(
-        "D1 perplexity", ("perplexity",),
-        height=2.4, width=3.3,
-        caption="Corpus perplexity by condition, with its interval, on a logarithmic axis. The "
-        "upright stroke is the size of the vocabulary, which is the perplexity of a uniform guess.",
-        alt="Points with intervals on a logarithmic axis: corpus perplexity of each model, data "
-        "set and condition.",
-    ),
-    "training_loss": Entry(
+    "training_loss": Exhibit(
         "Training", ("training",),
         height=2.4, width=3.3,
         caption="Loss of the models that the workflow trains, on training batches and on "
         "held-out documents.",
         alt="Line charts: training and held-out loss against the step of training.",
     ),
-    "position_layers": Entry(
+    "position_layers": Exhibit(
         "A1 zeroed positions", ("conditions",),
         height=2.6,
         caption="Mean token cosine with the intact model, by layer, under each condition that "
@@ -60,7 +55,7 @@ FIGURES = {
         "position embeddings or of the rotation.",
         quantities=("conditions.*.cosine",),
     ),
-    "condition_costs": Entry(
+    "condition_costs": Exhibit(
         "A4 masks", ("conditions",),
         height=6.0,
         caption="Change of the loss against the intact model, paired by document, with its "
@@ -72,7 +67,7 @@ FIGURES = {
                     "conditions.bits_per_byte", "conditions.worse_than_uniform"),
         positions=TABLE,
     ),
-    "recovered_share": Entry(
+    "recovered_share": Exhibit(
         "A5 masks in place of positions", ("conditions",), (PAPER,),
         height=4.6,
         caption="How near masks bring a decoder without positions to the intact one: recovered "
@@ -83,7 +78,7 @@ FIGURES = {
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
         positions=TABLE,
     ),
-    "rotary_masks": Entry(
+    "rotary_masks": Exhibit(
         "F masks in place of rotation", ("conditions",), (PAPER,),
         height=4.4,
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
@@ -96,18 +91,7 @@ FIGURES = {
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
         positions=ROTATION,
     ),
-    "induction": Entry(
-        "F masks in place of rotation", ("induction",), (PAPER,),
-        height=3.6,
-        caption="Random tokens that are repeated once, under each condition, for the model that "
-        "copies most: how much lower its loss is where a token occurs again, and the attention of "
-        "the heads that look most at the previous token, and at the token after the earlier "
-        "occurrence. Heads are those of the intact model, chosen on other sequences; dashed, a "
-        "head that attends to all keys alike. Intervals are over sequences.",
-        alt="Points with intervals, a row for each condition: loss gained by repetition, "
-        "attention to the previous token, attention to the token after the earlier occurrence.",
-    ),
-    "recovered_by_size": Entry(
+    "recovered_by_size": Exhibit(
         "Survey of models", ("conditions", "savings"), (),
         height=3.6,
         caption="How near conditions bring decoders without positions to the intact ones, by the "
@@ -118,7 +102,7 @@ FIGURES = {
         "a mark for each condition, with the names of the models below.",
         quantities=("conditions.recovered*",),
     ),
-    "slope_sweep": Entry(
+    "slope_sweep": Exhibit(
         "A4 masks", ("conditions", "reference"),
         height=3.3,
         caption="Perplexity against the slope of ALiBi and against the floor of the linear mask, "
@@ -129,7 +113,7 @@ FIGURES = {
         quantities=("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
         positions=TABLE,
     ),
-    "length_sweep": Entry(
+    "length_sweep": Exhibit(
         "A4 masks", ("conditions",),
         height=4.0,
         caption="What positions are worth in longer and longer pieces of text: perplexity against "
@@ -141,7 +125,7 @@ FIGURES = {
         quantities=("*sweep.length.*",),
         positions=TABLE,
     ),
-    "extrapolation": Entry(
+    "extrapolation": Exhibit(
         "A5 masks in place of positions", ("conditions",),
         height=3.2,
         caption="Loss by position in documents longer than the decoder was trained for, with its "
@@ -152,7 +136,7 @@ FIGURES = {
         "the trained length.",
         quantities=("extrapolation.*",),
     ),
-    "mask_semantics": Entry(
+    "mask_semantics": Exhibit(
         "A4 masks", (), BOTH, MaskSemantics,
         height=4.0,
         caption="Attention pattern of one causal head under each meaning of one linear mask, for "
@@ -162,7 +146,7 @@ FIGURES = {
         alt="Small maps of one attention pattern under each meaning of one mask; queries go "
         "downwards, keys to the right.",
     ),
-    "position_maps": Entry(
+    "position_maps": Exhibit(
         "B1 what position embeddings are", ("position_embeddings",),
         height=4.4,
         caption="Tables of position embeddings: entries, cosines between rows, and amplitude "
@@ -172,7 +156,7 @@ FIGURES = {
         "spectra of columns.",
         quantities=("*.toeplitz", "*.first_*", "*.rows", "*.d_model"),
     ),
-    "position_regression": Entry(
+    "position_regression": Exhibit(
         "B3 what position embeddings learn", ("position_embeddings",),
         height=2.6, width=3.3,
         caption="Error of the position, and of the order of two, read off tables of position "
@@ -181,18 +165,7 @@ FIGURES = {
         "those of random tables.",
         quantities=("*.mae*", "*.order_error*"),
     ),
-    "readback": Entry(
-        "B2 reading back", ("readback",),
-        height=3.8,
-        caption="How much noise stands before a token and its position are no longer read back "
-        "from the sum of their embeddings: share read back against noise in units of the root mean "
-        "square of the vectors' entries, before LayerNorm (above; dotted, of one table alone) and "
-        "after it (below). Right, principal angles between the leading directions of both tables, "
-        "beside those of random subspaces.",
-        alt="Line charts, a column for each model: share of pairs read back against noise, before "
-        "LayerNorm and after it; and principal angles of two subspaces against their rank.",
-    ),
-    "position_probes": Entry(
+    "position_probes": Exhibit(
         "B4 probes", ("probes", "scheme_probes"),
         height=3.0,
         caption="How much of its position a token still has after each layer: error of a linear "
@@ -202,36 +175,7 @@ FIGURES = {
         alt="Two line charts: error of the position in tokens against layer, for models with and "
         "without positions, and for decoders trained with other position schemes.",
     ),
-    "causal_probes": Entry(
-        "B4 probes", ("causal_probes",), (PAPER,),
-        height=3.4,
-        caption="Error of a ridge probe of position by layer, for the first decoder examined. "
-        "Left: as it is, and without positions, with its own weights and random ones, without a "
-        "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
-        "masks in the place of positions. All probes learn from the same tokens; dotted, the best "
-        "constant.",
-        alt="Two line charts: error of the position in tokens against layer, a line for each "
-        "variant of a decoder and for each mask, and the level of chance.",
-    ),
-    "random_causal": Entry(
-        "B4 probes", ("random_causal",),
-        height=2.4, width=3.3,
-        caption="Variance of the output of attention by position, times the position, in causal "
-        "models with random weights; the law of the first layer is the constant.",
-        alt="Line chart on logarithmic axes: variance against position in causal models with "
-        "random weights.",
-    ),
-    "spectra": Entry(
-        "C1 columns as signals", ("spectra",),
-        height=5.0,
-        caption="Hidden states, queries and keys as signals along the sequence: share of the power "
-        "that varies, by frequency and layer; and the part of the keys' power that is the same in "
-        "all documents, corrected for their number. The narrow panels are of the constant part.",
-        alt="Maps and lines: share of power by frequency and layer, of hidden states, queries "
-        "and keys.",
-        quantities=("*.hidden_states.*", "*.keys.*", "*.locked"),
-    ),
-    "band_pass": Entry(
+    "band_pass": Exhibit(
         "C2 band-pass", ("spectra",),
         height=3.0,
         caption="Distance of the attention pattern from the intact one when queries and keys "
@@ -240,71 +184,7 @@ FIGURES = {
         "each band that is kept or lost.",
         quantities=("*.without.*", "*.uniform"),
     ),
-    "filtered_loss": Entry(
-        "C2 band-pass: what it costs", ("filtered_loss",),
-        height=4.6,
-        caption="What a model loses when queries and keys lose a band of frequencies along the "
-        "sequence, or keep one alone; a decoder's filter sees what comes before a query. Above: in "
-        "all layers, beside as many directions at random, and beside queries and keys that lose as "
-        "much of their length and keep their directions. Below: each band left out of one layer, "
-        "and (dotted) as many directions at random.",
-        alt="Points with intervals, a column for each model: lost nats per token, or the distance "
-        "of the last hidden states, by band, and line charts of the same by layer.",
-    ),
-    "components": Entry(
-        "C4 components", ("components",),
-        height=4.6,
-        caption="Components of hidden states by layer: variance of the leading ones; canonical "
-        "correlation with waves of position, on documents that it was not fitted to; and share "
-        "of the variance of each component that lies between positions.",
-        alt="Line charts by layer: variance of leading components, canonical correlation with "
-        "waves of position, shares between positions.",
-    ),
-    "layer_norm": Entry(
-        "C5 where position goes", ("layer_norm",),
-        height=7.0,
-        caption="Along all normalisations of a model: their scales; spectrum of positions before "
-        "and after the first; share of the variance of the residual stream between positions; gain "
-        "of position's mean part over that of content; and which share of position's part has come "
-        "from the embedding P itself, from attention, and from MLPs.",
-        alt="Line charts by normalisation: scales, share of variance between positions, gain of "
-        "position over content, sources of position; and spectra before and after the first.",
-    ),
-    "position_interventions": Entry(
-        "C5 where position is needed", ("position_interventions",),
-        height=5.0,
-        caption="Share of what a model loses without position embeddings when their mean effect on "
-        "the input of one layer is taken from the intact model (removed), added to the model whose "
-        "table is zero (injected), or taken from that layer alone and put back behind it "
-        "(withheld); the lower line is the intact model, the upper one that without positions. At "
-        "the end it is the last states that are changed. Dashed: the effect of another position, "
-        "by one permutation, and the mean over positions. Shares beyond the axis are not shown.",
-        alt="Line charts, a column for each model: share of what is lost without positions, by "
-        "layer, when position is removed, injected or withheld, beside two controls.",
-    ),
-    "relative_attention": Entry(
-        "C3 relative attention by weights", ("relative_attention",),
-        height=4.4,
-        caption="What weights alone say of each head: scores by offset that positions would "
-        "give, heads ordered by layer; and frequency and lag of the leading pairs of singular "
-        "vectors, with the bounds of half a period.",
-        alt="Maps of scores by offset for each head, and points of the frequency and lag of its "
-        "leading pairs of singular vectors.",
-    ),
-    "position_heads": Entry(
-        "C3 relative attention by weights", ("position_heads",), BOTH,
-        height=8.2,
-        caption="What each head makes of positions alone: the function of the distance that is "
-        "nearest to the scores of position against position, in standard deviations of the head's "
-        "scores within a query. Numbers are that deviation, in nats (below), and the share of "
-        "the scores that the curve explains (above); the larger it is, the darker the curve. "
-        "Marked are the three steepest, and the three of the first layer that look nearest, "
-        "whose attention by offset is below. Of the tables and models whose query and key maps "
-        "are there, the one with the most heads is shown.",
-        alt="Small charts, a row for each layer and a column for each head: bias against the "
-        "distance back from query to key. Below, attention by offset of three heads.",
-    ),
-    "head_offsets": Entry(
+    "head_offsets": Exhibit(
         "C6 heads", ("heads",),
         height=5.0,
         caption="Where each head looks, with positions and without: attention mass by offset (key "
@@ -312,15 +192,7 @@ FIGURES = {
         "clustering finds.",
         alt="Maps: attention mass by offset for every head, ordered by layer.",
     ),
-    "lags": Entry(
-        "C3 and C6: lags", ("lags",),
-        height=4.4,
-        caption="Offset that weights and positions alone predict for a head against the offset "
-        "where its attention is on real text.",
-        alt="Scatter plots: offset found on text against the offset that weights predict, a "
-        "point for each head.",
-    ),
-    "head_curves": Entry(
+    "head_curves": Exhibit(
         "F3 the mask in closed form", ("score_parts",), ASIDE,
         height=7.0,
         caption="What position adds to the scores by distance, the mean over the pairs of text "
@@ -332,28 +204,7 @@ FIGURES = {
         "against distance, measured and in closed form, a pair of lines for each head.",
         quantities=("*.r2", "*.shuffled", "*.first_key", "*.high_share", "*.one_document"),
     ),
-    "score_parts": Entry(
-        "F2 how much of position is a mask?", ("score_parts",),
-        height=2.4,
-        caption="Share of the variance of attention scores, over all pairs, of the content alone, "
-        "of the mask in closed form, and of what position does beyond it; mean over the heads of "
-        "a layer, with its interval. With what covariances of two of them add, which is drawn as "
-        "one line, they make up the whole.",
-        alt="Line charts, one for each model: share of the variance of scores against layer, for "
-        "content, mask, interaction and covariances.",
-        quantities=("*.pairs.*", "*.attention.*"),
-    ),
-    "downstream": Entry(
-        "A6 downstream", ("downstream",),
-        height=2.8,
-        caption="Accuracy of classifiers with and without position embeddings or rotation, and of "
-        "a bag of the same words; and what positions add against how far the classifier depends on "
-        "the order of words: one minus Cohen's kappa of its answers to documents and to the same "
-        "ones with their words shuffled, beyond what chance agrees.",
-        alt="Points with intervals: test accuracy of each method on each task, and the gain from "
-        "positions against how sensitive a task is to order.",
-    ),
-    "superposition": Entry(
+    "superposition": Exhibit(
         "B5 superposition", ("superposition", "embedding_sums"),
         height=4.8,
         caption="Are two things in one vector both found? Above: recall of two mixed images, and "
@@ -362,124 +213,43 @@ FIGURES = {
         alt="Line charts: share of pairs recovered against the mixing weight, for images and for "
         "token embeddings, with the distance from additivity and the recall by dimensions.",
     ),
-    "mixed_images": Entry(
-        "B5 mixed images", ("mixed_images",),
-        height=3.2,
-        caption="Does a pretrained network find both of two averaged photographs? Pairs whose two "
-        "classes are among the highest, of all classes and of those of the pictures alone, by the "
-        "mixing weight (dashed: outputs are mixed in place of pictures; grey: pictures that are "
-        "found where grey is mixed in); and stage by stage, for equal weights, pairs that are the "
-        "two pictures nearest to the state of their average, and the distance of the network from "
-        "additive, with its weights and with initial ones.",
-        alt="Line charts: share of pairs whose classes are both found against the mixing weight; "
-        "share of pairs that are found again, and distance from additivity, at each stage of a "
-        "trained and of an untrained network.",
-    ),
-    "tokenizers": Entry(
-        "D3 tokenizers", ("tokenizers",),
-        height=3.0,
-        caption="Bits per byte by tokenizer, data set and Unicode form, how much those of "
-        "validation documents still fell in the last third of the training (dashed: flat), and "
-        "fertility.",
-        alt="Points, a row for each kind of tokenizer: bits per byte, how much they still fell, "
-        "tokens per character and size of the vocabulary, with open marks after normalization.",
-    ),
-    "scaling": Entry(
-        "D4 scaling of scores", ("scaling",),
-        height=2.4,
-        caption="Scores, their softmax and its Jacobian by the number of entries of queries and "
-        "keys, with and without scaling.",
-        alt="Line charts on logarithmic axes: variance of attention scores, largest probability "
-        "and norm of the Jacobian against the number of entries of queries and keys.",
-    ),
-    "pretraining": Entry(
-        "D5 pre-training", ("pretraining",),
-        height=4.6,
-        caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
-        "seed; layers transferred; and in how many pairs of texts a language model, while it is "
-        "trained, rather expects a label's word behind the text that has it (dashed: other words).",
-        alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
-        "and accuracy by the number of transferred blocks. Lines: pairs in order by steps.",
-    ),
-    "hard_attention": Entry(
-        "E1 and E2: soft and hard attention", ("hard_attention",),
-        height=2.8,
-        caption="Variance of the estimated gradient of hard attention against the number of "
-        "samples, and against that without a baseline.",
-        alt="Line charts: variance of the gradient against the number of samples for each "
-        "baseline, and points of its ratio to that without a baseline.",
-    ),
-    "effective_keys": Entry(
-        "E1 and E2: how many keys attention reads", ("effective_keys",),
-        height=6.2,
-        caption="Effective keys (exp of the pattern's entropy; geometric mean over heads and "
-        "queries), with and without the first key, by layer and by how many keys a query sees; "
-        "dotted, keys that are read alike. Below, what it costs when each query of each head reads "
-        "a few keys only.",
-        alt="Line charts, a column for each model: effective keys against layer and against the "
-        "number of keys that a query sees, and the loss, or the distance of the last hidden "
-        "states, against the number of keys that are read.",
-    ),
-    "rotation_terms": Entry(
-        "F7 rotation to first order", ("rotation_terms",),
-        height=2.8,
-        caption="What rotation adds to the scores of a head is a sum of four terms: one of the "
-        "head's mean query and mean key, the mask; one that the key adds; one that the query adds; "
-        "and a rest that needs both. Share of its variance within queries that partial sums "
-        "explain, means over the heads of a layer, on documents that had no part in the means. "
-        "Dotted, a control: all of first order with the means of other heads (shares below minus "
-        "one are drawn there).",
-        alt="Line charts, a panel for each data set: share explained against the layer, for four "
-        "partial sums and a control.",
-        positions=ROTATION,
-    ),
-    "unrotated_heads": Entry(
-        "F5 where rotation acts", ("unrotated_heads",),
-        height=3.0,
-        caption="Left: what the loss gains when one head alone has no rotation. Right: when the "
-        "heads that cost most, least, or any, lose rotation together, as a share of what all heads "
-        "cost; on documents that had no part in the choice of heads.",
-        alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
-        "share of the cost against the number of heads without rotation.",
-    ),
-    "retraining": Entry(
-        "F6 a start for training without rotation", ("retraining",),
-        height=4.6,
-        caption="Left: loss by training tokens of a decoder that is trained on without rotation, "
-        "from nothing in its place and from a mask, and of the intact one; a row per data set. "
-        "Right: what it has above the intact one after as many. Dotted: the loss of the mask "
-        "before training, as far as the model without it needs to reach it.",
-        alt="Two line charts of loss against training tokens for each data set, a line for each "
-        "start and for the intact model: the loss, and what it has above the intact model's.",
-    ),
-    "token_classes": Entry(
-        "A1 and F1: which tokens pay without positions", ("token_classes",), (PAPER,),
-        height=5.2,
-        caption="What it costs to take positions away, by class of token: mean over the tokens of "
-        "a class (filled), and from a linear model of all classes at once with the documents taken "
-        "out (hollow). The dotted line is the mean over all tokens.",
-        alt="Points with intervals, a panel for each model and data set: cost in nats per token "
-        "by word class, last occurrence, place in sentence and document, and surprisal.",
-    ),
-    "exchanged_roles": Entry(
-        "A1 sentences that differ in order alone", ("exchanged_roles",),
-        height=2.6,
-        caption="Cosine of a sentence's vector (the mean of its last hidden states) with that of "
-        "the same sentence with its two names exchanged, of a paraphrase, and of an unrelated "
-        "sentence, with positions (filled) and without (hollow). An encoder without positions "
-        "cannot tell a sentence from its exchanged form.",
-        alt="Points with intervals, a panel for each model: cosine with exchanged names, a "
-        "paraphrase and an unrelated sentence, in English and Japanese.",
-    ),
-    "memory_networks": Entry(
-        "E3 memory networks", ("memory_networks",),
-        height=2.8,
-        caption="Errors of memory networks by task, and the levels of those who must guess.",
-        alt="Points with intervals, a panel for each task: share of wrong answers of each "
-        "variant of a memory network.",
-    ),
 }  # fmt: skip
-"""By name, which is the module's, in order of presentation."""
+"""Exhibits of several measurements, and further ones of a measurement, by name."""
+OWN = {
+    name: module
+    for package in (
+        discovered("posenc.measurements", "quantities"),
+        discovered("posenc.experiments", "quantities"),
+    )
+    for name, module in package.items()
+    if hasattr(module, "FIGURE")
+}
+FIGURES: dict[str, Exhibit] = dict(
+    sorted(
+        {**OF_SEVERAL, **{name: module.FIGURE for name, module in OWN.items()}}.items(),
+        key=lambda item: (item[1].question, item[0]),
+    )
+)
+"""By name, in order of their questions."""
+
+
+def declared_in(figure: str) -> str:
+    """The module that has a figure's exhibit."""
+    return OWN[figure].__name__ if figure in OWN else __name__
+
+
+def module_of(figure: str) -> str:
+    """The module that draws a figure.
+
+    Examples
+    --------
+    >>> module_of("induction"), module_of("slope_sweep")
+    ('posenc.measurements.induction.figure', 'posenc.figures.slope_sweep')
+    """
+    if figure in OWN:
+        return OWN[figure].__name__.rpartition(".")[0] + ".figure"
+    return f"posenc.figures.{figure}"
+
 
 TABLES = {
     "models": Table(("similarity",), (PAPER,)),

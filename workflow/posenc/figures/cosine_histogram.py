@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common
+from posenc.drawing import common
+from posenc.drawing.section import Style
 from posenc.figures.layer_similarity import PAIRS
 from posenc.figures.parameters import Histogram
-from posenc.figures.section import Style
 from posenc.metrics.similarity import gaussian_null_density
 
 

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common, evaluated
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
 
 
 @common.drawing

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common
-from posenc.figures.evaluated import of_kind
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.evaluated import of_kind
+from posenc.drawing.section import Figure, Style
 
 COLUMNS, MORE, ROWS = 6, 8, 9
 """Layers side by side; more of them where there would be more rows than that."""

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
-from posenc.figures import common, evaluated
-from posenc.figures.relative_attention import label_layers, label_offsets
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
+from posenc.measurements.relative_attention.figure import label_layers, label_offsets
 
 ZERO = "zero"
 NAMES = ("previous token", "next token", "self", "first token", "special token", "near", "broad")

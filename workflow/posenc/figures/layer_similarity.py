@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.section import Figure, Style
 
 PAIRS = (
     ("baseline", "--", "random pairs"),

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from posenc.conditions import profiles
 from posenc.conditions import semantics as rows
-from posenc.figures import common
+from posenc.drawing import common
+from posenc.drawing.section import Style
 from posenc.figures.parameters import LINEAR, MaskSemantics
-from posenc.figures.section import Style
 from posenc.metrics.patterns import softmax
 
 PER_ROW = 6

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from posenc.config.base import Seed, Slope
-from posenc.figures.section import Figure
+from posenc.drawing.section import Figure
 
 LINEAR = ("hf_le420", "hf_finfo", "hf_sdpa_cpu", "hf_bool")
 """What a linear mask has meant in GPT-2, one default of the library after the other."""

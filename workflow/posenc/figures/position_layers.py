@@ -7,8 +7,8 @@ from matplotlib.ticker import MaxNLocator
 
 from posenc.conditions.groups import grouped
 from posenc.conditions.positions import TABLE
-from posenc.figures import common, evaluated
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
 
 
 @common.drawing

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from posenc.figures import common
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.section import Figure, Style
 
 ROWS = ("table", "cosine", "spectra")
 DEVIATIONS = 2.5

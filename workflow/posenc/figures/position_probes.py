@@ -9,9 +9,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from posenc.figures import common
-from posenc.figures.evaluated import curve, of_kind
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.evaluated import curve, of_kind
+from posenc.drawing.section import Figure, Style
 
 NAMES = {"none": "no positions", "alibi": "ALiBi"}
 LINES = ("-", (0, (3, 1.2)), ":", (0, (6, 1, 1, 1)))

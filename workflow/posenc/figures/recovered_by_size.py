@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.conditions.positions import ROTATION, TABLE
-from posenc.figures import common
-from posenc.figures.evaluated import by_dataset, decoders, entries, of_kind
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.evaluated import by_dataset, decoders, entries, of_kind
+from posenc.drawing.section import Figure, Style
 
 ENDS = (common.INTACT, "zero")
 """What shares lie between."""

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure as Canvas
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.conditions.groups import MASKED
-from posenc.figures import common, evaluated
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
 
 LOWEST, HIGHEST = -1.0, 0.99
 LEVELS = (0.0, 0.9)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from posenc.figures import common, evaluated
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
 
 LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
 """Dashes of the reference levels that are drawn."""

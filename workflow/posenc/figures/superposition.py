@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
-from posenc.figures import common
-from posenc.figures.evaluated import curve, of_kind
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.evaluated import curve, of_kind
+from posenc.drawing.section import Figure, Style
 
 NAMES = {
     "relu": "residual network",

@@ -15,8 +15,8 @@ from posenc.artifacts.files import (
     read_sealed,
     sha256_file,
 )
-from posenc.figures import common
-from posenc.figures.section import Figure, Style
+from posenc.drawing import common
+from posenc.drawing.section import Figure, Style
 
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
 THIN = 0.7

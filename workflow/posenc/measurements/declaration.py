@@ -104,5 +104,6 @@ class Measurement:
             "of": list(self.of),
             "subjects": self.subjects,
             "of_matrices": MATRICES in self.reads,
+            "by_condition": self.of == RUN or self.bundled,
             "catalogue": list(self.catalogue),
         }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.report.records import Entry, NotRun, Place
+from posenc.artifacts.numbers import Entry, NotRun
+from posenc.report.records import Place
 
 SPOKEN = ("adaptation", "categories")
 """Parts of the evaluation that the paper looks for in every study."""

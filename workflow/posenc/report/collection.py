@@ -17,14 +17,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from posenc.measurements.declaration import RUN
-from posenc.report import experiment_quantities as experiments
-from posenc.report import order_quantities as order
-from posenc.report import position_quantities as positions
+from posenc.artifacts.numbers import NotRun, Number, Reader, facts_of
+from posenc.experiments.tokenizers.quantities import tokenizers
+from posenc.measurements.conditions import quantities as of_conditions
+from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
+from posenc.measurements.lags.quantities import LAGS, compared
 from posenc.report import quantities as keys
-from posenc.report import weight_quantities as weights
-from posenc.report.position_quantities import Facts, facts_of
-from posenc.report.records import ALL_DECODERS, LONG, NotRun, Number, Numbers, Place, Results
+from posenc.report.readers import QUANTITIES
+from posenc.report.records import ALL_DECODERS, LONG, Numbers, Place, Results
 
 LEFT_OUT = {
     "captured": ("models", "activations of {} are not kept"),
@@ -32,8 +32,6 @@ LEFT_OUT = {
     "finetuned": ("pretrained", "no classifier is made of {}"),
 }
 """By a list of models: the one that it is a part of, and why others of it have no measurement."""
-Readers = Mapping[str, tuple[Facts, Sequence[str]]]
-"""By measurement: how its numbers are read, and the names of those that it has without a run."""
 
 
 def collect(results: Results, roles: bool = True) -> Numbers:
@@ -55,28 +53,24 @@ def collect(results: Results, roles: bool = True) -> Numbers:
     study, made = results.study, _Collection(results, roles)
     made.numbers.put(Place(measurement="constant"), {"zero": Number(0), "one": Number(1)})
     for cell, why in made.cells():
-        made.runs(cell, why, keys.RUNS)
+        made.runs(cell, why)
     for cell, why in made.cells():
         made.conditions(cell, why)
     made.decoders()
-    for cell, why in made.cells():
-        made.kinds(cell, why, keys.CELLS)
     for place, why in made.models():
         made.long(place, why)
         made.masks(place, why)
     for cell, why in made.cells():
         made.lags(cell, why, [cell.model])
-        made.kinds(cell, why, positions.OF_CELLS | order.OF_CELLS | experiments.OF_CELLS)
-        made.runs(cell, why, {**positions.OF_RUNS, **experiments.OF_RUNS})
+        made.kinds(cell, why, made.read_of(CELL))
     for place, why in made.models():
-        made.kinds(place, why, weights.OF_MODELS | experiments.OF_MODELS | order.OF_MODELS)
+        made.kinds(place, why, made.read_of(MODEL))
     made.matrices()
-    made.kinds(Place(), None, positions.OF_STUDIES)
     for place, why in made.with_datasets(Place()):
         made.lags(place, why, study["study"]["captured"])
     for scheme, dataset in itertools.product(study["schemes"], study["study"]["datasets"]):
-        made.kinds(Place(scheme, dataset, keys.INTACT), None, positions.OF_SCHEMES)
-    made.kinds(Place(), None, experiments.OF_STUDIES)
+        made.kinds(Place(scheme, dataset, keys.INTACT), None, made.read_of(CELL, schemes=True))
+    made.kinds(Place(), None, made.read_of(STUDY))
     made.tokenizers()
     for place, why in made.models():
         made.training(place, why)
@@ -105,7 +99,7 @@ class _Collection:
         self,
         place: Place,
         why: str | None,
-        read: Facts,
+        read: Reader,
         names: Sequence[str],
         of: Place | None = None,
     ) -> None:
@@ -168,37 +162,57 @@ class _Collection:
         whole, _ = LEFT_OUT[self.study["measurements"][kind]["subjects"]]
         return place.called[0] != place.model and place.model in self.active[whole]
 
-    def kinds(self, place: Place, why: str | None, readers: Readers) -> None:
-        for kind, (read, names) in readers.items():
-            if self.has(kind, place):
-                here = replace(place, measurement=kind)
-                self.add(here, why or self.left_out(kind, place), read, names)
+    def read_of(self, of: tuple[str, ...], schemes: bool = False) -> list[str]:
+        """Measurements and experiments whose numbers are of this, one file or one run each.
 
-    def runs(self, cell: Place, why: str | None, readers: Readers) -> None:
+        ``schemes``: of models that are trained to compare schemes of positions.
+        """
+
+        def is_of(facts: Mapping[str, Any]) -> bool:
+            unit = RUN if facts.get("by_condition") else tuple(facts["of"])
+            return unit == of and (facts["subjects"] == "schemes") == schemes
+
+        known = self.study["measurements"]
+        return [
+            kind
+            for kind, quantities in QUANTITIES.items()
+            if quantities.read and kind in known and is_of(known[kind])
+        ]
+
+    def kinds(self, place: Place, why: str | None, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            read = QUANTITIES[kind].read
+            if read and self.has(kind, place):
+                here = replace(place, measurement=kind)
+                lacking = why or self.left_out(kind, place)
+                self.add(here, lacking, read, QUANTITIES[kind].names)
+
+    def runs(self, cell: Place, why: str | None) -> None:
         for place, lacking in self.under(
             cell, why, self.active["conditions"], keys.HEADLINE_CONDITIONS
         ):
-            self.kinds(place, lacking, readers)
+            self.kinds(place, lacking, self.read_of(RUN))
 
     def conditions(self, cell: Place, why: str | None) -> None:
         cell = replace(cell, measurement="conditions")
         for place, lacking in self.under(
             cell, why, self.study["conditions"], keys.SPOKEN_CONDITIONS
         ):
-            read = partial(keys.evaluated, condition=place.condition)
-            self.add(place, lacking, read, keys.QUANTITIES["conditions"], of=cell)
+            read = partial(of_conditions.evaluated, condition=place.condition)
+            self.add(place, lacking, read, of_conditions.CONDITIONS, of=cell)
         one = None if why else self.find(cell)
         if why is None and one is None:
             return  # Its conditions are missing.
         if one is not None:
             own = replace(cell, measurement="coverage")
-            self.add(own, None, keys.coverage_facts, keys.COVERAGE, of=cell)
+            self.add(own, None, of_conditions.coverage_facts, of_conditions.COVERAGE, of=cell)
         own = replace(cell, measurement="categories")
-        self.add(own, why, keys.categories, keys.CATEGORIES, of=cell)
-        for name in dict.fromkeys([*keys.SPOKEN_FITS, *(keys.with_controls(one) if one else [])]):
+        self.add(own, why, of_conditions.categories, of_conditions.CATEGORIES, of=cell)
+        fitted = of_conditions.with_controls(one) if one else []
+        for name in dict.fromkeys([*keys.SPOKEN_FITS, *fitted]):
             place = replace(cell, condition=name, measurement="adaptation")
-            read = partial(keys.adapted, condition=name)
-            self.add(place, why, read, keys.ADAPTATION, of=cell)
+            read = partial(of_conditions.adapted, condition=name)
+            self.add(place, why, read, of_conditions.ADAPTATION, of=cell)
 
     def decoders(self) -> None:
         """What decoders that differ in the seed of their training have in common."""
@@ -217,7 +231,8 @@ class _Collection:
                 found = [self.find(replace(place, model=name, condition="")) for name in names]
                 own = [one for one in found if one is not None]
                 if len(own) == len(names) or not place.dataset:
-                    shares = [keys.evaluated(one, place.condition)["recovered"] for one in own]
+                    evaluated_by = [of_conditions.evaluated(one, place.condition) for one in own]
+                    shares = [entries["recovered"] for entries in evaluated_by]
                     entries = {f"recovered.{key}": one for key, one in keys.spread(shares).items()}
                     numbers.put(replace(place, files=tuple(one["file"] for one in own)), entries)
 
@@ -226,39 +241,35 @@ class _Collection:
         place = replace(place, dataset=LONG, measurement="extrapolation", called=called)
         if self.active["extrapolation"] is None:
             why = "not part of this study"
-        self.add(place, why, keys.long_counts, keys.LONG_COUNTS)
+        self.add(place, why, of_conditions.long_counts, of_conditions.LONG_COUNTS)
         chosen = (self.active["extrapolation"] or {"conditions": []})["conditions"]
         for condition in dict.fromkeys([*chosen, *keys.SPOKEN_LONG]):
-            read = partial(keys.long_facts, condition=condition)
-            self.add(replace(place, condition=condition), why, read, keys.ENDS, of=place)
+            read = partial(of_conditions.long_facts, condition=condition)
+            self.add(replace(place, condition=condition), why, read, of_conditions.ENDS, of=place)
 
     def masks(self, place: Place, why: str | None) -> None:
         place = replace(place, measurement="conditions")
         # They are the same in the files of all data sets.
         of = replace(place, dataset=self.active["datasets"][-1])
         masks = list(dict.fromkeys([*self.study["masks"], *keys.SPOKEN_MASKS]))
-        names = [f"masks.{mask}.{key}" for mask in masks for key in keys.MASK]
-        self.add(place, why, partial(keys.masks_facts, masks=masks), names, of=of)
+        names = [f"masks.{mask}.{key}" for mask in masks for key in of_conditions.MASK]
+        self.add(place, why, partial(of_conditions.masks_facts, masks=masks), names, of=of)
 
     def lags(self, place: Place, why: str | None, models: Sequence[str]) -> None:
         if self.has("lags", place):
             why = why or self.left_out("lags", place)
-            read = partial(positions.compared, models=models, dataset=place.dataset)
+            read = partial(compared, models=models, dataset=place.dataset)
             place, of = replace(place, measurement="lags"), Place(measurement="lags")
-            self.add(place, why, read, positions.LAGS, of=of)
+            self.add(place, why, read, LAGS, of=of)
 
     def matrices(self) -> None:
         facts = self.study["measurements"]
-        readers = {
-            kind: reader
-            for kind, reader in weights.OF_MODELS.items()
-            if kind in facts and facts[kind]["of_matrices"]
-        }
+        kinds = [kind for kind in self.read_of(MODEL) if facts[kind].get("of_matrices")]
         for name in dict.fromkeys([*self.study["matrices"], *keys.SPOKEN_MATRICES]):
             lacking = None if name in self.study["matrices"] else f"no matrix {name} in this study"
             place = Place(name, called=(f"matrix.{name}", ""))
-            self.kinds(place, lacking, readers)
-        for (name, kind), why in weights.not_of_parts(self.study).items():
+            self.kinds(place, lacking, kinds)
+        for (name, kind), why in keys.not_of_parts(self.study).items():
             place = Place(name, measurement=kind, called=(f"matrix.{name}", ""))
             self.numbers.put(place, {"all": NotRun(why)})
 
@@ -271,7 +282,7 @@ class _Collection:
         called = {name: "japanese" for name in self.active["corpora"][:1]}
         if self.roles:
             called |= {keys.dataset_roles(self.study)["reviews"] or "": "reviews"}
-        for (dataset, quantity), entry in experiments.tokenizers(one).items():
+        for (dataset, quantity), entry in tokenizers(one).items():
             for name in dict.fromkeys([dataset, called.get(dataset, dataset)]):
                 own = replace(place, dataset=dataset, files=(one["file"],), called=("", name))
                 self.numbers.put(own, {quantity: entry})

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc.artifacts.files import ArtifactError, read_json, write_text
+from posenc.artifacts.numbers import FLOAT32
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import inputs_digest
-from posenc.report.records import FLOAT32
 from posenc.report.versions import Versions, mixed, of_study, receipts_of
 
 RECORDS = Path("data/records")

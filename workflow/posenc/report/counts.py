@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from posenc.report.quantities import Number, tokens_of
+from posenc.artifacts.numbers import Number
+from posenc.measurements.conditions.quantities import tokens_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import display, number
 
@@ -39,7 +40,7 @@ def documents_of(results: Results, kinds: Collection[str], positions: str = "") 
     kinds
         Names of measurements.
     positions
-        As :class:`posenc.figures.entry.Entry` has it.
+        As :class:`posenc.drawing.exhibit.Exhibit` has it.
     """
     counts: dict[str, dict[str, set[int]]] = {}
     for one in results.measurements:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from posenc.artifacts.files import UNFINISHED, write_text
 from posenc.artifacts.places import STUDIES
-from posenc.figures.entry import DOCUMENTS
+from posenc.drawing.exhibit import DOCUMENTS
 from posenc.report import latex
 
 LINKS = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
 from posenc.conditions.positions import TABLE
@@ -29,7 +30,7 @@ from posenc.report.page_pictures import Pictures
 from posenc.report.page_rows import MissingError
 from posenc.report.page_tables import embedded_json, packed, table
 from posenc.report.quantities import weights_of
-from posenc.report.records import Entry, NotRun, Number, Numbers, Place, Results
+from posenc.report.records import Numbers, Place, Results
 from posenc.report.versions import described as described_versions
 from posenc.report.versions import versions_of
 from posenc.report.words import anchor

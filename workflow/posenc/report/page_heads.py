@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from posenc.artifacts.numbers import Number, estimate
 from posenc.report.page_numbers import inline
 from posenc.report.page_tables import embedded_json
-from posenc.report.position_quantities import estimate
-from posenc.report.records import Number, Results
+from posenc.report.records import Results
 from posenc.report.words import label
 
 WINDOW = 10

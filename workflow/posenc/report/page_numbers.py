@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from posenc.artifacts.numbers import Number
 from posenc.report.quantities import decimals_of, written
-from posenc.report.records import Number
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -33,7 +33,7 @@ class Pictures:
         Parameters
         ----------
         svg : str
-            What :func:`posenc.figures.svg.written` wrote.
+            What :func:`posenc.drawing.svg.written` wrote.
         alt : str
             What it looks like.
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from posenc.artifacts.numbers import Entry, NotRun, Number, estimate
 from posenc.report import collection
 from posenc.report.asked import is_asked
-from posenc.report.position_quantities import estimate
 from posenc.report.quantities import SPOKEN_CONDITIONS, SPOKEN_LONG, TRAINING
-from posenc.report.records import ALL_DECODERS, LONG, Entry, NotRun, Number, Numbers, Place, Results
+from posenc.report.records import ALL_DECODERS, LONG, Numbers, Place, Results
 from posenc.report.words import label
 
 NAMES = ("name", "variant", "condition", "level", "task", "scheme", "tokenizer", "label")

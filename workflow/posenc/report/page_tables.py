@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posenc.artifacts.numbers import Entry, Number
 from posenc.config.labels import display
 from posenc.report.page_numbers import shown
 from posenc.report.page_rows import label_of
-from posenc.report.records import Entry, Number, Place
+from posenc.report.records import Place
 
 GROUPS = {
     "run": ("model", "data_set", "condition", "measurement", "file"),

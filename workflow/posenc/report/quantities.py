@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.conditions.positions import ROTATION, TABLE
-from posenc.report.records import Entry, NotRun, Number
-from posenc.tokens.coverage import Coverage
 
 INTACT = "intact"
 HEADLINE_CONDITIONS = (INTACT, "zero")
@@ -51,87 +50,14 @@ SPOKEN_MASKS = ("fitted", "slope_zero")
 SPOKEN_MATRICES = ("sinusoid", "gaussian")
 """The same, of tables of position embeddings that are no model's."""
 
-ESTIMATES = {
-    "similarity": (
-        "cosine", "baseline", "rescaled", "same_document", "rescaled_same_document", "same_token",
-        "rescaled_same_token", "centred", "standardised", "retrieval",
-    ),
-    "perplexity": (
-        "perplexity", "bits_per_byte", "nll_per_token", "worse_than_uniform", "delta_nll",
-        "perplexity_ratio",
-    ),
-    "conditions": (
-        "perplexity", "nll_per_token", "delta_nll", "delta_nll_without", "recovered",
-        "recovered_perplexity", "bits_per_byte", "worse_than_uniform",
-    ),
-}  # fmt: skip
-COUNTS = {
-    "similarity": ("documents", "tokens", "d_model", "sample_tokens"),
-    "perplexity": ("documents", "tokens", "bytes", "vocabulary_size"),
-}
 TRAINING = (
     "parameters", "steps", "tokens_seen", "training_documents", "validation_documents",
     "final_training_loss", "final_validation_loss", "best_validation_loss",
 )  # fmt: skip
-QUANTITIES = {
-    "similarity": (
-        *COUNTS["similarity"],
-        "same_token_share",
-        "gaussian.sd",
-        *(
-            f"{layer}.{quantity}"
-            for layer in ("embedding", "last")
-            for quantity in (*ESTIMATES["similarity"], "token_sd", "cka")
-        ),
-    ),
-    "perplexity": (
-        *COUNTS["perplexity"],
-        *ESTIMATES["perplexity"],
-        "sequence.mean",
-        "sequence.median",
-    ),
-    "conditions": (
-        "documents",
-        "tokens",
-        "embedding.cosine",
-        "last.cosine",
-        *ESTIMATES["conditions"],
-    ),
-}
-COVERAGE = ("documents", "cut", "tokens", "share")
-"""Of a model and a data set: documents that are read and cut, and the tokens of them that are."""
-ADAPTATION = tuple(
-    f"{what}{share}"
-    for what in ("interaction", "placebo_interaction", "beyond_placebo")
-    for share in ("", "_share")
-)
-CATEGORIES = (
-    "number", "delta_nll", "closed_form", "fitted", "fitted_interaction_share",
-    "fitted_beyond_placebo_share", "spread", "expected_spread", "p_value", "different", "compared",
-    *(f"{name}{part}" for name in ("most", "least") for part in ("", ".documents", ".p_value")),
-)  # fmt: skip
-FITS = ("zero_scores_fitted", "zero_fitted")
-"""Conditions of a fitted mask; the first that a model has is told over categories."""
-FIT_PARTS = {
-    "fitted": "recovered",
-    "fitted_interaction_share": "interaction_share",
-    "fitted_beyond_placebo_share": "beyond_placebo_share",
-}
-FEWEST_DOCUMENTS = 15
-"""Of a category, so that documents speak of its mean."""
-LEVEL = 0.05
-NORMS = tuple(
-    f"r2.{of}.{model}"
-    for of in ("position_embeddings", "token_embeddings", "sum")
-    for model in ("linear", "flexible")
-)
-LEVELS = ("uniform", "unigram", "bigram", "trigram")
-REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
-LONG_COUNTS = ("trained", "documents")
-ENDS = ("within", "beyond", "difference", "recovered_within", "recovered_beyond")
-MASK = ("loss", "start", "intact", "slope", "parameters")
+NEED_EMBEDDINGS = ("readback", "relative_attention", "embedding_sums", "norms")
+"""Measurements of weights that need token embeddings; others need a model that runs."""
 OVER_DECODERS = ("mean", "sd", "least")
-"""What a run has by measurement, whether it was run or not; measured runs have all layers."""
+"""Of shares that decoders of other seeds recover."""
 
 
 def decimals_of(number: Number) -> int:
@@ -169,196 +95,6 @@ def written(value: float, decimals: int) -> str:
         return f"{value:.{min(5, max(1, decimals + size))}e}"
     text = f"{round(value, decimals):.{max(0, decimals)}f}"
     return text.removeprefix("-") if float(text) == 0 else text
-
-
-def facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of a measured similarity or perplexity, by quantity."""
-    kind = measurement["measurement"]
-    found: dict[str, Entry] = {key: Number(measurement[key]) for key in COUNTS[kind]}
-    if kind == "similarity":
-        share = measurement["same_token_share"]
-        alike = "tokens of one id are all alike" if share else "no token is in two documents"
-        none = dict.fromkeys(("same_token", "rescaled_same_token"), alike)
-        found["same_token_share"] = Number(share)
-        found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
-        for layer in measurement["layers"]:
-            name = layer["name"].replace(" ", "_")
-            for key in ("token_sd", "cka"):
-                found[f"{name}.{key}"] = Number(layer[key])
-            for key in ESTIMATES[kind]:
-                found[f"{name}.{key}"] = (
-                    Number(**layer[key])
-                    if layer[key]
-                    else NotRun(none.get(key, "no document has two different tokens"))
-                )
-    else:
-        for key in ESTIMATES[kind]:
-            found[key] = Number(**measurement[key])
-        for key, value in measurement["sequence_perplexity"].items():
-            found[f"sequence.{key}"] = Number(value)
-    return found
-
-
-def tokens_of(measurement: Mapping[str, Any]) -> int:
-    """Tokens that a measurement's losses are of; all that it saw where it has none."""
-    return measurement.get("scored_tokens", measurement["tokens"])
-
-
-def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
-    """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
-    names = [entry["condition"] for entry in measurement["conditions"]]
-    return {name: evaluated(measurement, name) for name in names}
-
-
-def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
-    """Those of one condition; a reason where it is not for the model."""
-    model = measurement["run"]["model"]
-    found = (one for one in measurement["conditions"] if one["condition"] == condition)
-    if (entry := next(found, None)) is None:
-        return dict.fromkeys(QUANTITIES["conditions"], NotRun(f"{condition} is not for {model}"))
-    layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
-    here: dict[str, Entry] = {
-        "documents": Number(measurement["documents"]),
-        "tokens": Number(tokens_of(measurement)),
-        "embedding.cosine": layers[0],
-        "last.cosine": layers[-1],
-    }
-    for key in ESTIMATES["conditions"]:
-        if not measurement["is_decoder"]:
-            here[key] = NotRun(f"{model} has no language-model head")
-        elif entry[key] is None:
-            here[key] = NotRun("nothing is lost without positions")
-        else:
-            here[key] = Number(**entry[key])
-    return here
-
-
-def coverage_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """How many documents a model reads, how many of them are cut, and what share of the tokens."""
-    coverage = Coverage(**measurement["coverage"])
-    values = (coverage.documents, coverage.cut, coverage.read, coverage.share)
-    return {name: Number(value) for name, value in zip(COVERAGE, values, strict=True)}
-
-
-def with_controls(measurement: Mapping[str, Any]) -> list[str]:
-    """Conditions of fitted masks that have controls."""
-    return [one["condition"] for one in measurement["conditions"] if one.get("adaptation")]
-
-
-def adapted(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
-    """What of a fitted mask's gain is position; a reason where it has no controls."""
-    model, none = measurement["run"]["model"], NotRun("nothing is lost without positions")
-    for entry in measurement["conditions"]:
-        if entry["condition"] == condition and entry.get("adaptation"):
-            found = entry["adaptation"].items()
-            return {key: Number(**estimate) if estimate else none for key, estimate in found}
-    return dict.fromkeys(ADAPTATION, NotRun(f"controls of {condition} are not run for {model}"))
-
-
-def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """What documents lose without positions by category, and whether categories differ."""
-    found = measurement.get("categories")
-    if found is None:
-        has_loss = measurement["is_decoder"]
-        lacking = "documents have no categories" if has_loss else "there is no language-model head"
-        return dict.fromkeys(CATEGORIES, NotRun(lacking))
-    rows = found["categories"]
-    large = [one for one in rows if one["documents"] >= FEWEST_DOCUMENTS]
-    here: dict[str, Entry] = {
-        "number": Number(len(rows)),
-        "delta_nll": Number(**found["delta_nll"][found["condition"]]),
-        "closed_form": NotRun("the closed form is not evaluated, or nothing is lost"),
-        "spread": Number(math.sqrt(found["variance"])),
-        "expected_spread": Number(math.sqrt(found["expected"])),
-        "p_value": Number(found["p_value"]),
-        "different": Number(sum(one["p_value"] < LEVEL for one in rows)),
-        "compared": Number(len(large)),
-    }
-    if shares := found["recovered"].get("zero_closed"):
-        here["closed_form"] = Number(**shares)
-    fit = next((name for name in FITS if found["adaptation"].get(name)), None)
-    parts = dict(found["adaptation"][fit], recovered=found["recovered"][fit]) if fit else {}
-    for key, part in FIT_PARTS.items():
-        no_fit = NotRun("no fitted mask is evaluated with its controls, or nothing is lost")
-        here[key] = Number(**parts[part]) if parts.get(part) else no_fit
-    large.sort(key=lambda one: one["delta_nll"]["value"])
-    none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
-    for name, place in (("least", 0), ("most", -1)):
-        one = large[place] if large else None
-        here[name] = Number(**one["delta_nll"]) if one else none
-        for key in ("documents", "p_value"):
-            here[f"{name}.{key}"] = Number(one[key]) if one else none
-    return here
-
-
-def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of a measurement of norms."""
-    return {
-        f"r2.{of}.{model}": Number(value)
-        for of, models in measurement["r2"].items()
-        for model, value in models.items()
-    }
-
-
-def reference_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of reference levels, by the last word of their names."""
-    reason = measurement["reason"] or "not among the reference levels of this study"
-    found: dict[str, Entry] = dict.fromkeys(REFERENCE, NotRun(reason))
-    for level in measurement["levels"]:
-        for key in ("perplexity", "bits_per_byte"):
-            found[f"{level['level'].split()[-1]}.{key}"] = Number(**level[key])
-    return found
-
-
-def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
-    """Loss of a condition in the last positions within the trained length, and in the last."""
-    for entry in measurement["conditions"]:
-        if entry["condition"] == condition:
-            buckets, trained = entry["buckets"], measurement["trained_tokens"]
-            ends = [bucket["to"] for bucket in buckets]
-            last = max(sum(end <= trained + 1 for end in ends), 1) - 1  # within the trained length
-            shares = entry["recovered"] or [None] * len(buckets)
-            none = NotRun("nothing is lost without positions, or it is the loss of that model")
-            return {
-                "within": Number(**buckets[last]["nll_per_token"]),
-                "beyond": Number(**buckets[-1]["nll_per_token"]),
-                "difference": Number(**entry["difference"])
-                if entry["difference"]
-                else NotRun("the study compares long documents with no condition"),
-                "recovered_within": Number(**shares[last]) if shares[last] else none,
-                "recovered_beyond": Number(**shares[-1]) if shares[-1] else none,
-            }
-    return dict.fromkeys(ENDS, NotRun(f"no condition {condition} on long documents in this study"))
-
-
-def long_counts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """What is long, and how much there is of it."""
-    keys = dict(zip(LONG_COUNTS, ("trained_tokens", "documents"), strict=True))
-    return {name: Number(measurement[key]) for name, key in keys.items()}
-
-
-def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
-    """What was learned: the loss on calibration text, and what the method chose or fitted."""
-    found: dict[str, Entry] = {}
-    for key in MASK:
-        if key not in mask:
-            found[key] = NotRun(f"the mask {mask['mask']} has no {key}")
-        elif key == "slope":
-            found[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
-        else:
-            found[key] = Number(mask[key])
-    return found
-
-
-def masks_facts(measurement: Mapping[str, Any], masks: Iterable[str]) -> dict[str, Entry]:
-    """The same of masks by name; those that the model has not learned have a reason."""
-    learned = {mask["mask"]: mask for mask in measurement["masks"]}
-    found: dict[str, Entry] = {}
-    for name in masks:
-        why = NotRun(f"no mask {name} of {measurement['run']['model']}")
-        entries = mask_facts(learned[name]) if name in learned else dict.fromkeys(MASK, why)
-        found |= {f"masks.{name}.{key}": entry for key, entry in entries.items()}
-    return found
 
 
 def training_facts(training: Mapping[str, Any]) -> dict[str, Entry]:
@@ -444,6 +180,13 @@ def missing_roles(study: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
-RUNS = {kind: (facts, QUANTITIES[kind]) for kind in ("perplexity", "similarity")}
-CELLS = {"norms": (norm_facts, NORMS), "reference": (reference_facts, REFERENCE)}
-"""By measurement: how its numbers are read, and the names of those that it has without a run."""
+def not_of_parts(study: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """What is not measured of the parts of checkpoints of a study, by part and measurement."""
+    parts = [name for name, one in study["matrices"].items() if one.get("n_heads")]
+    kinds = [
+        kind
+        for kind, facts in study["measurements"].items()
+        if kind in study["measured"] and "model" in facts["of"] and not facts.get("of_matrices")
+    ]
+    needs = {False: "needs a model that runs", True: "needs token embeddings"}
+    return {(part, kind): needs[kind in NEED_EMBEDDINGS] for part in parts for kind in kinds}

@@ -6,21 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from posenc.artifacts.numbers import Entry
+
 ALL_DECODERS = "all_decoders"
 """Stands in the place of a model for what decoders have in common."""
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""
-FLOAT32, FLOAT64 = 2.0**-20, 2.0**-43
-"""What rounding alone may leave of a number that is 0, or change of one that is 1.
-
-A sum of n products is wrong by at most n u times the sum of their moduli, with u the unit roundoff:
-Higham (2002), *Accuracy and Stability of Numerical Algorithms*, equation 3.5. What is computed in
-float64 throughout (u = 2^-53) are products and decompositions of matrices as wide as a model, here
-up to n = 2^10. What a model's pass in float32 leaves (u = 2^-24) is a mean over tokens, in which
-errors of either sign cancel and grow like the root of n: Higham and Mary (2019),
-https://doi.org/10.1137/18M1226312; of it, 2^4 u is allowed. Shares, cosines and losses in nats are
-sums of terms of size 1.
-"""
 
 
 @dataclass(frozen=True)
@@ -49,30 +40,6 @@ class Results:
         """The runs of one measurement."""
         return [value for value in self.measurements if value["measurement"] == measurement]
 
-
-@dataclass(frozen=True)
-class Number:
-    """A number, with its interval where it is an estimate.
-
-    A choice, which is no measurement, has as many ``decimals`` as it was given with. Below
-    ``rounding``, it is zero up to rounding.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    decimals: int | None = None
-    rounding: float = field(default=FLOAT32, compare=False)
-
-
-@dataclass(frozen=True)
-class NotRun:
-    """There is no number, and why."""
-
-    reason: str
-
-
-Entry = Number | NotRun
 
 SHORTER = {"position_embeddings": "positions", "relative_attention": "relative",
            "extrapolation": ""}  # fmt: skip

@@ -6,11 +6,12 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from posenc.artifacts.numbers import Entry, Number
 from posenc.artifacts.receipts import Digest, Receipt, difference
 from posenc.report.collection import collect
 from posenc.report.page_rows import label_of
 from posenc.report.quantities import decimals_of, written
-from posenc.report.records import Entry, Number, Results
+from posenc.report.records import Results
 
 MOST = 8
 """Keys that are suggested in place of an unknown one."""

@@ -11,20 +11,22 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from posenc.artifacts.numbers import FLOAT32, Entry, NotRun, Number
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
 from posenc.config.labels import labelled
+from posenc.drawing.exhibit import SUPPLEMENT
 from posenc.figures import catalogue
-from posenc.figures.entry import SUPPLEMENT
 from posenc.figures.parameters import LINEAR
-from posenc.report import position_quantities as position_numbers
+from posenc.measurements.conditions.quantities import condition_facts
+from posenc.measurements.lags.quantities import lags
 from posenc.report import quantities as keys
-from posenc.report import weight_quantities
 from posenc.report.asked import has_documents, is_asked
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
-from posenc.report.records import FLOAT32, Entry, NotRun, Number, Place, Results
+from posenc.report.readers import numbers_of
+from posenc.report.records import Place, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -242,7 +244,7 @@ def metrics(results: Results) -> dict[str, Any]:
     for run in results.measurements:
         if run["status"] != "measured" or run["measurement"] not in headline:
             continue  # of others below, or of the paper alone
-        values = keys.facts(run)
+        values = numbers_of(run)
         model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
         place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
         for key in headline[run["measurement"]]:
@@ -252,7 +254,7 @@ def metrics(results: Results) -> dict[str, Any]:
                 scope = scope.setdefault(part, {})
             scope[last] = float(f"{values[key].value:.4g}")
     for run in results.of("conditions"):
-        for condition, values in keys.condition_facts(run).items():
+        for condition, values in condition_facts(run).items():
             model, dataset = (run["run"][part] for part in ("model", "dataset"))
             place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
             place["conditions"] = {
@@ -261,13 +263,13 @@ def metrics(results: Results) -> dict[str, Any]:
                 if isinstance(values[key], Number)
             }
     for run in results.of("position_embeddings"):
-        values = weight_quantities.positions(run)
+        values = numbers_of(run)
         found.setdefault(run["subject"], {})["positions"] = {
             key: float(f"{values[key].value:.4g}") for key in ("mae", "order_error")
         }
     for run in results.of("lags"):
         for comparison in run.get("comparisons", []):
-            values = position_numbers.lags(comparison)
+            values = lags(comparison)
             entry = values["profile_mean"]
             if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
                 (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]

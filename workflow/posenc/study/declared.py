@@ -16,10 +16,10 @@ from pydantic import Field, create_model
 
 from posenc import experiments, measurements
 from posenc.config.base import Name, Section
+from posenc.drawing.exhibit import Exhibit
+from posenc.drawing.section import Inches, Style
 from posenc.experiments.declaration import Experiment
-from posenc.figures.catalogue import FIGURES
-from posenc.figures.entry import Entry
-from posenc.figures.section import Inches, Style
+from posenc.figures.catalogue import FIGURES, declared_in
 from posenc.measurements.declaration import (
     ACTIVATIONS,
     DATASETS,
@@ -107,11 +107,17 @@ def _may_be_left_out(section: type[Section]) -> Any:
     return section, Field(default_factory=section)
 
 
-def _sized(name: str, entry: Entry) -> type[Section]:
-    """The section of a figure, of the size that its entry declares."""
-    size = {key: (Inches, getattr(entry, key)) for key in ("width", "height")}
+def _sized(name: str, exhibit: Exhibit) -> type[Section]:
+    """The section of a figure, of the size that its exhibit declares."""
+    size: dict[str, Any] = {key: (Inches, getattr(exhibit, key)) for key in ("width", "height")}
     title = "".join(word.capitalize() for word in name.split("_"))
-    return _section(entry.section.__doc__ or "", f"{title}Figure", entry.section, size)
+    return create_model(
+        f"{title}Figure",
+        __base__=exhibit.section,
+        __doc__=exhibit.section.__doc__,
+        __module__=declared_in(name),
+        **size,
+    )
 
 
 class _Chosen(Section):
@@ -169,7 +175,7 @@ else:
         Section,
         {
             "style": _may_be_left_out(Style),
-            **{name: _may_be_left_out(_sized(name, entry)) for name, entry in FIGURES.items()},
+            **{name: _may_be_left_out(_sized(name, exhibit)) for name, exhibit in FIGURES.items()},
         },
     )
     """The ``figures`` section."""

@@ -130,6 +130,8 @@ def phase_of_command(module: str) -> str:
     *package, name = module.split(".")
     if package[1] == "steps":
         return next(phase for phase, what in PHASES.items() if name in what.steps)
+    if name == "figure":
+        return "figures"
     if package[1] == "experiments":
         return "trials" if name == "trials" else "measurements"
     return package[1]

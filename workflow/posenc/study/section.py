@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Documents, Line, Name, Section
-from posenc.figures.entry import DOCUMENTS
+from posenc.drawing.exhibit import DOCUMENTS
 from posenc.measurements.declaration import MATRICES
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Changes, Chosen
 from posenc.study.names import CALIBRATION, LONG

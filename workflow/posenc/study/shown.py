@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import json
+import sys
 import textwrap
 import typing
 import warnings
@@ -16,8 +17,7 @@ from typing import Any, Literal
 
 from posenc.config.base import Section
 from posenc.config.yaml_file import YamlFile
-from posenc.figures import catalogue
-from posenc.figures.section import Figure
+from posenc.drawing.section import Figure
 from posenc.study import configs
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
@@ -152,7 +152,7 @@ def _line(file: YamlFile, parts: Sequence[str]) -> str:
 def _declared(section: type[Section], name: str) -> str:
     """File and line of a field."""
     if issubclass(section, Figure) and name in Figure.model_fields:
-        return f"{Path(catalogue.__file__).relative_to(PLACES)}"
+        return str(Path(str(sys.modules[section.__module__].__file__)).relative_to(PLACES))
     for base in section.__mro__:
         try:
             lines, first = inspect.getsourcelines(base)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from posenc.artifacts.numbers import Number
 from posenc.config import labels
 from posenc.report import characters
-from posenc.report.quantities import Number, decimals_of, written
+from posenc.report.quantities import decimals_of, written
 
 ABSENT = "{--}"
 """A cell without a number; the braces keep siunitx from reading it."""

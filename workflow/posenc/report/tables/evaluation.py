@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.conditions.groups import GROUPS, group_of, grouped
+from posenc.measurements.conditions.quantities import condition_facts, mask_facts
+from posenc.measurements.norms.quantities import NORMS
 from posenc.report import quantities as keys
 from posenc.report.counts import size
-from posenc.report.quantities import Entry, NotRun, Number
+from posenc.report.readers import numbers_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import (
     column,
@@ -55,7 +58,7 @@ def conditions_table(results: Results) -> dict[str, Any]:
     runs = _headline(results)
     specs = results.study["conditions"]
     blocks = {"": [keys.INTACT], **grouped(specs)}
-    facts = [keys.condition_facts(run) for run in runs]
+    facts = [condition_facts(run) for run in runs]
     named = {group: [n for n in names if any(n in f for f in facts)]
              for group, names in blocks.items()}  # fmt: skip
     order = [name for names in named.values() for name in names]
@@ -97,7 +100,7 @@ def _learned(results: Results, name: str) -> str:
     learned = {mask["mask"]: mask for run in _headline(results) for mask in run["masks"]}
     section = results.study["masks"][masks[0]]
     method = section["method"]
-    facts = keys.mask_facts(learned[masks[0]]) if masks[0] in learned else {}
+    facts = mask_facts(learned[masks[0]]) if masks[0] in learned else {}
     if method == "slope" and isinstance(facts.get("slope"), Number):
         return f"slope {number(facts['slope'])}"
     if isinstance(facts.get("parameters"), Number):
@@ -112,7 +115,7 @@ def recovery_table(results: Results) -> dict[str, Any]:
     study = results.study["study"]
     decoders = keys.decoders(results.study)
     found = {
-        (one["run"]["model"], one["run"]["dataset"]): keys.condition_facts(one)
+        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
         for one in results.of("conditions")
     }
     specs = results.study["conditions"]
@@ -228,7 +231,7 @@ def semantics_table(results: Results) -> dict[str, Any]:
     """What one mask means, where the library meant it, what is tested of it, and what it costs."""
     dataset = keys.dataset_roles(results.study)["reviews"]
     runs = [run for run in _headline(results) if run["run"]["dataset"] == dataset]
-    facts = keys.condition_facts(runs[0]) if runs else {}
+    facts = condition_facts(runs[0]) if runs else {}
     rows: dict[str, str] = {}
     for name, spec in results.study["conditions"].items():
         row = _row(spec)
@@ -269,7 +272,7 @@ def anisotropy_table(results: Results) -> dict[str, Any]:
         run for run in results.of("similarity")
         if run["run"]["condition"] != keys.INTACT and run["status"] == "measured"
     ]  # fmt: skip
-    found = [keys.facts(run) for run in runs]
+    found = [numbers_of(run) for run in runs]
     columns = [[display(run["run"][part]) for run in runs]
                for part in ("model", "dataset", "condition")]  # fmt: skip
     formats = []
@@ -286,13 +289,13 @@ def norms_table(results: Results) -> dict[str, Any]:
     """How much of the position norms tell, and what it costs to take them away."""
     runs = results.of("norms")
     facts = {
-        (one["run"]["model"], one["run"]["dataset"]): keys.condition_facts(one)
+        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
         for one in results.of("conditions")
     }
     columns = [[display(run["run"][part]) for run in runs] for part in ("model", "dataset")]
     formats = []
-    for key in keys.NORMS:
-        cells, form = column([_number(keys.norm_facts(run).get(key)) for run in runs], 2)
+    for key in NORMS:
+        cells, form = column([_number(numbers_of(run).get(key)) for run in runs], 2)
         columns.append(cells)
         formats.append(form)
     for condition in ("unit_norm", "scaled"):
@@ -326,7 +329,7 @@ def reference_table(results: Results) -> dict[str, Any]:
     for run in results.of("perplexity"):
         names = run["run"]
         if names["model"] == model and run["status"] == "measured":
-            found[names["dataset"]][names["condition"]] = keys.facts(run)
+            found[names["dataset"]][names["condition"]] = numbers_of(run)
     sizes = {run["run"]["dataset"]: size([run]) for run in runs if run["status"] == "measured"}
     shown = list(dict.fromkeys(name for here in levels.values() for name in here))
     conditions = list(keys.HEADLINE_CONDITIONS) if any(found.values()) else []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.report import experiment_quantities as facts
-from posenc.report.records import Entry, NotRun, Results
+from posenc.artifacts.numbers import Entry, NotRun, Number, estimate, percent
+from posenc.experiments.memory_networks.quantities import network_name
+from posenc.experiments.tokenizers.quantities import tokenizers
+from posenc.report.records import Results
 from posenc.report.tables.cells import display, escape
 from posenc.report.tables.positions import Columns
 
@@ -27,7 +29,7 @@ def _absent(kind: str) -> list[tuple[str, str]]:
 
 
 def _mean(entry: Mapping[str, Any] | None) -> Entry:
-    return facts.percent(entry)
+    return percent(entry)
 
 
 def downstream_table(results: Results) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def downstream_table(results: Results) -> dict[str, Any]:
     since = len(made.heads)
     sensitivity = [one["order_sensitivity"] for _, one in rows]
     entries = [
-        facts.estimate(one) if one["status"] == "measured" else NotRun(one["reason"])
+        estimate(one) if one["status"] == "measured" else NotRun(one["reason"])
         for one in sensitivity
     ]
     made.numbers("Sensitivity", entries, 2, True)
@@ -59,7 +61,7 @@ def tokenizers_table(results: Results) -> dict[str, Any]:
     """Vocabulary, fertility and bits a byte of each tokenizer."""
     runs, others = _measured(results, "tokenizers")
     rows = [one for run in runs for one in run["tokenizers"]]
-    found = {place: entry for run in runs for place, entry in facts.tokenizers(run).items()}
+    found = {place: entry for run in runs for place, entry in tokenizers(run).items()}
 
     def entries(key: str) -> list[Entry]:
         return [
@@ -104,7 +106,7 @@ def memory_networks_table(results: Results) -> dict[str, Any]:
     by_name: dict[str, dict[str, Mapping[str, Any]]] = {}
     for run in runs:
         for one in run["cells"]:
-            by_name.setdefault(facts.network_name(one), {})[one["task"]] = one
+            by_name.setdefault(network_name(one), {})[one["task"]] = one
     made = Columns()
     ones: Sequence[Mapping] = [next(iter(cells.values())) for cells in by_name.values()]
     made.words("Network", [display(one["network"]) for one in ones])
@@ -127,14 +129,14 @@ def scaling_table(results: Results) -> dict[str, Any]:
     runs, others = _measured(results, "scaling")
     rows = [one for run in runs for one in run["dimensions"]]
     made = Columns()
-    made.numbers("$d_k$", [facts.Number(one["d_k"]) for one in rows])
+    made.numbers("$d_k$", [Number(one["d_k"]) for one in rows])
     made.group("", 0)
     for title, kind in (("Raw", "raw"), ("Scaled", "scaled")):
         since = len(made.heads)
         for head, key, decimals in (
             ("Variance", "variance", 2), ("Largest", "largest", 3), ("Jacobian", "frobenius", 4),
         ):  # fmt: skip
-            made.numbers(head, [facts.estimate(one[kind][key]) for one in rows], decimals)
+            made.numbers(head, [estimate(one[kind][key]) for one in rows], decimals)
         made.group(title, since)
     return made.made(others)
 

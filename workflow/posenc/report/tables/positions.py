@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.report import position_quantities as facts
+from posenc.artifacts.numbers import Entry, Number, estimate
+from posenc.measurements.lags.quantities import compared
 from posenc.report import quantities as keys
-from posenc.report import weight_quantities as weights
-from posenc.report.records import Entry, Number, Results
+from posenc.report.readers import numbers_of
+from posenc.report.records import Results
 from posenc.report.tables.cells import column, display, escape, intervals
 
 TEMPLATE = "columns"
@@ -88,7 +89,7 @@ def _split(runs: Sequence[Mapping], name: str) -> tuple[list[Mapping], list[tupl
 
 def _parts(results: Results, kind: str) -> list[tuple[str, str]]:
     """Parts of checkpoints that lack what a measurement needs, with what that is."""
-    lacking = weights.not_of_parts(results.study)
+    lacking = keys.not_of_parts(results.study)
     return [(part, why) for (part, own), why in lacking.items() if own == kind]
 
 
@@ -99,7 +100,7 @@ def positions_table(results: Results) -> dict[str, Any]:
     """
     runs = results.of("position_embeddings")
     theirs = _published(results)
-    found: list[Mapping[str, Entry | str]] = [*map(weights.positions, runs), *theirs.values()]
+    found: list[Mapping[str, Entry | str]] = [*map(numbers_of, runs), *theirs.values()]
     names = [*(display(run["subject"]) for run in runs), *theirs]
     made = Columns()
     made.words("Table", names)
@@ -141,7 +142,7 @@ def _published(results: Results) -> dict[str, dict[str, Entry | str]]:
 def waves_table(results: Results) -> dict[str, Any]:
     """Frequencies and components of each table, and its last rows."""
     runs = results.of("position_embeddings")
-    found = [weights.positions(run) for run in runs]
+    found = [numbers_of(run) for run in runs]
     made = Columns()
     made.words("Table", [display(run["subject"]) for run in runs])
     made.group("", 0)
@@ -178,13 +179,13 @@ def readback_table(results: Results) -> dict[str, Any]:
     for title, place in (("Sum", "before"), ("Sum after layer normalisation", "after")):
         since = len(made.heads)
         levels = [run[place][level] for run, level in rows]
-        made.numbers("Both", [facts.estimate(one["joint"]["both"]) for one in levels], 3, True)
+        made.numbers("Both", [estimate(one["joint"]["both"]) for one in levels], 3, True)
         for head, what in (("Token", "token"), ("Position", "position")):
-            made.numbers(head, [facts.estimate(one["joint"][what]) for one in levels], 3)
+            made.numbers(head, [estimate(one["joint"][what]) for one in levels], 3)
         made.group(title, since)
     since = len(made.heads)
     for head, what in (("Token", "token"), ("Position", "position")):
-        entries = [facts.estimate(run["before"][level]["alone"][what]) for run, level in rows]
+        entries = [estimate(run["before"][level]["alone"][what]) for run, level in rows]
         made.numbers(head, entries, 3)
     made.group("Each by itself", since)
     return made.made(others)
@@ -195,7 +196,7 @@ def position_heads_table(results: Results) -> dict[str, Any]:
     runs = results.of("position_heads")
     measured = [run for run in runs if run["status"] == "measured"]
     others = [(run["subject"], run["reason"]) for run in runs if run["status"] != "measured"]
-    found = [weights.position_heads(run) for run in measured]
+    found = [numbers_of(run) for run in measured]
     made = Columns()
     made.words("Weights", [display(run["subject"]) for run in measured])
     made.numbers("Heads", [one["heads"] for one in found])
@@ -231,7 +232,7 @@ def probes_table(results: Results) -> dict[str, Any]:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
     runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
     others += _parts(results, "probes")
-    found = [facts.probes(run) for run in runs]
+    found = [numbers_of(run) for run in runs]
     made = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset"), ("Condition", "condition")):
         made.words(head, [display(run["run"][part]) for run in runs])
@@ -265,7 +266,7 @@ def heads_table(results: Results) -> dict[str, Any]:
     intact = [one for one in results.of("heads") if one["run"]["condition"] == keys.INTACT]
     runs, others = _split(intact, "model")
     others += _parts(results, "heads")
-    found = [facts.heads(run) for run in runs]
+    found = [numbers_of(run) for run in runs]
     joined = next(iter(results.of("lags")), None)
     made = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset")):
@@ -277,12 +278,12 @@ def heads_table(results: Results) -> dict[str, Any]:
         made.numbers(head, [one[key] for one in found], 3)
         made.words("Head", [_head(one, key) for one in found])
     made.group("Largest mean mass on one place", since)
-    compared = [facts.compared(joined, [r["run"]["model"]], r["run"]["dataset"]) for r in runs]
+    offsets = [compared(joined, [r["run"]["model"]], r["run"]["dataset"]) for r in runs]
     since = len(made.heads)
-    made.numbers("Mean", [one["profile_mean"] for one in compared], 2, True)
-    made.numbers("Peak", [one["peak"] for one in compared], 2, True)
-    made.numbers("Same", [one["agreement"] for one in compared], 2)
-    made.numbers("Chance", [one["agreement_chance"] for one in compared], 2)
+    made.numbers("Mean", [one["profile_mean"] for one in offsets], 2, True)
+    made.numbers("Peak", [one["peak"] for one in offsets], 2, True)
+    made.numbers("Same", [one["agreement"] for one in offsets], 2)
+    made.numbers("Chance", [one["agreement_chance"] for one in offsets], 2)
     made.group("Offset: predicted against found", since)
     return made.made(others)
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from posenc.artifacts.numbers import NotRun
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
-from posenc.report.records import NotRun, Results
+from posenc.report.readers import numbers_of
+from posenc.report.records import Results
 from posenc.report.tables.cells import column, display, escape, intervals, shared_decimals
 from posenc.tokens.coverage import Coverage
 
@@ -83,7 +85,7 @@ def similarity_table(results: Results) -> dict[str, Any]:
         run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
     ]  # fmt: skip
     measured, others = _rows(runs)
-    found = [keys.facts(run) for run in measured]
+    found = [numbers_of(run) for run in measured]
     documents, _ = column([one["documents"] for one in found])
     tokens, form = column([one["tokens"] for one in found])
     names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
@@ -108,7 +110,7 @@ def similarity_table(results: Results) -> dict[str, Any]:
 def perplexity_table(results: Results) -> dict[str, Any]:
     """Rows of the table of perplexities; models without a head say so."""
     measured, others = _rows(results.of("perplexity"))
-    found = [keys.facts(run) for run in measured]
+    found = [numbers_of(run) for run in measured]
     # The change against itself is zero by definition.
     changes = [
         None if run["run"]["condition"] == keys.INTACT else one["delta_nll"]

@@ -1,0 +1,116 @@
+"""A number of a result that a document may print, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+FLOAT32, FLOAT64 = 2.0**-20, 2.0**-43
+"""What rounding alone may leave of a number that is 0, or change of one that is 1.
+
+A sum of n products is wrong by at most n u times the sum of their moduli, with u the unit roundoff:
+Higham (2002), *Accuracy and Stability of Numerical Algorithms*, equation 3.5. What is computed in
+float64 throughout (u = 2^-53) are products and decompositions of matrices as wide as a model, here
+up to n = 2^10. What a model's pass in float32 leaves (u = 2^-24) is a mean over tokens, in which
+errors of either sign cancel and grow like the root of n: Higham and Mary (2019),
+https://doi.org/10.1137/18M1226312; of it, 2^4 u is allowed. Shares, cosines and losses in nats are
+sums of terms of size 1.
+"""
+NOT_EVALUATED = "the study does not evaluate it"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, with its interval where it is an estimate.
+
+    A choice, which is no measurement, has as many ``decimals`` as it was given with. Below
+    ``rounding``, it is zero up to rounding.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    decimals: int | None = None
+    rounding: float = field(default=FLOAT32, compare=False)
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """There is no number, and why."""
+
+    reason: str
+
+
+Entry = Number | NotRun
+Facts = dict[str, Entry]
+"""By quantity."""
+Reader = Callable[[Mapping[str, Any]], Facts]
+"""How a measured file, or a run in it, is read."""
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """What documents print of the files of a measurement or an experiment.
+
+    Attributes
+    ----------
+    read
+        From what a measured file, or a run in it, holds to its numbers by quantity. None where
+        :mod:`posenc.report.collection` has a way of its own.
+    names
+        The quantities that it has where it was not run.
+    words
+        What a reader calls the parts of quantities. A part that ends in ``_`` stands for all that
+        go on with a number.
+    also
+        The same by the name of other numbers that are read from its files.
+    """
+
+    read: Reader | None = None
+    names: Sequence[str] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def estimate(
+    value: Mapping[str, Any] | float | None,
+    reason: str = "it is not defined",
+    rounding: float = FLOAT32,
+) -> Entry:
+    """A number of a measurement, with its interval, or the least and most of its draws, if any."""
+    if value is None:
+        return NotRun(reason)
+    if isinstance(value, Mapping):
+        names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
+        middle, low, high = (value[name] for name in names)
+        return Number(middle, low, high, rounding=rounding)
+    return Number(value, rounding=rounding)
+
+
+def percent(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
+    """A share, or a difference of shares, in percent, as such numbers are published."""
+    found = estimate(value, reason)
+    if isinstance(found, NotRun):
+        return found
+    if found.low is None or found.high is None:
+        return Number(100 * found.value)
+    return Number(100 * found.value, 100 * found.low, 100 * found.high)
+
+
+def facts_of(one: Mapping[str, Any], read: Reader, names: Iterable[str]) -> Facts:
+    """The numbers of a measurement; ``NotRun`` where it was not run."""
+    if one["status"] != "measured":
+        return dict.fromkeys(names, NotRun(one["reason"]))
+    return read(one)
+
+
+def with_spoken(spoken: Iterable[T], measured: Iterable[T]) -> list[T]:
+    """What documents speak of, and what else a result has: numbers follow the parameters."""
+    return list(dict.fromkeys([*spoken, *measured]))
+
+
+def entry_at(entries: Sequence[Mapping[str, Any]], key: str, value: Any) -> Mapping[str, Any]:
+    """The entry with a value of a key; the last where none has it."""
+    return next((entry for entry in entries if entry[key] == value), entries[-1])

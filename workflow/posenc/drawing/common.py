@@ -1,0 +1,418 @@
+"""What all figures share: style, layout of panels, the reading of inputs, deterministic files."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import matplotlib
+import typer
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import MaxNLocator
+
+from posenc.artifacts.command import read_section
+from posenc.artifacts.files import (
+    ArtifactError,
+    atomic_file,
+    read_sealed,
+    sha256_file,
+    unbundled,
+    write_sealed,
+)
+from posenc.artifacts.precision import note, precisions
+from posenc.artifacts.provenance import versions
+from posenc.config.labels import display, labelled
+from posenc.drawing import svg, values
+from posenc.drawing.section import Figure, Style
+
+INTACT = "intact"
+SMALLEST_POINTS = values.SMALLEST_POINTS
+"""No text of a figure is smaller than this at print size."""
+SLIDE_POINTS = 10.0
+"""Size of text on slides; that of ticks is a point smaller."""
+GREY = "0.35"
+LIGHT = "0.82"
+MARKERS = "osD^vP*X"
+DOTS_PER_INCH = 200
+
+
+@contextlib.contextmanager
+def styled(style: Style) -> Iterator[None]:
+    """Apply the shared style, whatever the user's own matplotlib settings are, and its labels."""
+    small = max(SMALLEST_POINTS, style.font_size - 1)
+    with matplotlib.rc_context(), labelled(style.labels):
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(
+            {
+                "font.family": "DejaVu Sans",
+                "font.size": style.font_size,
+                "axes.titlesize": style.font_size,
+                "axes.labelsize": style.font_size,
+                "xtick.labelsize": small,
+                "ytick.labelsize": small,
+                "legend.fontsize": small,
+                "legend.frameon": False,
+                "legend.handlelength": 1.8,
+                "axes.spines.top": False,
+                "axes.spines.right": False,
+                "axes.linewidth": 0.6,
+                "xtick.major.width": 0.6,
+                "ytick.major.width": 0.6,
+                "lines.linewidth": 1.2,
+                "figure.constrained_layout.use": True,
+                # Embedded TrueType fonts, text that can be searched, and the same bytes each time.
+                "pdf.fonttype": 42,
+                "svg.hashsalt": "posenc",
+            }
+        )
+        yield
+
+
+def drawing(
+    draw: Callable[[Canvas, Any, Any, Style], None],
+) -> Callable[[Any, Any, Style], Canvas]:
+    """Give what draws on a canvas one of the size in params.yaml, in the shared style.
+
+    Nothing is shown; the result goes to :func:`save`.
+    """
+
+    @functools.wraps(draw)
+    def drawn(measurements: Any, figure: Figure, style: Style) -> Canvas:
+        with styled(style):
+            made = Canvas(figsize=(figure.width, figure.height))
+            FigureCanvasAgg(made)
+            draw(made, measurements, figure, style)
+        return made
+
+    return drawn
+
+
+def slide(
+    width: float, height: float
+) -> Callable[[Callable[[Canvas, Any, Style], None]], Callable[[Any, Style], Canvas]]:
+    """Give what draws for slides a canvas of that size in inches, its place on the slide.
+
+    Slides have a language, and figures none: what is drawn has digits and no words, which the
+    slide sets itself, in its own fonts.
+    """
+
+    def decorated(draw: Callable[[Canvas, Any, Style], None]) -> Callable[[Any, Style], Canvas]:
+        @functools.wraps(draw)
+        def drawn(measurements: Any, style: Style) -> Canvas:
+            larger = style.model_copy(update={"font_size": SLIDE_POINTS})
+            with styled(larger):
+                made = Canvas(figsize=(width, height))
+                FigureCanvasAgg(made)
+                draw(made, measurements, larger)
+            return made
+
+        return drawn
+
+    return decorated
+
+
+def save(
+    figure: Canvas, outputs: Iterable[Path], style: Style, for_slides: Canvas | None = None
+) -> None:
+    """Write a figure to each output atomically; the format is that of the suffix.
+
+    The bytes depend on the figure alone: no date and no version is recorded. What is drawn for
+    slides is the second page of a PDF.
+    """
+    with styled(style):
+        for output in outputs:
+            kind = Path(output).suffix.removeprefix(".")
+            # A None removes the entry that matplotlib would write by itself.
+            metadata = {"CreationDate": None} if kind == "pdf" else None
+            with atomic_file(output) as temporary:
+                if kind == "pdf" and for_slides:
+                    with PdfPages(temporary, metadata=metadata) as pages:
+                        for page in (figure, for_slides):
+                            pages.savefig(page)
+                elif kind == "svg":
+                    text = svg.written(figure, DOTS_PER_INCH)
+                    temporary.write_text(text, encoding="utf-8")
+                else:
+                    figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+
+
+def unique(values: Iterable[Any]) -> list[Any]:
+    """The different values in order of appearance, which is the order of the study."""
+    return list(dict.fromkeys(values))
+
+
+def run_of(measurement: dict) -> tuple[str, str, str]:
+    """Model, data set and condition of a measurement."""
+    run = measurement["run"]
+    return run["model"], run["dataset"], run["condition"]
+
+
+def condition_colours(measurements: Sequence[dict], style: Style) -> dict[str, str]:
+    """A colour for each condition, the same in all figures; the intact model is dark grey."""
+    names = unique(run_of(measurement)[2] for measurement in measurements)
+    others = [name for name in names if name != INTACT]
+    colours = {name: style.palette[index % len(style.palette)] for index, name in enumerate(others)}
+    return {INTACT: GREY, **colours}
+
+
+def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Axes]:
+    """Make the axes of small multiples: one row of up to four, else a column for each model.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        What to make them on.
+    panels : sequence of (model, dataset)
+        In order of presentation.
+
+    Returns
+    -------
+    dict
+        The titled axes by panel.
+    """
+    models = unique(model for model, _ in panels)
+    datasets = unique(dataset for _, dataset in panels)
+    if len(panels) <= 4:
+        rows, columns, joint = 1, max(1, len(panels)), "\n"
+        places = dict(zip(panels, range(len(panels)), strict=True))
+    else:
+        rows, columns = len(datasets), len(models)
+        # Rows are low: titles of one line, where they fit.
+        joint = ", " if columns <= 3 else "\n"
+        places = {(m, d): datasets.index(d) * columns + models.index(m) for m, d in panels}
+    axes = {}
+    for panel, place in places.items():
+        axes[panel] = figure.add_subplot(rows, columns, place + 1)
+        axes[panel].set_title(joint.join(title(figure, name, columns) for name in panel))
+    return axes
+
+
+def layer_ticks(axes: Axes, columns: int) -> None:
+    """Whole numbers on the horizontal axis of one of so many panels in a row."""
+    axes.xaxis.set_major_locator(MaxNLocator(max(2, 12 // columns), integer=True))
+
+
+def title(figure: Canvas, name: str, columns: int) -> str:
+    """A name as the title of one of so many panels in a row: in lines that fit there."""
+    room = figure.get_figwidth() * 72 / columns / matplotlib.rcParams["axes.titlesize"]  # in ems
+    return textwrap.fill(display(name), int(room / 0.65))
+
+
+def small_multiples(
+    figure: Canvas, measurements: Sequence[dict]
+) -> Iterator[tuple[Axes, list[dict]]]:
+    """Make axes by model and data set for the runs that are not of the intact model.
+
+    Yields
+    ------
+    The axes, and the runs that were measured. Axes of which none was say why, and are left out; so
+    does the figure where there are no such runs.
+    """
+    panels: dict[tuple[str, str], list[dict]] = {}
+    for measurement in measurements:
+        model, dataset, condition = run_of(measurement)
+        if condition != INTACT:
+            panels.setdefault((model, dataset), []).append(measurement)
+    if not panels:
+        not_run(figure.add_subplot(), ["the study has no condition but intact"], 60)
+    for panel, axes in grid(figure, list(panels)).items():
+        shown = [run for run in panels[panel] if run["status"] == "measured"]
+        if shown:
+            yield axes, shown
+        else:
+            not_run(axes, [run["reason"] for run in panels[panel]], 22)
+
+
+def is_left(axes: Axes) -> bool:
+    """Whether axes of a grid stand at its left edge."""
+    return axes.get_subplotspec().is_first_col()
+
+
+def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
+    """Put one legend for all panels over them, where it covers no data."""
+    entries = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            entries.values(), entries.keys(), loc="outside upper center",
+            ncols=columns_that_fit(figure, [*entries], columns),
+            borderaxespad=0.2, columnspacing=1.2,
+        )  # fmt: skip
+
+
+def columns_that_fit(figure: Canvas, labels: Sequence[str], most: int) -> int:
+    """How many columns of a legend are no wider than the figure, of so many at most."""
+    size = matplotlib.rcParams["legend.fontsize"]
+    room = figure.get_figwidth() * 72 / FontProperties(size=size).get_size_in_points()  # in ems
+
+    def width(columns: int) -> float:
+        rows = -(-len(labels) // columns)
+        longest = (max(map(len, labels[at : at + rows])) for at in range(0, len(labels), rows))
+        # A line and the space beside it, and letters of a bit more than half an em.
+        return sum(4 + 0.55 * one for one in longest)
+
+    return next((n for n in range(most, 1, -1) if width(n) <= room), 1)
+
+
+def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
+    """Say in empty axes why there are no data, in lines of so many characters."""
+    text = "not run: " + "; ".join(unique(reason or "no reason given" for reason in reasons))
+    axes.set_axis_off()
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.text(
+        0.5, 0.5, textwrap.fill(text, characters), ha="center", va="center",
+        transform=axes.transAxes,
+    )  # fmt: skip
+
+
+def note_not_run(made: Canvas, runs: Mapping[str, str]) -> None:
+    """Say below the panels what was not run, and why, so that it takes no panel of its own.
+
+    Parameters
+    ----------
+    made : matplotlib.figure.Figure
+        The figure; it has no common label of its x axes.
+    runs : mapping
+        The reason by what was not run.
+    """
+    if runs:
+        said = "; ".join(f"{display(name)} ({reason})" for name, reason in runs.items())
+        # In lines that fit where a note in the size of the text follows as well.
+        room = int(made.get_figwidth() * 72 / (0.55 * matplotlib.rcParams["font.size"]))
+        made.supxlabel(textwrap.fill(f"not run: {said}", room), fontsize=SMALLEST_POINTS)
+
+
+def measured(
+    made: Canvas, found: Sequence[dict], otherwise: str, characters: int = 60
+) -> list[dict]:
+    """Those that were measured. If there are none, the whole figure says why.
+
+    Parameters
+    ----------
+    made : matplotlib.figure.Figure
+        The figure.
+    found : sequence of dict
+        Measurements.
+    otherwise : str
+        What is said where there is no measurement to give a reason.
+    characters : int
+        Of a line.
+    """
+    shown = [one for one in found if one["status"] == "measured"]
+    if not shown:
+        reasons = [one["reason"] for one in found]
+        not_run(made.add_subplot(), reasons or [otherwise], characters)
+    return shown
+
+
+def logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
+    """The finest round ticks between two values on a logarithmic axis, at most so many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    sets = ((1, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))
+    candidates = [[m * 10.0**e for e in exponents for m in mantissas] for mantissas in sets]
+    candidates += [[10.0**e for e in exponents if e % step == 0] for step in range(2, 20)]
+    for candidate in candidates:
+        inside = [tick for tick in candidate if low <= tick <= high]
+        if len(inside) <= most:
+            return inside
+    return []
+
+
+def plain_number(value: float) -> str:
+    """A number without exponents, whose raised digits would be too small to read."""
+    return f"{value:,.0f}".replace(",", "\u2009") if value >= 1 else f"{value:g}"
+
+
+def read_measurements(paths: Sequence[Path]) -> list[dict]:
+    """Read measurements.
+
+    Raises
+    ------
+    DamagedError
+        If a file was altered.
+    ArtifactError
+        If a file is not a measurement.
+    """
+    measurements = []
+    for path in paths:
+        value = read_sealed(path)
+        if not all({"run", "status", "measurement"} <= one.keys() for one in unbundled(value)):
+            raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
+        measurements += unbundled(value)
+    return measurements
+
+
+def say_precision(figure: Canvas, measurements: Sequence[Any], style: Style) -> None:
+    """Say below a figure what was computed in bfloat16, and how far that is from float32."""
+    line = note(one for m in measurements if isinstance(m, dict) for one in precisions(m))
+    if line:
+        # Below the label that panels share, if there is one; the panels keep their size.
+        label = figure.get_supxlabel()
+        size = style.font_size if label else SMALLEST_POINTS
+        text = textwrap.fill(line, int(figure.get_figwidth() * 72 / (0.55 * size)))
+        figure.supxlabel(f"{label}\n{text}" if label else text, fontsize=size)
+        lines = text.count("\n") + (1 if label else 2)
+        figure.set_figheight(figure.get_figheight() + 1.3 * size * lines / 72)
+
+
+def command(
+    draw: Callable[[list, Any, Style], Canvas],
+    section: type[Figure],
+    read: Callable[[Sequence[Path]], list] = read_measurements,
+    for_slides: Callable[[list, Style], Canvas] | None = None,
+) -> Callable[..., None]:
+    """Make a figure's command line.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(measurements, figure, style)``.
+    section : type
+        The figure's section of params.yaml.
+    read : callable
+        What reads the inputs.
+    for_slides : callable, optional
+        ``for_slides(measurements, style)``: what slides show of it, the second page of the PDF.
+
+    Returns
+    -------
+    callable
+        For ``posenc.artifacts.command.run``.
+    """
+
+    def main(
+        config: Annotated[Path, typer.Option(help="The figure's section, as JSON.")],
+        style: Annotated[Path, typer.Option(help="The shared style, as JSON.")],
+        output: Annotated[list[Path], typer.Option(help="A .pdf or .svg file; repeatable.")],
+        inputs: Annotated[list[Path] | None, typer.Argument(metavar="INPUT...")] = None,
+    ) -> None:
+        shared = read_section(style, Style)
+        measurements = read(inputs or [])
+        made = draw(measurements, read_section(config, section), shared)
+        say_precision(made, measurements, shared)
+        save(made, output, shared, for_slides(measurements, shared) if for_slides else None)
+        # What the figure is made of, and what its files should be when they are read.
+        write_sealed(
+            output[0].with_suffix(".json"),
+            {
+                "files": {path.name: sha256_file(path) for path in output},
+                # Without checksums: a document is not built anew when its figure stays the same.
+                "inputs": [str(path) for path in inputs or []],
+                "versions": versions("matplotlib"),
+            },
+        )
+
+    main.__doc__ = (draw.__doc__ or "").split("\n")[0]
+    return main

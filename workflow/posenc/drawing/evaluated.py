@@ -1,0 +1,186 @@
+"""What figures of evaluated conditions share: who was measured, rows by group, looks of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from matplotlib.axes import Axes
+
+from posenc.conditions.groups import GROUPS, grouped
+from posenc.conditions.positions import TABLE
+from posenc.drawing import common
+from posenc.drawing.section import Style
+
+NO_HEAD = "no language-model head"
+
+
+def of_kind(measurements: Sequence[dict], kind: str) -> list[dict]:
+    """The measurements of one kind, in order."""
+    return [one for one in measurements if one["measurement"] == kind]
+
+
+def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list[dict], list[str]]:
+    """Measured conditions of decoders, in order, and why other models are not among them.
+
+    Conditions of a table of positions and those of a rotation are shown apart.
+    """
+    found, reasons = [], []
+    for one in of_kind(measurements, "conditions"):
+        if one["status"] != "measured":
+            reasons.append(one["reason"])
+        elif one["is_decoder"] and one["positions"] == positions:
+            found.append(one)
+        elif one["is_decoder"]:
+            reasons.append(f"positions of {one['run']['model']} are a {one['positions']}")
+        else:
+            reasons.append(f"{one['run']['model']} has {NO_HEAD}")
+    return found, reasons
+
+
+def entries(measurement: dict) -> dict[str, dict]:
+    """What was measured of each condition, by its name."""
+    return {entry["condition"]: entry for entry in measurement["conditions"]}
+
+
+def rows(measurements: Sequence[dict], *groups: str) -> list[tuple[str, bool]]:
+    """Headings and conditions of all models, group after group; whether a row is a heading."""
+    specs = {
+        entry["condition"]: entry["spec"]
+        for measurement in measurements
+        for entry in measurement["conditions"]
+    }
+    found = []
+    for group, names in grouped(specs, *groups).items():
+        found += [(GROUPS[group], True), *((name, False) for name in names)]
+    return found
+
+
+def group_colours(style: Style) -> dict[str, str]:
+    """A colour for each heading of :func:`rows`."""
+    names = GROUPS.values()
+    return {
+        name: style.palette[index % len(style.palette)] for index, name in enumerate(names)
+    }  # fmt: skip
+
+
+def label_rows(axes: Axes, names: Sequence[tuple[str, bool]]) -> None:
+    """Name the rows on the vertical axis, downwards; headings are bold."""
+    axes.set_yticks(range(len(names)), [common.display(name) for name, _ in names])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    for label, (_, is_heading) in zip(axes.get_yticklabels(), names, strict=True):
+        label.set_fontweight("bold" if is_heading else "normal")
+    for row, (_, is_heading) in enumerate(names):
+        if not is_heading:
+            axes.axhline(row, color="0.93", lw=0.5, zorder=0)
+
+
+def share_rows(axes: Axes, names: Sequence[tuple[str, bool]], first: Axes | None) -> Axes:
+    """Name the rows of a panel, or let it share those of the first one; return the first."""
+    if first is None:
+        label_rows(axes, names)
+    else:
+        axes.tick_params(axis="y", labelleft=False, length=0)
+    return first or axes
+
+
+def series(names: Iterable[str], style: Style) -> dict[str, dict]:
+    """The look of a line for each condition; the intact model is dark grey.
+
+    Later lines are thinner: where conditions do the same, the one below is seen beside the other.
+    """
+    others = [name for name in names if name != common.INTACT]
+    found = {common.INTACT: {"color": common.GREY, "marker": "o", "ls": "-", "lw": 2.4, "ms": 4}}
+    for index, name in enumerate(others):
+        cycle, place = divmod(index, len(style.palette))
+        found[name] = {
+            "color": style.palette[place],
+            "marker": common.MARKERS[(index + 1) % len(common.MARKERS)],
+            "ls": ("-", (0, (4, 1.5)), ":")[cycle % 3],
+            "lw": max(0.9, 2.2 - 0.2 * index),
+            "ms": max(2, 3.8 - 0.25 * index),
+        }
+    return found
+
+
+def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[dict], **look) -> None:
+    """A line through estimates with their intervals as a band."""
+    axes.fill_between(
+        xs, [e["low"] for e in estimates], [e["high"] for e in estimates],
+        color=look["color"], alpha=0.13, lw=0,
+    )  # fmt: skip
+    axes.plot(xs, [e["value"] for e in estimates], **look)
+
+
+def share(
+    axes: Axes, found: dict, height: float, limits: tuple[float, float], colour: str,
+    *, marker: str = "o", is_filled: bool = True, label: str | None = None,
+) -> None:  # fmt: skip
+    """A mark with its interval at a height; an arrow beside its number where it is off the axis.
+
+    A number stands beside arrows of filled marks alone.
+    """
+    low, high = limits
+    look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if is_filled else "white"}
+    is_below = found["value"] < low
+    if is_below or found["value"] > high:
+        end, inwards = (low, 1) if is_below else (high, -1)
+        axes.plot([end], [height], marker="<" if is_below else ">", clip_on=False, **look)
+        if is_filled:
+            axes.annotate(
+                f"{found['value']:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
+                textcoords="offset points", va="center", ha="left" if is_below else "right",
+                color=colour, fontsize=common.SMALLEST_POINTS, zorder=4,
+                bbox={"fc": "white", "ec": "none", "pad": 0.5},
+            )  # fmt: skip
+        return
+    ends = [max(found["low"], low), min(found["high"], high)]
+    axes.plot(ends, [height, height], color=colour, lw=1)
+    axes.plot([found["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+
+
+def nothing_is_lost(axes: Axes) -> None:
+    """Say so where there are no shares."""
+    axes.text(
+        0.5, 0.5, "nothing is lost here\nwithout positions",
+        ha="center", va="center", transform=axes.transAxes,
+    )  # fmt: skip
+
+
+def has_shares(measurement: dict) -> bool:
+    """Whether anything is lost without positions, of which conditions recover a share."""
+    return any(entry["recovered"] is not None for entry in measurement["conditions"])
+
+
+def logarithmic_perplexity(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic vertical axis that holds the values, with round ticks."""
+    low, high = min(values) / 1.08, max(values) * 1.08
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    ticks = common.logarithmic_ticks(low, high, 5)
+    axes.set_yticks(ticks, [common.plain_number(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(axis="y", color="0.92", lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def panel_title(measurement: dict) -> str:
+    """Model and data set of a panel, on two lines."""
+    run = measurement["run"]
+    return f"{common.display(run['model'])}\n{common.display(run['dataset'])}"
+
+
+def by_dataset(measurements: Sequence[dict]) -> dict[str, list[dict]]:
+    """Measurements of each data set, in order; the first model is the headline."""
+    found: dict[str, list[dict]] = {}
+    for one in measurements:
+        found.setdefault(one["run"]["dataset"], []).append(one)
+    return found
+
+
+def band_name(edges: list[float], band: int) -> str:
+    """A band by its limits in cycles per token; the first and the last have one."""
+    low, high = (f"{limit:.2g}" for limit in edges[band : band + 2])
+    if band == 0:
+        return f"below {high} / token"
+    return f"above {low} / token" if band == len(edges) - 2 else f"{low}\u2013{high} / token"

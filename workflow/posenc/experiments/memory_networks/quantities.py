@@ -1,0 +1,59 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import Facts, Number, Quantities, percent
+from posenc.drawing.exhibit import Exhibit
+
+
+def network_name(entry: Mapping[str, Any]) -> str:
+    """``end_to_end.3.words``: network, hops where it has any, and whether it sees word order."""
+    parts = [entry["network"]]
+    if entry["network"] == "end_to_end":
+        parts.append(str(entry["hops"]))
+    if entry["positions"] is not None:
+        parts.append("words" if entry["positions"] else "bag")
+    return ".".join(parts)
+
+
+def memory_networks(one: Mapping[str, Any]) -> Facts:
+    """Test errors by task and network, and in how many stories supervised ones find each fact."""
+    found: Facts = {
+        "seeds": Number(len(one["seeds"])),
+        "training_stories": Number(one["training_stories"]),
+        "test_stories": Number(one["test_stories"]),
+    }
+    for entry in one["tasks"]:
+        for key, value in entry["guess"].items():
+            found[f"{entry['task']}.guess.{key}"] = percent(value)
+    for entry in one["cells"]:
+        name = f"{entry['task']}.{network_name(entry)}"
+        found[f"{name}.error"] = percent(entry["error"])
+        if entry["network"] == "dynamic":
+            found[f"{name}.attempts"] = Number(max(entry["attempts"]))
+        if entry["supervised"]:
+            for number, share in enumerate(entry["facts_in_order"], start=1):
+                found[f"{name}.fact.{number}"] = percent(share)
+    for key, entries in one["differences"].items():
+        for entry in entries:
+            found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)
+    return found
+
+
+WORDS = {
+    "error": "wrong answers (%)",
+    "attempts": "initial weights that were tried, of the seed that took the most",
+    "fact": "stories in which it looks at the fact of its turn (%), pass",
+}
+QUANTITIES = Quantities(read=memory_networks, words=WORDS)
+FIGURE = Exhibit(
+    "E3 memory networks",
+    ("memory_networks",),
+    height=2.8,
+    caption="Errors of memory networks by task, and the levels of those who must guess.",
+    alt="Points with intervals, a panel for each task: share of wrong answers of each "
+    "variant of a memory network.",
+)

@@ -1,0 +1,152 @@
+"""GPT-1's ablation: accuracy of each cell, effect of each factor, layers transferred."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from posenc.drawing import common
+from posenc.drawing.section import Figure, Style
+
+ARCHITECTURES = {"transformer": "Transformer", "lstm": "LSTM"}
+ROWS = ((True, True), (True, False), (False, True), (False, False))
+"""Pre-trained, and with the auxiliary loss; downwards."""
+EFFECTS = {
+    "pretrained": "pre-training",
+    "auxiliary": "auxiliary loss",
+    "architecture": "Transformer\nfor LSTM",
+}
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw test accuracies in per cent, with intervals over seeds.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        The measurement of pre-training.
+
+    Returns
+    -------
+    Above, the accuracy of each cell; strokes are single seeds. Beside it, what each factor
+    changes, paired by seed: on average over the settings of the other factors, and in GPT-1's
+    own setting. Below, the accuracy by the number of blocks that are transferred to the
+    Transformer; its dashed line and band are a new Transformer. Then, while pre-training goes on,
+    the share of pairs of a text of each label in which the language model rather expects a label's
+    word behind the text that has it, whatever the words' prior; dashed lines are other words.
+    """
+    measured = common.measured(made, measurements, "no measurement", 40)
+    if not measured:
+        return
+    one = measured[0]
+    grid = made.add_gridspec(2, 2)
+    panels = [made.add_subplot(grid[place]) for place in range(4)]
+    _cells(panels[0], one, style)
+    _effects(panels[1], one, style)
+    _transfer(panels[2], one, style)
+    _zero_shot(panels[3], one, style)
+    panels[0].plot([], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed")
+    common.legend_above(made, panels, columns=4)
+
+
+def _cells(axes: Axes, one: dict, style: Style) -> None:
+    cells = {(c["pretrained"], c["auxiliary"], c["architecture"]): c for c in one["cells"]}
+    for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
+        for row, setting in enumerate(ROWS):
+            place = row + (-0.17, 0.17)[index]
+            estimate = cells[(*setting, architecture)]["accuracy"]
+            _estimate(axes, estimate, place, style.palette[index], common.MARKERS[index],
+                      label if row == 0 else None)  # fmt: skip
+    axes.axvline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9, label="chance")
+    labels = [
+        ("pre-trained" if pretrained else "new")
+        + ",\n"
+        + (f"λ = {one['auxiliary_weight']:g}" if auxiliary else "λ = 0")
+        for pretrained, auxiliary in ROWS
+    ]
+    axes.set_yticks(range(len(ROWS)), labels)
+    axes.set_ylim(len(ROWS) - 0.5, -0.5)
+    axes.set_title("accuracy")
+    axes.set_xlabel("test accuracy (%)")
+    # Intervals of few seeds can be wider than what is possible.
+    axes.set_xlim(max(0, axes.get_xlim()[0]), min(103, axes.get_xlim()[1]))
+
+
+def _estimate(
+    axes: Axes, estimate: dict, place: float, colour: str, marker: str, label: str | None
+) -> None:
+    axes.plot([100 * estimate["low"], 100 * estimate["high"]], [place, place], color=colour, lw=1.1)
+    axes.plot([100 * value for value in estimate["values"]], [place] * len(estimate["values"]),
+              color=colour, marker="|", ms=5, mew=0.8, ls="")  # fmt: skip
+    axes.plot(100 * estimate["value"], place, color=colour, marker=marker, ms=4, ls="", label=label)
+
+
+def _effects(axes: Axes, one: dict, style: Style) -> None:
+    looks = {
+        "average": (style.palette[2], "D", "mean of settings"),
+        "first": (style.palette[4], "^", "GPT-1's setting"),
+    }
+    for row, entry in enumerate(one["effects"]):
+        estimates = {"average": entry["average"], "first": entry["settings"][0]["difference"]}
+        for place, name in ((row - 0.17, "average"), (row + 0.17, "first")):
+            colour, marker, label = looks[name]
+            _estimate(axes, estimates[name], place, colour, marker, label if row == 0 else None)
+    axes.axvline(0, color=common.GREY, lw=0.8)
+    axes.set_yticks(
+        range(len(one["effects"])), [EFFECTS[entry["factor"]] for entry in one["effects"]]
+    )
+    axes.set_ylim(len(one["effects"]) - 0.5, -0.5)
+    axes.set_title("effects, paired by seed")
+    axes.set_xlabel("change of accuracy (points)")
+
+
+def _transfer(axes: Axes, one: dict, style: Style) -> None:
+    colour = style.palette[0]
+    (new,) = (
+        c["accuracy"] for c in one["cells"]
+        if (c["pretrained"], c["auxiliary"], c["architecture"]) == (False, True, "transformer")
+    )  # fmt: skip
+    axes.axhspan(100 * new["low"], 100 * new["high"], color=common.LIGHT, alpha=0.6, lw=0)
+    axes.axhline(100 * new["value"], color=common.GREY, ls="--", lw=0.9, label="new Transformer")
+    layers = [entry["layers"] for entry in one["transfer"]]
+    found = [entry["accuracy"] for entry in one["transfer"]]
+    axes.plot(layers, [100 * e["value"] for e in found], color=colour, marker="o", ms=4, ls="")
+    for layer, estimate in zip(layers, found, strict=True):
+        ends = [100 * estimate["low"], 100 * estimate["high"]]
+        axes.plot([layer, layer], ends, color=colour, lw=1.1)
+    axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.set_xticks(layers)
+    axes.set_xlim(-0.4, max(layers) + 0.4)
+    axes.set_ylim(max(0, axes.get_ylim()[0]), min(103, axes.get_ylim()[1]))
+    axes.set_title("blocks transferred")
+    axes.set_xlabel("blocks and embeddings")
+    axes.set_ylabel("test accuracy (%)")
+
+
+def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
+    models = {model["architecture"]: model["zero_shot"] for model in one["language_models"]}
+    for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
+        colour, rows = style.palette[index], models[architecture]
+        steps = [row["step"] for row in rows]
+        low, value, high = (
+            [100 * row["words_ranked"][key] for row in rows] for key in ("low", "value", "high")
+        )
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
+        axes.plot(steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3,
+                  gid=architecture)  # fmt: skip
+        control = [100 * row["control_ranked"]["value"] for row in rows]
+        axes.plot(steps, control, color=colour, lw=0.7, ls="--",
+                  label=f"{label}: other words")  # fmt: skip
+    axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.set_title("without fine-tuning")
+    axes.set_xlabel("steps of pre-training")
+    axes.set_ylabel("pairs in order (%)")
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

@@ -1,0 +1,73 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import Facts, Number, Quantities, estimate, percent
+from posenc.drawing.exhibit import Exhibit
+
+
+def cell_name(entry: Mapping[str, Any]) -> str:
+    """``pretrained.auxiliary.transformer`` and so on."""
+    return ".".join(
+        (
+            "pretrained" if entry["pretrained"] else "new",
+            "auxiliary" if entry["auxiliary"] else "plain",
+            entry["architecture"],
+        )
+    )
+
+
+def pretraining(one: Mapping[str, Any]) -> Facts:
+    """Accuracy of each cell, effects, and layers transferred."""
+    found: Facts = {
+        "seeds": Number(len(one["seeds"])),
+        "chance": percent(one["chance"]),
+        "auxiliary_weight": Number(one["auxiliary_weight"]),
+        "difference": percent(one["parameters"]["relative_difference"]),
+    }
+    for name in ("transformer", "lstm"):
+        found[f"parameters.{name}"] = Number(one["parameters"][name])
+    for entry in one["language_models"]:
+        place = f"language_model.{entry['architecture']}"
+        for key in ("perplexity", "bits_per_byte"):
+            found[f"{place}.{key}"] = estimate(entry["test"][key])
+        place = f"zero_shot.{entry['architecture']}"
+        for kind, gain in entry["zero_shot_gain"].items():
+            for row in entry["zero_shot"]:
+                found[f"{place}.{kind}.{row['step']}"] = percent(row[kind])
+            found[f"{place}.{kind}.last"] = percent(entry["zero_shot"][-1][kind])
+            found[f"{place}.{kind}.gain"] = percent(gain)
+    for entry in one["cells"]:
+        found[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
+    for entry in one["effects"]:
+        found[f"effect.{entry['factor']}"] = percent(entry["average"])
+        # The first setting has all else that GPT-1 has: the published ablation.
+        found[f"ablation.{entry['factor']}"] = percent(entry["settings"][0]["difference"])
+    for entry in one["transfer"]:
+        found[f"transfer.{entry['layers']}"] = percent(entry["gain"])
+    found["transfer.all"] = percent(one["transfer"][-1]["gain"])
+    found["transfer.embeddings"] = percent(one["transfer"][0]["gain"])
+    return found
+
+
+WORDS = {
+    "accuracy": "test accuracy (%)",
+    "effect": "effect, paired by seed (percentage points)",
+    "ablation": "ablation (percentage points)",
+    "transfer": "blocks transferred, gain (percentage points)",
+    "zero_shot": "right without fine-tuning (%): words that are expected, by steps",
+}
+QUANTITIES = Quantities(read=pretraining, words=WORDS)
+FIGURE = Exhibit(
+    "D5 pre-training",
+    ("pretraining",),
+    height=4.6,
+    caption="Accuracy by pre-training, auxiliary loss and architecture; effects paired by "
+    "seed; layers transferred; and in how many pairs of texts a language model, while it is "
+    "trained, rather expects a label's word behind the text that has it (dashed: other words).",
+    alt="Points with intervals: test accuracy of each kind of pre-training, paired effects, "
+    "and accuracy by the number of transferred blocks. Lines: pairs in order by steps.",
+)

@@ -1,0 +1,78 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import Facts, Number, Quantities, estimate, with_spoken
+from posenc.drawing.exhibit import Exhibit
+
+READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "first_nearest", "random")
+             for keys in (1, 4, 16))  # fmt: skip
+"""Which keys are read, and how many: those that are spoken of."""
+COST = ("delta_nll", "cosine")
+LENGTHS = (4, 16, 64, 128)
+"""Keys that a query sees at least, up to twice as many: those that are spoken of."""
+EFFECTIVE_KEYS = (
+    "seen", "keys", "others", "first", "largest", "fewest", "fewest.layer", "most", "most.layer",
+    "growth", *(f"seen_{length}.{part}" for length in LENGTHS for part in ("keys", "others")),
+    *(f"{way}.{part}" for way in READ for part in COST),
+)  # fmt: skip
+
+
+def effective_keys(one: Mapping[str, Any]) -> Facts:
+    """How many keys are read, by layer and length, and what reading a few costs."""
+    found: Facts = {"seen": Number(one["seen"])}
+    found |= {name: estimate(one[name]) for name in ("keys", "others", "first", "largest")}
+    for name, of in (("fewest", min), ("most", max)):
+        layer = of(one["layers"], key=lambda row: row["keys"]["value"])
+        found[name], found[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
+    found["growth"] = estimate(one["growth"], "documents are too short")
+    lengths = {row["from"]: row for row in one["lengths"]}
+    for length in LENGTHS:  # other ones are there or not, as the documents of a data set are long
+        row = lengths.get(length, {"keys": None, "others": None})
+        for part in ("keys", "others"):
+            found[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
+    ways = {
+        f"{entry['choice']}.{entry['keys']}": entry
+        for entry in one["reading"] if entry["keys"] is not None
+    }  # fmt: skip
+    for way in with_spoken(READ, ways):
+        entry = ways.get(way, dict.fromkeys(COST))
+        reason = "an encoder has no loss" if way in ways else "the study does not read so many keys"
+        found |= {f"{way}.{part}": estimate(entry[part], reason) for part in COST}
+    return found
+
+
+WORDS = {
+    "seen": "keys that a query sees, geometric mean",
+    "keys": "effective keys",
+    "others": "effective keys without the first key",
+    "first": "weight of the first key",
+    "largest": "largest weight",
+    "fewest": "effective keys of the layer with the fewest",
+    "most": "effective keys of the layer with the most",
+    "layer": "which layer",
+    "growth": "growth: slope of log effective keys on log keys seen",
+    "seen_": "queries that see {} keys, up to twice as many",
+    "strongest": "strongest keys alone",
+    "nearest": "nearest keys alone",
+    "first_nearest": "the first key and the nearest alone",
+    "random": "random keys alone",
+    "delta_nll": "loss, minus the intact model's (nats per token)",
+    "cosine": "cosine of the last hidden state with the intact model's",
+}
+QUANTITIES = Quantities(read=effective_keys, names=EFFECTIVE_KEYS, words=WORDS)
+FIGURE = Exhibit(
+    "E1 and E2: how many keys attention reads",
+    ("effective_keys",),
+    height=6.2,
+    caption="Effective keys (exp of the pattern's entropy; geometric mean over heads and "
+    "queries), with and without the first key, by layer and by how many keys a query sees; "
+    "dotted, keys that are read alike. Below, what it costs when each query of each head reads "
+    "a few keys only.",
+    alt="Line charts, a column for each model: effective keys against layer and against the "
+    "number of keys that a query sees, and the loss, or the distance of the last hidden "
+    "states, against the number of keys that are read.",
+)

@@ -1,0 +1,159 @@
+"""How noisy the gradient of hard attention is, by number of samples and by baseline."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
+
+LABELS = {"none": "b = 0", "mean": "b = E[f]", "optimal": "b = b*"}
+MARKERS = {"none": "o", "mean": "s", "optimal": "^"}
+LEVELS = {"--": "gradient", ":": "soft"}
+ZERO = "zero"
+SHOWN = (common.INTACT, ZERO)
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw variance against samples for each baseline, and its ratio to that without a baseline.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of hard attention.
+
+    Returns
+    -------
+    A panel per model, of the intact run of its first data set: lines are exact, with the
+    interval over documents as a band, points are simulated. Dashed is the squared gradient,
+    which noise is to stay below, dotted the squared difference of the soft read-out's gradient
+    from it. A last panel with the ratios of all intact runs (filled) and of those without
+    positions (hollow), with intervals.
+    """
+    runs = [
+        one
+        for one in evaluated.of_kind(measurements, "hard_attention")
+        if one["run"]["condition"] in SHOWN
+    ]
+    if not any(one["status"] == "measured" for one in runs):
+        reasons = [one["reason"] for one in runs]
+        common.not_run(made.add_subplot(), reasons or ["no hard attention"], 60)
+        return
+    first = panels(runs)
+    colours = dict(zip(LABELS, style.palette, strict=False))
+    widths = [*(1.0 for _ in first), 1.3]
+    grid = made.add_gridspec(1, len(first) + 1, width_ratios=widths)
+    left = None
+    for place, (model, one) in enumerate(first.items()):
+        axes = made.add_subplot(grid[0, place], sharey=left)
+        names = (model, one["run"]["dataset"])
+        axes.set_title("\n".join(common.title(made, name, len(first) + 3) for name in names))
+        if one["status"] != "measured":
+            common.not_run(axes, [one["reason"]], 14)
+            continue
+        _variances(axes, one, colours)
+        axes.tick_params(labelleft=left is None)
+        left = left or axes
+    _level(left)
+    left.set_ylabel("total variance of the gradient")
+    _ratios(made.add_subplot(grid[0, len(first)]), runs, colours)
+    _legend(made, colours)
+
+
+def panels(runs: list[dict]) -> dict[str, dict]:
+    """The intact run of each model's first data set."""
+    found: dict[str, dict] = {}
+    for one in runs:
+        if one["run"]["condition"] == common.INTACT:
+            found.setdefault(one["run"]["model"], one)
+    return found
+
+
+def _variances(axes: Axes, one: dict, colours: dict[str, str]) -> None:
+    for entry in one["baselines"]:
+        name, samples = entry["name"], [each["samples"] for each in entry["samples"]]
+        exact = [each["variance"] for each in entry["samples"]]
+        evaluated.curve(axes, samples, exact, color=colours[name], lw=1.0)
+        simulated = [each["simulated"]["value"] for each in entry["samples"]]
+        axes.plot(
+            samples, simulated, color=colours[name], marker=MARKERS[name], ms=3.2, ls="none"
+        )  # fmt: skip
+    for look, level in LEVELS.items():
+        estimate = one["signal"] if level == "gradient" else one["soft_gradient"]["square"]
+        axes.axhspan(estimate["low"], estimate["high"], color=common.GREY, alpha=0.13, lw=0)
+        axes.axhline(estimate["value"], color=common.GREY, ls=look, lw=0.9)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(samples, [str(count) for count in samples])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("samples T")
+
+
+def _level(axes: Axes) -> None:
+    axes.set_yscale("log")
+    ticks = common.logarithmic_ticks(*axes.get_ylim(), 5)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
+    """Ratios with intervals, a row per data set, under the name of its model."""
+    rows: list[tuple[str, str | None]] = []
+    for model in common.unique(one["run"]["model"] for one in runs):
+        of_model = [one["run"]["dataset"] for one in runs if one["run"]["model"] == model]
+        rows += [(model, None), *((model, dataset) for dataset in common.unique(of_model))]
+    # Four marks share the height of a row.
+    size = min(3.6, 27 / len(rows))
+    for one in runs:
+        if one["status"] != "measured":
+            continue
+        row = rows.index((one["run"]["model"], one["run"]["dataset"]))
+        hollow = one["run"]["condition"] == ZERO
+        for place, entry in enumerate(one["baselines"][1:]):
+            if entry["ratio"] is None:
+                continue
+            at = row + (0.1 if hollow else -0.32) + 0.21 * place
+            colour, ratio = colours[entry["name"]], entry["ratio"]
+            axes.plot([ratio["low"], ratio["high"]], [at, at], color=colour, lw=1.0)
+            axes.plot(
+                ratio["value"], at, color=colour, marker=MARKERS[entry["name"]], ms=size, ls="none",
+                mfc="white" if hollow else colour, mew=0.8,
+            )  # fmt: skip
+    axes.axvline(1, color=common.GREY, ls=":", lw=0.9)
+    evaluated.label_rows(axes, [(dataset or model, dataset is None) for model, dataset in rows])
+    axes.set_xscale("log")
+    axes.set_xlim(right=1.3)
+    ticks = common.logarithmic_ticks(*axes.get_xlim(), 4)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_title("variance with\na baseline")
+    axes.set_xlabel("share of that\nwith b = 0")
+
+
+def _legend(figure: Canvas, colours: dict[str, str]) -> None:
+    entries = [
+        Line2D([], [], color=colours[name], marker=MARKERS[name], ms=3.6, lw=1.0, label=label)
+        for name, label in LABELS.items()
+    ]
+    entries += [
+        Line2D([], [], color=common.GREY, ls="--", lw=0.9, label="squared gradient"),
+        Line2D([], [], color=common.GREY, ls=":", lw=0.9, label="soft attention's error²"),
+        Line2D([], [], color=common.GREY, marker="o", ms=3.6, ls="none",
+               label=common.display(common.INTACT)),
+        Line2D([], [], color=common.GREY, marker="o", ms=3.6, ls="none", mfc="white",
+               label=common.display(ZERO)),
+    ]  # fmt: skip
+    figure.legend(
+        handles=entries, loc="outside upper center", ncols=7, borderaxespad=0.2, columnspacing=1.2
+    )  # fmt: skip
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

@@ -1,0 +1,146 @@
+"""What each head makes of positions alone: a mask by distance, and where the nearest look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
+
+from posenc.drawing import common
+from posenc.drawing.evaluated import of_kind
+from posenc.drawing.section import Figure, Style
+from posenc.metrics.position_scores import nearest, steepest
+
+REACH = 256
+"""Distances that are shown, back, and ahead where a head sees the future."""
+MARKED = 3
+"""Heads of each kind that are marked: the steepest, and those of the first layer that look nearest,
+which have a panel of their own."""
+LIMIT = 3.5
+"""Of the vertical axis, in standard deviations of a head's scores."""
+ROW, LOWER = 0.5, 1.5
+"""Inches of a row of heads, and of the panels below."""
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw the mask of each head, a row per layer, of whatever has the most heads.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of position_heads.
+
+    Returns
+    -------
+    Curves in standard deviations of their head's scores within a query, which the number below
+    gives in nats; that above is the share of the scores that the curve explains, and the darker
+    it is. Below, where the nearest heads of the first layer look, beside the
+    mean of tables with shuffled rows.
+    """
+    measured = common.measured(
+        made, of_kind(measurements, "position_heads"), "no heads were measured"
+    )
+    if not measured:
+        return
+    one = max(measured, key=lambda one: len(one["heads"]))
+    near = nearest(one["heads"], MARKED)
+    # Panels of few layers are no higher than those of many.
+    upper = 0.7 + ROW * one["n_layers"]
+    made.set_figheight(min(figure.height, upper + LOWER * bool(near)))
+    if near:
+        grid, below = made.subfigures(2, 1, height_ratios=(upper, LOWER))
+        _draw_near(below, near, one, style)
+    else:
+        grid = made
+    _draw_grid(grid, one, near, style)
+
+
+def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style: Style) -> None:
+    panels = place.subplots(one["n_layers"], one["n_heads"], squeeze=False, sharex=True,
+                            sharey=True)  # fmt: skip
+    steep = steepest(one["heads"], MARKED)
+    for axes, head in zip(panels.flat, one["heads"], strict=True):
+        marks = [colour for colour, heads in ((1, steep), (2, near)) if head in heads]
+        _panel(axes, head, style, marks)
+    for number, axes in enumerate(panels[0]):
+        axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=5)
+    for number, axes in enumerate(panels[:, 0]):
+        axes.set_ylabel(f"{number}", rotation=0, labelpad=6, va="center",
+                        fontsize=common.SMALLEST_POINTS)  # fmt: skip
+    name = common.display(one["subject"])
+    place.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
+    place.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
+    place.supylabel("mask by distance (SD of the scores)", fontsize=style.font_size)
+
+
+def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
+    axes.axhline(0, color=common.LIGHT, lw=0.4, zorder=0)
+    if head["distance_share"] is not None:
+        axes.plot(*shown_curve(head), lw=0.9,
+                  color=style.palette[marks[0] if marks else 0],
+                  alpha=1 if marks else 0.25 + 0.75 * head["distance_share"])  # fmt: skip
+        deviation = common.plain_number(float(f"{head['deviation']:.2g}"))
+        for place, text in ((0.03, deviation), (0.8, f"{head['distance_share']:.2f}")):
+            axes.text(0.97, place, text, transform=axes.transAxes, ha="right", va="bottom",
+                      fontsize=common.SMALLEST_POINTS).set_in_layout(False)  # fmt: skip
+    axes.set_ylim(-LIMIT, LIMIT)
+    axes.set_xticks([0, REACH])
+    axes.set_yticks([-2, 0, 2], ["\u22122", "0", "2"])
+    axes.tick_params(labelsize=common.SMALLEST_POINTS, length=1.5, pad=1)
+
+
+def shown_curve(head: Mapping) -> tuple[np.ndarray, np.ndarray]:
+    """Distances back from query to key, [distances], and a head's mask in SD of its scores."""
+    curve = np.array(head["distances"]["bias"])  # [distances]
+    distance = head["distances"]["from"] + np.arange(len(curve))  # [distances]
+    shown = np.abs(distance) <= REACH  # [distances]
+    return distance[shown], curve[shown] / head["deviation"]
+
+
+def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -> None:
+    """Attention by offset of the heads that look nearest."""
+    panels = place.subplots(1, len(near), squeeze=False, sharey=True)[0]
+    half = len(one["uniform"]) // 2
+    offsets = np.arange(-half, half + 1)[: half + 1 if one["is_causal"] else None]
+    for axes, head in zip(panels, near, strict=True):
+        for label, mass, options in (
+            ("this table", head["profile"]["mass"], {"color": style.palette[2], "marker": "o"}),
+            ("rows shuffled", head["nulls"]["shuffled"]["mass"], {"color": style.palette[6]}),
+            ("all keys alike", one["uniform"], {"color": style.palette[6], "ls": ":"}),
+        ):
+            axes.plot(offsets, mass[: len(offsets)], label=label, lw=0.9, ms=2.5, **options)
+        mean = f"{head['profile']['mean_offset']:.2f}".replace("-", "\u2212")
+        axes.set_title(f"layer 0, head {head['head']}: mean offset {mean}",
+                       fontsize=common.SMALLEST_POINTS + 1)  # fmt: skip
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel("attention")
+    panels[-1].legend(loc="upper left", frameon=False, fontsize=common.SMALLEST_POINTS)
+    place.supxlabel("offset, key minus query (tokens)", fontsize=style.font_size)
+
+
+@common.slide(2.25, 1.6)
+def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
+    """Draw the mask by distance of the steepest head of whatever has the most heads."""
+    axes = made.add_subplot()
+    measured = [o for o in of_kind(measurements, "position_heads") if o["status"] == "measured"]
+    one = max(measured, key=lambda one: len(one["heads"]), default=None)
+    steep = steepest(one["heads"], 1) if one else []
+    if not steep:
+        axes.set_axis_off()
+        return
+    axes.plot(*shown_curve(steep[0]), color=style.palette[0])
+    axes.axhline(0, color=common.LIGHT, lw=0.6, zorder=0)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+
+
+main = common.command(draw, Figure, for_slides=for_slides)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

@@ -1,0 +1,112 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.drawing.exhibit import BOTH, Exhibit
+from posenc.metrics.null_tables import NULLS
+from posenc.metrics.position_scores import nearest, steepest
+
+PLACED = ("1", "2", "3")
+"""Heads that are named, in order."""
+DRAWN = ("distance_share", "heads", "nearest")
+NULL = ("offset", "distance_share", "wave_share")
+WAVE = ("period", "lag", "wave_share")
+NEAR = ("head", "offset", "distance_share", *WAVE)
+STEEP = ("layer", "head", "deviation", "distance_share", *WAVE)
+OF_WAVES = ("period", "lag", "share", "lags", "lags_chance")
+POSITION_HEADS = (
+    "heads", "distance_share", "distance_share.least", "distance_share.most",
+    *(f"near.{place}.{part}" for place in PLACED for part in NEAR),
+    "near.heads", "near.tokens",
+    *(
+        f"null_{null}.{part}" for null in NULLS
+        for part in (*DRAWN, *(f"near.{place}.{part}" for place in PLACED for part in NULL))
+    ),
+    *(f"steep.{place}.{part}" for place in PLACED for part in STEEP),
+    *(f"waves.{part}" for part in OF_WAVES), *(f"null_{null}.waves.share" for null in NULLS),
+)  # fmt: skip
+NO_POSITION = "no head tells positions apart"
+
+
+def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """How much of the heads' scores a mask by distance explains, and the heads worth a look.
+
+    ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
+    query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
+    know no order (``null_``) there is the same of those near heads, how many of all then look near,
+    and the offset of the one of layer 0 that then looks nearest. Waves are those of the pair of
+    signals that adds most to a head's score.
+    """
+    shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
+    named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
+    named["heads"] = Number(len(one["heads"]))
+    for name, of in (("", statistics.median), (".least", min), (".most", max)):
+        named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
+    near = one["near"]
+    named |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
+    first, steep = nearest(one["heads"], len(PLACED)), steepest(one["heads"], len(PLACED))
+    for group, parts, heads in (("near", NEAR, first), ("steep", STEEP, steep)):
+        for place, head in zip(PLACED, heads, strict=False):
+            pair = head["pairs"][0]
+            of_head = {
+                **head,
+                "offset": head["profile"]["mean_offset"],
+                "period": 1 / pair["frequency"],
+                "lag": pair["lag"],
+                "wave_share": pair["share"],
+            }
+            for part in parts:
+                named[f"{group}.{place}.{part}"] = estimate(of_head[part], NO_POSITION)
+    waves = one["waves"]
+    named |= {f"waves.{part}": Number(waves[part]) for part in OF_WAVES}
+    for null, of_all in near["nulls"].items():
+        for part in DRAWN:
+            named[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
+        for place, head in zip(PLACED, first, strict=False):
+            for part, key in zip(NULL, ("mean_offset", *NULL[1:]), strict=True):
+                value = head["nulls"][null][key]
+                named[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
+        named[f"null_{null}.waves.share"] = estimate(waves["nulls"][null], NO_POSITION)
+    return named
+
+
+WORDS = {
+    "heads": "heads",
+    "distance_share": "share of the scores that a mask by distance explains",
+    "least": "the head with the least",
+    "most": "the head with the most",
+    "near": "heads of layer 0 that look nearest, in order",
+    "steep": "heads whose mask is the steepest, in order",
+    "waves": "leading pairs of waves, over heads",
+    "period": "period of the leading pair (tokens)",
+    "lag": "lag of the leading pair (tokens)",
+    "wave_share": "share of one frequency in the leading pair",
+    "share": "median share of one frequency",
+    "lags": "heads with a lag of a few tokens",
+    "lags_chance": "the same with phases at random",
+    "offset": "mean offset",
+    "deviation": "standard deviation of its scores (nats)",
+    "layer": "its layer",
+    "head": "its number",
+}
+QUANTITIES = Quantities(read=position_heads, names=POSITION_HEADS, words=WORDS)
+FIGURE = Exhibit(
+    "C3 relative attention by weights",
+    ("position_heads",),
+    BOTH,
+    height=8.2,
+    caption="What each head makes of positions alone: the function of the distance that is "
+    "nearest to the scores of position against position, in standard deviations of the head's "
+    "scores within a query. Numbers are that deviation, in nats (below), and the share of "
+    "the scores that the curve explains (above); the larger it is, the darker the curve. "
+    "Marked are the three steepest, and the three of the first layer that look nearest, "
+    "whose attention by offset is below. Of the tables and models whose query and key maps "
+    "are there, the one with the most heads is shown.",
+    alt="Small charts, a row for each layer and a column for each head: bias against the "
+    "distance back from query to key. Below, attention by offset of three heads.",
+)

@@ -1,0 +1,146 @@
+"""What weights and positions alone say about offsets: all heads, and their pairs of signals."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.image import AxesImage
+
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
+
+LARGEST_POINT = 60.0
+"""Area of the largest contribution, square points."""
+LINEAR_LAG = 3.0
+"""Up to this lag, in tokens, the axis of lags is linear."""
+LARGEST_PREFERENCE = 3.0
+"""Where the colours end: 20 times as much, or as little, as a uniform pattern."""
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw, for each model, what each head prefers by offset, and the lags of its pairs.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of relative attention.
+
+    Returns
+    -------
+    Above, a heat map whose rows are the heads, layer after layer: the mass that positions alone
+    would give to an offset, over that of a uniform pattern; a dot marks the highest score.
+    Below, a circle for each pair of signals, as large as its contribution.
+    """
+    measured = common.measured(
+        made, evaluated.of_kind(measurements, "relative_attention"), "no model was measured"
+    )
+    if not measured:
+        return
+    grid = made.add_gridspec(2, len(measured), height_ratios=(3, 2))
+    rows = max(one["rows"] for one in measured)
+    panels, image = [], None
+    for column, one in enumerate(measured):
+        above, below = (made.add_subplot(grid[row, column]) for row in (0, 1))
+        panels.append(above)
+        image = _preferences(above, one)
+        _pairs(below, one, rows, style)
+        below.tick_params(labelleft=column == 0)
+        if column == 0:
+            above.set_ylabel("layer")
+            below.set_ylabel("lag (tokens)")
+    bar = made.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
+    bar.set_label("log preference (nats)")
+    bar.outline.set_linewidth(0.4)
+    made.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
+    common.legend_above(made, made.axes, columns=2)
+
+
+def label_layers(axes: Axes, n_layers: int, n_heads: int, colour: str = "white") -> None:
+    """Name layers, 0-based, at the middle of their heads, with a line between two layers."""
+    step = max(1, n_layers // 6)
+    shown = range(0, n_layers, step)
+    axes.set_yticks([(layer + 0.5) * n_heads - 0.5 for layer in shown], list(map(str, shown)))
+    axes.tick_params(axis="y", length=0)
+    for layer in range(1, n_layers):
+        axes.axhline(layer * n_heads - 0.5, color=colour, lw=0.6)
+    axes.spines[:].set_visible(False)
+
+
+def label_offsets(axes: Axes, offsets: list[int], causal: bool) -> None:
+    """Ticks at 0 and half-way to the ends; a decoder has no keys after the query."""
+    half = max(1, offsets[-1] // 2)
+    ticks = [-offsets[-1], -half, 0] if causal else [-half, 0, half]
+    axes.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
+    axes.set_xlim(offsets[0] - 0.5, 0.5 if causal else offsets[-1] + 0.5)
+
+
+def _preferences(axes: Axes, one: dict) -> AxesImage:
+    offsets = one["offsets"]
+    # [heads, offsets]
+    values = np.array([head["profile"]["preference"] for head in one["heads"]], float)
+    image = axes.imshow(
+        values, aspect="auto", interpolation="nearest", cmap="RdBu_r",
+        vmin=-LARGEST_PREFERENCE, vmax=LARGEST_PREFERENCE,
+        extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(values) - 0.5, -0.5),
+    )  # fmt: skip
+    axes.plot(
+        [head["predicted_lag"] for head in one["heads"]], range(len(values)), ".", color="black",
+        ms=1.8, ls="none",
+    )  # fmt: skip
+    label_layers(axes, one["n_layers"], one["n_heads"], common.GREY)
+    label_offsets(axes, offsets, one["is_causal"])
+    axes.set_xlabel("offset (tokens)", labelpad=1)
+    axes.set_title(common.display(one["run"]["model"]))
+    return image
+
+
+def _pairs(axes: Axes, one: dict, rows: int, style: Style) -> None:
+    pairs = [(head["layer"], pair) for head in one["heads"] for pair in head["pairs"]]
+    largest = max(pair["contribution"] for _, pair in pairs) or 1.0
+    for is_first, colour, label in (
+        (False, common.GREY, "pairs of later layers"),
+        (True, style.palette[1], "pairs of layer 0"),
+    ):
+        chosen = [pair for layer, pair in pairs if (layer == 0) == is_first]
+        axes.scatter(
+            [pair["frequency"] for pair in chosen], [pair["lag"] for pair in chosen],
+            s=[max(0.5, LARGEST_POINT * pair["contribution"] / largest) for pair in chosen],
+            color=colour, alpha=0.45, lw=0, label=label,
+        )  # fmt: skip
+    lowest = 0.4 / rows
+    axes.set_xscale("log")
+    axes.set_xlim(lowest, 0.6)
+    # A lag is known up to a period: it lies within half of one.
+    frequency = np.geomspace(lowest, 0.6, 100)
+    for sign in (-1, 1):
+        axes.plot(frequency, sign / (2 * frequency), color=common.LIGHT, lw=0.8, zorder=0)
+    axes.axhline(0, color=common.LIGHT, lw=0.6, zorder=0)
+    axes.set_yscale("symlog", linthresh=LINEAR_LAG, linscale=1.2)
+    ticks = [-100, -10, 0, 10, 100]
+    axes.set_yticks(ticks, [str(tick).replace("-", "\u2212") for tick in ticks])
+    axes.set_ylim(-rows, rows)
+    found = [tick for tick in (0.01, 0.1) if tick > lowest]
+    axes.set_xticks(found, [f"{tick:g}" for tick in found])
+    axes.minorticks_off()
+    period = axes.secondary_xaxis("top", functions=(_inverse, _inverse))
+    shown = [tick for tick in (3, 10, 100) if tick < 1 / lowest]
+    period.set_xticks(shown, list(map(str, shown)))
+    period.minorticks_off()
+    period.set_xlabel("period (tokens)", labelpad=2)
+    period.spines[:].set_visible(False)
+
+
+def _inverse(value: np.ndarray) -> np.ndarray:
+    """Frequency to period and back; matplotlib asks for 0, too."""
+    with np.errstate(divide="ignore"):
+        return 1 / np.asarray(value, float)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

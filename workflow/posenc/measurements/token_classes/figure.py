@@ -1,0 +1,103 @@
+"""Which tokens pay when positions are taken away?"""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from posenc.drawing import common, evaluated
+from posenc.drawing.section import Figure, Style
+
+WITHOUT = "zero"
+STEP = 0.18
+MOST_PANELS = 4
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw the cost of taking positions away by class of token, a panel per model and data set.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of classes of tokens; of the models, the first with a table of positions and
+        the first rotary one are drawn.
+
+    Returns
+    -------
+    Means with their intervals; filled as they are, hollow adjusted for the other classes.
+    """
+    shown = common.measured(
+        made, evaluated.of_kind(measurements, "token_classes"), "no losses were broken down"
+    )
+    if not shown:
+        return
+    firsts: dict[tuple[str, str], dict] = {}
+    for one in shown:
+        firsts.setdefault((one["positions"], one["run"]["dataset"]), one)
+    drawn = list(firsts.values())[:MOST_PANELS]
+    rows = _rows(drawn)
+    first = None
+    for place, one in enumerate(drawn):
+        axes = made.add_subplot(1, len(drawn), place + 1, sharey=first)
+        axes.set_title(evaluated.panel_title(one))
+        _costs(axes, one, rows, style)
+        first = evaluated.share_rows(axes, [(name, factor is None) for factor, name in rows], first)
+    made.supxlabel("cost in nats per token", fontsize=style.font_size)
+    common.legend_above(made, made.axes, columns=2)
+
+
+def _levels(one: dict) -> dict[tuple[str, str], dict]:
+    """What was measured of each class, by its factor and name."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    factors = entries[WITHOUT]["factors"] if WITHOUT in entries else []
+    return {
+        (factor["factor"], level["class"]): level
+        for factor in factors
+        for level in factor["classes"]
+    }
+
+
+def _rows(drawn: list[dict]) -> list[tuple[str | None, str]]:
+    """Headings, without a factor, and classes that one measurement has at least."""
+    of_all = [_levels(one) for one in drawn]
+    found: dict[str, list[str]] = {}
+    for factor, name in of_all[0]:
+        names = found.setdefault(factor, [])
+        if any(one[factor, name]["mean"] is not None for one in of_all if one):
+            names.append(name)
+    return [
+        row
+        for factor, names in found.items()
+        for row in ((None, factor), *((factor, name) for name in names))
+    ]
+
+
+def _costs(axes: Axes, one: dict, rows: list[tuple[str | None, str]], style: Style) -> None:
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    if WITHOUT not in entries:
+        common.not_run(axes, ["the study does not take positions away"], 20)
+        return
+    axes.axvline(0, color=common.GREY, lw=0.7)
+    axes.axvline(entries[WITHOUT]["delta_nll"]["value"], color=common.GREY, ls=":", lw=0.9)
+    levels = _levels(one)
+    looks = (("mean", "as it is", -STEP, True), ("adjusted", "adjusted", STEP, False))
+    for row, place in enumerate(rows):
+        for key, label, offset, is_filled in looks:
+            estimate = levels[place][key] if place in levels else None
+            if estimate is None:
+                continue
+            height, colour = row + offset, style.palette[0 if is_filled else 1]
+            axes.plot([estimate["low"], estimate["high"]], [height] * 2, color=colour, lw=1)
+            axes.plot(
+                [estimate["value"]], [height], ls="none", marker="o", ms=3, color=colour,
+                mfc=colour if is_filled else "white", label=label,
+            )  # fmt: skip
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

@@ -1,0 +1,93 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, estimate, with_spoken
+from posenc.drawing.exhibit import PAPER, Exhibit
+
+PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
+"""Conditions whose costs by class are spoken of."""
+CLASSES = {
+    "punctuation": ("word", "punctuation"), "function": ("word", "function word"),
+    "content": ("word", "content word"), "continuation": ("word", "continuation of a word"),
+    "never": ("seen before", "never"), "just_now": ("seen before", "1 to 4 tokens ago"),
+    "lately": ("seen before", "5 to 16"), "before": ("seen before", "17 to 64"),
+    "long_ago": ("seen before", "65 or more"),
+    "sentence_first": ("in its sentence", "first"), "sentence_later": ("in its sentence", "later"),
+    "document_first": ("in its document", "1 to 15"),
+    "document_later": ("in its document", "64 to 255"),
+    "expected": ("trigram's surprisal", "lowest quarter"),
+    "surprising": ("trigram's surprisal", "highest quarter"),
+}  # fmt: skip
+"""By the last part but one of a key: factor and class."""
+OF_CLASSES, OF_COSTS = ("mean", "adjusted", "share"), ("delta_nll", "explained", "permuted")
+TOKEN_CLASSES = (
+    "documents", "tokens",
+    *(f"{condition}.{part}" for condition in PAYING for part in OF_COSTS),
+    *(f"{condition}.{name}.{part}" for condition in PAYING for name in CLASSES
+      for part in OF_CLASSES),
+)  # fmt: skip
+
+
+def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """Costs by class of token and condition."""
+    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    for condition in with_spoken(PAYING, entries):
+        entry = entries.get(condition, {"factors": []})
+        few = "too few documents have such a token, or nothing is lost"
+        lacking = few if entry["factors"] else NOT_EVALUATED
+        found |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
+        classes = {
+            (factor["factor"], level["class"]): level
+            for factor in entry["factors"] for level in factor["classes"]
+        }  # fmt: skip
+        for name, place in CLASSES.items():
+            level = classes.get(place, {})
+            found |= {
+                f"{condition}.{name}.{part}": estimate(level.get(part), lacking)
+                for part in OF_CLASSES
+            }
+    return found
+
+
+WORDS = {
+    "documents": "documents",
+    "tokens": "tokens that are predicted",
+    "delta_nll": "loss, minus the intact model's (nats per token)",
+    "explained": "share of its variance within documents that classes explain",
+    "permuted": "the same of classes permuted within documents",
+    "mean": "mean (nats per token)",
+    "adjusted": "the same, adjusted for the other classes and the document",
+    "share": "share of the whole cost",
+    "punctuation": "cost of punctuation",
+    "function": "of function words",
+    "content": "of content words",
+    "continuation": "of continuations of a word",
+    "never": "of tokens never seen before",
+    "just_now": "of those seen 1 to 4 tokens ago",
+    "lately": "of those seen 5 to 16 tokens ago",
+    "before": "of those seen 17 to 64 tokens ago",
+    "long_ago": "of those seen 65 or more tokens ago",
+    "sentence_first": "of the first token of a sentence",
+    "sentence_later": "of those from the 13th of a sentence on",
+    "document_first": "of the tokens 1 to 15 of a document",
+    "document_later": "of the tokens 64 to 255 of a document",
+    "expected": "of tokens that a trigram expects most",
+    "surprising": "of tokens that a trigram expects least",
+}
+QUANTITIES = Quantities(read=token_classes, names=TOKEN_CLASSES, words=WORDS)
+FIGURE = Exhibit(
+    "A1 and F1: which tokens pay without positions",
+    ("token_classes",),
+    (PAPER,),
+    height=5.2,
+    caption="What it costs to take positions away, by class of token: mean over the tokens of "
+    "a class (filled), and from a linear model of all classes at once with the documents taken "
+    "out (hollow). The dotted line is the mean over all tokens.",
+    alt="Points with intervals, a panel for each model and data set: cost in nats per token "
+    "by word class, last occurrence, place in sentence and document, and surprisal.",
+)

@@ -1,0 +1,86 @@
+"""What single heads, and sets of heads, lose without rotation."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from posenc.drawing import common
+from posenc.drawing.evaluated import by_dataset, curve, of_kind
+from posenc.drawing.section import Figure, Style
+
+CHOICES = {"strongest": "that cost most", "random": "at random", "weakest": "that cost least"}
+
+
+@common.drawing
+def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+    """Draw the cost of each head, and of sets of heads, of the first model on its first text.
+
+    Parameters
+    ----------
+    measurements : list of dict
+        Measurements of unrotated heads.
+
+    Returns
+    -------
+    Left: a map of layers and heads. Right: the share of the whole cost by the number of heads
+    that lose rotation together, on documents that had no part in the choice of heads.
+    """
+    measured = common.measured(
+        made, of_kind(measurements, "unrotated_heads"), "no rotary model was examined"
+    )
+    if not measured:
+        return
+    dataset, (one, *_) = next(iter(by_dataset(measured).items()))
+    costs, sets = made.subplots(1, 2, width_ratios=(3, 2))
+    _map(made, costs, one)
+    _sets(sets, one, style)
+    names = (one["run"]["model"], dataset)
+    made.suptitle(", ".join(map(common.display, names)), fontsize=style.font_size)
+
+
+def costs_of(one: dict) -> np.ndarray:
+    """What each head costs, in nats per token: [n_heads, n_layers]."""
+    values = [entry["delta_nll"]["value"] for entry in one["heads"]]
+    return np.reshape(values, (one["n_layers"], one["n_heads"])).T
+
+
+def _map(made: Canvas, axes: Axes, one: dict) -> None:
+    values = costs_of(one)
+    largest = np.abs(values).max()
+    image = axes.imshow(values, aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("head")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.spines[:].set_visible(False)
+    bar = made.colorbar(image, ax=axes, location="top", aspect=30, pad=0.02)
+    bar.set_label("lost without rotation of one head (nats per token)")
+    bar.outline.set_linewidth(0.4)
+
+
+def _sets(axes: Axes, one: dict, style: Style) -> None:
+    for place, (choice, label) in enumerate(CHOICES.items()):
+        entries = [entry for entry in one["sets"] if entry["choice"] == choice]
+        counts = [entry["count"] for entry in entries]
+        curve(
+            axes, counts, [entry["share"] for entry in entries], color=style.palette[place],
+            label=label, marker=common.MARKERS[place], ms=3, lw=1.1,
+        )  # fmt: skip
+    axes.axhline(0, color="0.75", lw=0.5, zorder=0)
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(f"heads without rotation, of {len(one['heads'])}")
+    axes.set_ylabel("share of what all heads lose")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
+
+
+main = common.command(draw, Figure)
+
+if __name__ == "__main__":
+    from posenc.artifacts.command import run
+
+    run(main)

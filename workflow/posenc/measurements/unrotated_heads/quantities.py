@@ -1,0 +1,75 @@
+"""What documents print of it: numbers by key, their words, and its figure's caption."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.artifacts.numbers import Entry, Number, Quantities, estimate, with_spoken
+from posenc.drawing.exhibit import Exhibit
+
+KEYS, COUNTS = (0, 1, 4, 16), (9, 27, 81)
+HOW = ("strongest", "weakest", "random", "only_strongest", "only_random")
+UNROTATED_HEADS = (
+    "documents", "tokens", "all", "agreement", "above_zero", "head", "head.layer", "head.index",
+    *(f"key_{key}" for key in KEYS),
+    *(f"{how}.{count}.{part}" for how in HOW for count in COUNTS
+      for part in ("delta_nll", "share")),
+)  # fmt: skip
+
+
+def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+    """What all heads, the head that costs most, keys and sets of heads lose without rotation."""
+    most = max(one["heads"], key=lambda entry: entry["delta_nll"]["value"])
+    found: dict[str, Entry] = {
+        "documents": Number(one["documents"]),
+        "tokens": Number(one["tokens"]),
+        "all": estimate(one["all"]),
+        "agreement": Number(one["agreement_of_halves"]),
+        "above_zero": Number(sum(entry["delta_nll"]["low"] > 0 for entry in one["heads"])),
+        "head": estimate(most["delta_nll"]),
+        "head.layer": Number(most["layer"]),
+        "head.index": Number(most["head"]),
+    }
+    keys = {entry["key"]: entry["delta_nll"] for entry in one["keys"]}
+    lacking = "the study does not take rotation from it"
+    found |= {f"key_{key}": estimate(keys.get(key), lacking) for key in with_spoken(KEYS, keys)}
+    sets = {(entry["choice"], entry["count"]): entry for entry in one["sets"]}
+    for how, count in with_spoken(itertools.product(HOW, COUNTS), sets):
+        entry = sets.get((how, count), {})
+        for part in ("delta_nll", "share"):
+            found[f"{how}.{count}.{part}"] = estimate(entry.get(part), lacking)
+    return found
+
+
+WORDS = {
+    "documents": "documents",
+    "tokens": "tokens that are predicted",
+    "all": "loss without any rotation, minus the intact model's (nats per token)",
+    "strongest": "heads that cost most",
+    "weakest": "heads that cost least",
+    "random": "heads at random",
+    "only_strongest": "all but the heads that cost most",
+    "only_random": "all but heads at random",
+    "delta_nll": "loss, minus the intact model's (nats per token)",
+    "share": "the same, as a share of what all heads cost",
+    "head": "cost of the head that costs most (nats per token)",
+    "layer": "which layer",
+    "key_0": "no rotation in pairs with the first key",
+    "key_1": "with the second key",
+    "key_": "with the key at place {}",
+    "above_zero": "heads whose interval is above 0",
+    "agreement": "rank correlation of the heads' costs on two halves of the documents",
+}
+QUANTITIES = Quantities(read=unrotated_heads, names=UNROTATED_HEADS, words=WORDS)
+FIGURE = Exhibit(
+    "F5 where rotation acts",
+    ("unrotated_heads",),
+    height=3.0,
+    caption="Left: what the loss gains when one head alone has no rotation. Right: when the "
+    "heads that cost most, least, or any, lose rotation together, as a share of what all heads "
+    "cost; on documents that had no part in the choice of heads.",
+    alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
+    "share of the cost against the number of heads without rotation.",
+)

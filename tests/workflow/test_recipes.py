@@ -107,8 +107,11 @@ def test_a_run_plans_the_jobs_that_the_recipe_says(planned, recipe):
     more = {rule: n - before.get(rule, 0) for rule, n in after.items() if n != before.get(rule, 0)}
     said = re.search(r"(?s)Adds (?:jobs: |no jobs)(.*?)[.:]", SECTIONS[recipe])[1]
     captured = len(load(ROOT / "params.yaml").study.captured)
-    count = captured if "for each captured model" in said else 1
-    expected = dict.fromkeys(re.findall(r"`(\w+)`", said), count)
+    expected = {
+        rule: captured if "for each captured model" in part else 1
+        for part in said.split(", and ")
+        for rule in re.findall(r"`(\w+)`", part)
+    }
     if "one of each rule that runs once a model" in said:
         measured = {
             name

@@ -14,6 +14,7 @@ from posenc.artifacts.numbers import NotRun, Number, facts_of
 from posenc.measurements.choices.quantities import ANSWERING
 from posenc.measurements.induction.quantities import UNDER
 from posenc.measurements.joint_order.quantities import PAIRED
+from posenc.measurements.lags.quantities import lags
 from posenc.measurements.token_classes.quantities import PAYING
 from posenc.report import typeset
 from posenc.report.collection import collect
@@ -118,7 +119,7 @@ def test_a_correlation_that_is_not_defined_says_why():
     comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
     nothing = {"spearman": None, "p": None, "undefined": 1.0}
     comparison["results"]["peak"] |= {"over_layers": nothing, "reason": "all are the same"}
-    found = numbers_of(comparison)
+    found = lags(comparison)
     assert found["peak"] == NotRun("all are the same")
     assert found["peak.p"] == NotRun("all are the same")
     assert found["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))

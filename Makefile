@@ -2,15 +2,19 @@
 STUDY_CORES ?= 8
 PYTHON ?= python3
 BIN := .venv/bin
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 .PHONY: study headline setup setup-tests gemma site lint test test-all mutants
 
-# Set up everything, run the active study, write the report, compare with what was recorded.
+# Set up everything, run the active study, write the report and the documentation, compare with what
+# was recorded.
 study: setup
 	$(BIN)/snakemake --cores $(STUDY_CORES) --resources gpu=1
 	$(BIN)/posenc report
+	@$(SITE)
 	@$(BIN)/posenc summary
+	@echo "  documentation: site/index.html, to be opened in a browser"
 	@$(BIN)/posenc compare || true
 
 # The README's table and picture, from the published texts: a copy of yours (IMDB=<path> and
@@ -38,7 +42,7 @@ gemma: setup
 
 # The documentation as one site, which needs no server and no network to read.
 site: setup
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@$(SITE)
 	@echo "open $(CURDIR)/site/index.html in a browser"
 
 lint: setup-tests

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
@@ -65,13 +64,14 @@ class Calibration:
 
         Those of conditions without a learned mask are computed once.
         """
-        known = {name: self.known.get(one.model_dump_json()) for name, one in conditions.items()}
-        due = {name: one for name, one in conditions.items() if known[name] is None}
+        keys = {name: one.model_dump_json() for name, one in conditions.items()}
+        known = {name: self.known[key] for name, key in keys.items() if key in self.known}
+        due = {name: one for name, one in conditions.items() if name not in known}
         found = self._losses(due, mask, progress) if due else {}
         for name, one in due.items():
             if not one.masks():
-                self.known[one.model_dump_json()] = found[name]
-        return {**known, **found}
+                self.known[keys[name]] = found[name]
+        return {name: {**known, **found}[name] for name in conditions}
 
     def _losses(
         self, conditions: dict[str, Condition], mask: LearnedMask | None, progress
@@ -87,10 +87,10 @@ class Calibration:
         # Run before, not from within a pass: that would be under its condition.
         intact = self._intact_states
 
-        def cosines(state: Tensor, pack: Pack) -> NDArray[np.float64]:  # state [tokens, d_model]
+        def cosines(state: Tensor, pack: Pack) -> list[float]:  # state [tokens, d_model]
             theirs = torch.cat([intact[index] for index in pack.documents])  # [tokens, d_model]
             counted = torch.ones(len(state), dtype=torch.bool, device=state.device)
-            return cosine_sums(state, theirs, counted, pack.lengths)
+            return cosine_sums(state, theirs, counted, pack.lengths).tolist()
 
         for name, _, cosine in last_states_under(*given, cosines, progress):
             found[name].append(cosine)

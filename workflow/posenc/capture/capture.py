@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -264,7 +265,7 @@ class Buffer:
         """
         sizes = self.shape.sizes(sum(map(len, documents)))
         # In one piece, as a copy from a GPU has to be.
-        views = {
+        views: dict[str, Any] = {
             name: array[: math.prod(sizes[name])].view(sizes[name])
             for name, array in self.arrays.items()
         }
@@ -329,7 +330,8 @@ def capture(
     ArtifactError
         If a value does not fit the storage type, or is not finite.
     """
-    causal, losses = is_decoder(model), {}
+    causal = is_decoder(model)
+    losses: dict[int, NDArray[np.float32]] = {}
     longest = max((pack.tokens for pack in packs), default=0)
     is_on_gpu = next(model.parameters()).device.type == "cuda"
     buffers = [Buffer(Shape.of(model), longest, parameters, is_on_gpu) for _ in range(2)]

@@ -109,6 +109,7 @@ def distill(
     """
     n_layers, n_heads, sides = shape_of(data.model)
     longest = data.longest
+    learned: dict[str, Any]
     if source.layout == "absolute":
         learned = {"absolute": np.zeros((n_layers, n_heads, longest, longest), np.float32)}
     else:

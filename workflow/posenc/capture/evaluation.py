@@ -139,7 +139,7 @@ class _Tree:
             for branch in starting:
                 *earlier, now = self.kept[id(self.trunk)]
                 part = own
-                if branch.mask.semantics == "emb_mul":
+                if branch.mask is not None and branch.mask.semantics == "emb_mul":
                     part = own * embedding_factors(branch, own)
                     now = self.keep(layer, part[0])
                 self.kept[id(branch)] = [*earlier, now]

@@ -60,7 +60,7 @@ def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMa
 
 
 def _word(condition: Condition) -> str:
-    return getattr(condition.position, "kind", condition.position)
+    return condition.position if isinstance(condition.position, str) else condition.position.kind
 
 
 def common_part(condition: Condition) -> Condition:
@@ -171,7 +171,7 @@ def applied(
 @contextlib.contextmanager
 def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
     """Multiply the input of the first block, where the branch says so."""
-    if branch.mask.semantics != "emb_mul":
+    if branch.mask is None or branch.mask.semantics != "emb_mul":
         yield
         return
     handle = _handle(model, "stream")

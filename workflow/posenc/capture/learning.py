@@ -9,7 +9,7 @@ not fitted on; evaluation text is never seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +31,7 @@ from posenc.capture.evaluation import INTACT
 from posenc.capture.mask_fitting import fit
 from posenc.capture.parts import architecture
 from posenc.conditions.learned import LearnedMask
-from posenc.conditions.masks import FittedMask, LearnedMaskSource, SlopeMask
+from posenc.conditions.masks import DistilledMask, FittedMask, LearnedMaskSource, SlopeMask
 
 
 def relative_slope(slope: float, shape: tuple[int, int, int], offsets: int) -> np.ndarray:
@@ -92,7 +92,7 @@ def learn(
         base = None if source.begin is None else (others or {})[source.begin]
         mask, facts = fit(source, data, progress, base)
     else:
-        methods = {
+        methods: dict[str, Callable[..., tuple[LearnedMask, dict[str, Any]]]] = {
             "slope": choose_slope, "closed_form": closed_form, "means": mean_vectors,
             "distilled": distill,
         }  # fmt: skip
@@ -115,4 +115,5 @@ def work(source: LearnedMaskSource, data: Calibration) -> int:
     if source.method in ("closed_form", "means"):
         return passes * sum(map(len, drawn(source, data)))
     tokens = sum(map(len, data.fitting))
-    return tokens * (architecture(data.model).n_layers if source.sequential else passes)
+    is_sequential = isinstance(source, DistilledMask) and source.sequential
+    return tokens * (architecture(data.model).n_layers if is_sequential else passes)

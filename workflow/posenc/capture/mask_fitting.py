@@ -149,6 +149,7 @@ class _FittedBranch(Branch):
         return self.bias is not None
 
     def tensors(self, layer: int, documents, longest: int, device) -> dict:
+        assert self.bias is not None
         bias = self.bias(layer)  # [batch or 1, n_heads, longest, longest]
         if self.causal:
             future = torch.ones_like(bias, dtype=torch.bool).triu(1)

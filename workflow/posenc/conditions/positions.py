@@ -10,7 +10,7 @@ it in ``params.yaml``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ Angles = NDArray[np.floating]
 TABLE, ROTATION = "table", "rotation"
 """How positions come into a model: by a table of embeddings, or by turning queries and keys."""
 
-position = Registry("position")
+position: Registry[Callable[..., Any]] = Registry("position")
 
 
 def of(kind: str) -> Callable:

@@ -9,8 +9,9 @@ scores, and depends on where query and key stand. To add one, write a function o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +82,8 @@ class Document:
         return np.minimum(np.where(last > 0, key / np.maximum(last, 1), 1.0), 1.0)
 
 
-factor = Registry("factor")
-bias = Registry("bias")
+factor: Registry[Callable[..., Any]] = Registry("factor")
+bias: Registry[Callable[..., Any]] = Registry("bias")
 
 
 @factor
@@ -114,7 +115,7 @@ def constant(
 @bias
 def alibi(at: Places, *, slope: Slope) -> NDArray[np.float64]:
     """Falling with the distance, alike in all heads."""
-    return -slope * at.distance
+    return np.asarray(-slope * at.distance, np.float64)
 
 
 @bias

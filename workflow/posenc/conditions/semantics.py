@@ -7,7 +7,9 @@ versions that were run (docs/mask-semantics-versions.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +44,7 @@ class Change:
     sees_future: bool = False
 
 
-semantics = Registry("semantics")
+semantics: Registry[Callable[..., Any]] = Registry("semantics")
 
 Factors = NDArray[np.floating]  # [1 or length, length], of each query (or all) and key
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, model_validator
 
@@ -45,7 +45,7 @@ class Sweep(Section):
 def _varied(name: str, condition: Condition, key: str, value: float) -> Condition:
     changed = condition.model_dump()
     *outer, last = key.split(".")
-    place = changed
+    place: Any = changed
     for part in outer:
         place = place.get(part) if isinstance(place, dict) else None
     if not isinstance(place, dict) or last not in place:

@@ -239,7 +239,7 @@ def is_left(axes: Axes) -> bool:
 
 def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
     """Put one legend for all panels over them, where it covers no data."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
@@ -345,12 +345,12 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
     ArtifactError
         If a file is not a measurement.
     """
-    measurements = []
+    measurements: list[dict] = []
     for path in paths:
         value = read_sealed(path)
         if not all({"run", "status", "measurement"} <= one.keys() for one in unbundled(value)):
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
-        measurements += unbundled(value)
+        measurements += map(dict, unbundled(value))
     return measurements
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +36,7 @@ class Estimate:
     low: float | NDArray[np.float64]  # [] or [k]
     high: float | NDArray[np.float64]  # [] or [k]
 
-    def as_json(self) -> dict[str, float] | list[dict[str, float]]:
+    def as_json(self) -> Any:
         """Return ``{"value", "low", "high"}`` with floats, or a list of k of them.
 
         Examples
@@ -47,7 +48,7 @@ class Estimate:
             return {"value": float(self.value), "low": float(self.low), "high": float(self.high)}
         return [
             Estimate(value, low, high).as_json()
-            for value, low, high in zip(self.value, self.low, self.high, strict=True)
+            for value, low, high in np.stack([self.value, self.low, self.high], axis=-1)
         ]
 
 
@@ -166,7 +167,7 @@ def percentile_interval(
     if transform is not None:
         bounds = [transform(bound) for bound in bounds]
     if np.ndim(bounds[0]) == 0:
-        bounds = [float(bound) for bound in bounds]
+        return Estimate(*map(float, bounds))
     return Estimate(*bounds)
 
 

@@ -194,7 +194,8 @@ def spectrum(table: ArrayLike) -> Spectrum:
         Yamamoto and Matsuzaki (2023), section 3, https://aclanthology.org/2023.emnlp-main.2.
     """
     table = _checked(table)  # [rows, d_model]
-    return Spectrum(frequencies(len(table)), amplitude_spectrum(table, axis=0), len(table))
+    amplitudes = amplitude_spectrum(table, axis=0).astype(np.float64)  # [frequencies, d_model]
+    return Spectrum(frequencies(len(table)), amplitudes, len(table))
 
 
 def logarithmic_edges(count: int, bands: int) -> NDArray[np.int64]:

@@ -96,7 +96,8 @@ def mass_by_offset(
         where = offset[:, key]  # [query]
         place = np.select([where < -offsets, where > offsets], [size, size + 1], where + offsets)
         # Beyond the window, several queries share a column.
-        np.subtract.at(text, (slice(None), place), pattern[:, :, key].astype(np.float64))
+        weights = pattern[:, :, key].astype(np.float64)  # [n_heads, query]
+        np.subtract.at(text.T, place, weights.T)
     # What is subtracted was rounded differently.
     np.maximum(text, 0, out=text)
     return found

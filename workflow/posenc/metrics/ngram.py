@@ -219,13 +219,13 @@ class KneserNey:
         ValueError
             If a token of the context is not in [0, V).
         """
-        context = np.array(context, dtype=np.int64)  # [context]
-        context, _ = _checked(context, [len(context)], self.vocabulary_size)
+        before = np.array(context, dtype=np.int64)  # [context]
+        before, _ = _checked(before, [len(before)], self.vocabulary_size)
         every = np.arange(self.vocabulary_size)  # [vocabulary]
-        end = np.array([len(context) - 1])  # [1]
+        end = np.array([len(before) - 1])  # [1]
         probabilities = self._unigram.copy()  # [vocabulary]
-        for n, level in enumerate(self._levels[: len(context)], start=2):
-            history = _keys(context, end, n - 1, self.vocabulary_size)  # [1]
+        for n, level in enumerate(self._levels[: len(before)], start=2):
+            history = _keys(before, end, n - 1, self.vocabulary_size)  # [1]
             probabilities = level.interpolated(history, every, probabilities)
         return probabilities
 

@@ -155,7 +155,9 @@ def jackknife(
     return interval(statistic(total[None])[0], statistic(total - sums), confidence)
 
 
-def interval(value: ArrayLike, left_out: NDArray[np.float64], confidence: float) -> Estimate:
+def interval(
+    value: float | NDArray[np.float64], left_out: NDArray[np.float64], confidence: float
+) -> Estimate:
     """The jackknife's interval from values with each document left out, [documents] or more."""
     from scipy.stats import norm
 
@@ -274,7 +276,7 @@ def of_scale(
     the documents have: ``windows`` of them.
     """
     position, document = np.asarray(position), np.asarray(document)  # [tokens] each
-    product = np.asarray(scale, np.float64) * earlier  # [tokens]
+    product = np.asarray(scale, np.float64) * np.asarray(earlier, np.float64)  # [tokens]
     sizes = np.bincount(document)  # [documents]
     window = int(np.quantile(sizes[sizes > 0], 0.5, method="lower"))
     full = (sizes[document] >= window) & (position <= window)  # [tokens]

@@ -24,6 +24,7 @@ class NormalisedSums(Sums):
 
     def vectors(self, token: ArrayLike, position: ArrayLike) -> Floats:
         """The normalised sums of pairs, float64 [n, d_model]."""
+        assert self.eps is not None
         return layer_norm(super().vectors(token, position), self.eps)
 
     def _prepare(self) -> None:
@@ -38,8 +39,8 @@ class NormalisedSums(Sums):
         self._scale = float(np.sqrt(longest) + np.linalg.norm(self.positions, axis=1).max())
 
     def _rows(self, rows: slice | NDArray[np.int64]) -> Floats:
-        rows = super()._rows(rows)
-        return rows - rows.mean(axis=1, keepdims=True)
+        vectors = super()._rows(rows)  # [rows, d_model]
+        return vectors - vectors.mean(axis=1, keepdims=True)
 
     def _table(self, rows: slice | NDArray[np.int64]) -> Floats:
         tokens = self._rows(rows)  # [rows, d_model]

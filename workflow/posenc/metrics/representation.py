@@ -123,7 +123,7 @@ def linear_cka(x: ArrayLike, y: ArrayLike) -> float:
     if x_norm == 0 or y_norm == 0:
         raise ValueError("all tokens of a representation are the same: it has no geometry")
     # Rounding can pass 1 by a unit.
-    return float(min(1.0, np.linalg.norm(yx) ** 2 / (x_norm * y_norm)))
+    return min(1.0, float(np.linalg.norm(yx) ** 2 / (x_norm * y_norm)))
 
 
 def retrieval_at_1(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:

@@ -252,7 +252,8 @@ def recall_by_dimensions(
         raise ValueError(f"dimensions {dimensions} do not rise up to at most {table.shape[1]}")
     if not np.isfinite(table).all():
         raise ValueError("the table must be finite")
-    mixed = np.concatenate([first, second])  # [2 pairs]
+    halves = np.asarray(first, np.int64), np.asarray(second, np.int64)  # [pairs] each
+    mixed = np.concatenate(halves)  # [2 pairs]
     # Those of the first columns are a part of those of more: each column is multiplied once.
     products = np.zeros((len(mixed), len(table)), table.dtype)  # [2 pairs, rows]
     squares = np.zeros(len(table), table.dtype)  # [rows]
@@ -264,7 +265,7 @@ def recall_by_dimensions(
         if not squares.min() > 0:
             raise ValueError("a row is zero: it has no direction")
         entries = [
-            {"weight": float(w), **_decoders(products, squares, first, second, w, confidence)}
+            {"weight": float(w), **_decoders(products, squares, *halves, w, confidence)}
             for w in weights
         ]
         found.append({"dimensions": int(end), "weights": entries})

@@ -129,8 +129,8 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
     counts: dict[tuple[str, str], int] = {}
     for place, entry in rows.items():
         if isinstance(entry, NotRun):
-            what = (display(place.measurement), entry.reason)
-            counts[what] = counts.get(what, 0) + 1
+            row = (display(place.measurement), entry.reason)
+            counts[row] = counts.get(row, 0) + 1
     # One line for all conditions that are not for a model.
     merged: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for (what, reason), count in counts.items():
@@ -294,6 +294,7 @@ def _page(
     }
     env = environment()
     parts = ("page.css", "page.js", "heads.js", "values.js", JAPANESE)
+    assert env.loader is not None
     style, script, heads_script, values_script, words = (
         env.loader.get_source(env, name)[0] for name in parts
     )

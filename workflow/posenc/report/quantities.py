@@ -72,7 +72,9 @@ def decimals_of(number: Number) -> int:
     if isinstance(number.value, int):
         return 0
     size = math.floor(math.log10(abs(number.value))) if number.value else 0
-    half = (number.high - number.low) / 2 if number.low is not None else 0.0
+    half = 0.0
+    if number.low is not None and number.high is not None:
+        half = (number.high - number.low) / 2
     if half <= 0:
         return 3 - size
     decimals = 1 - math.floor(math.log10(half))

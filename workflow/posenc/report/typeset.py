@@ -234,6 +234,13 @@ def table_tex(results: Results, name: str) -> str:
     return environment().get_template(f"{content.get('template', name)}.tex.jinja").render(content)
 
 
+def _four_digits(entry: Entry) -> float:
+    """A measured number as `dvc metrics` shows it; ValueError where there is none."""
+    if isinstance(entry, NotRun):
+        raise ValueError(entry.reason)
+    return float(f"{entry.value:.4g}")
+
+
 def metrics(results: Results) -> dict[str, Any]:
     """Headline numbers for ``dvc metrics``: by model, data set and condition; four digits."""
     headline = {
@@ -252,20 +259,20 @@ def metrics(results: Results) -> dict[str, Any]:
             *outer, last = key.split(".")
             for part in outer:
                 scope = scope.setdefault(part, {})
-            scope[last] = float(f"{values[key].value:.4g}")
+            scope[last] = _four_digits(values[key])
     for run in results.of("conditions"):
         for condition, values in condition_facts(run).items():
             model, dataset = (run["run"][part] for part in ("model", "dataset"))
             place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
             place["conditions"] = {
-                key: float(f"{values[key].value:.4g}")
+                key: _four_digits(values[key])
                 for key in ("last.cosine", "perplexity", "recovered")
                 if isinstance(values[key], Number)
             }
     for run in results.of("position_embeddings"):
         values = numbers_of(run)
         found.setdefault(run["subject"], {})["positions"] = {
-            key: float(f"{values[key].value:.4g}") for key in ("mae", "order_error")
+            key: _four_digits(values[key]) for key in ("mae", "order_error")
         }
     for run in results.of("lags"):
         for comparison in run.get("comparisons", []):

@@ -144,7 +144,9 @@ def said(error: dict[str, Any]) -> str:
 def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str, Any]:
     """Types and shapes of a shard's tensors."""
     sizes = shape.sizes(tokens)
-    tensors = {name: (activations.dtype, sizes[name]) for name in activations.quantities}
+    tensors: dict[str, Any] = {}
+    for name in activations.quantities:
+        tensors[name] = (activations.dtype, sizes[name])
     # Bytes last, so that every tensor begins at a multiple of its type's size.
     return {"token_ids": ("int32", (tokens,)), **tensors, "special_mask": ("bool", (tokens,))}
 

@@ -52,7 +52,9 @@ def main(
         for part in (~held_out, held_out)
     )
     vocabulary = Tokenizer.from_file(str(verify(tokenizer)))
-    model = build(source, vocabulary.get_vocab_size(), vocabulary.token_to_id(END_OF_TEXT))
+    end = vocabulary.token_to_id(END_OF_TEXT)
+    assert end is not None
+    model = build(source, vocabulary.get_vocab_size(), end)
     inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
     code = code_digest("posenc.steps.train")
     identity = sha256_json([inputs, source.model_dump(), code, versions("torch")])

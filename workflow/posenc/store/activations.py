@@ -56,7 +56,7 @@ def map_shard(path: Path) -> dict[str, np.ndarray]:
     except (json.JSONDecodeError, UnicodeDecodeError, MemoryError, OverflowError) as error:
         raise DamagedError(index, f"{path} is damaged ({error})", path) from None
     header.pop("__metadata__", None)
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, entry in header.items():
         start, end = entry["data_offsets"]
         if 8 + length + end > size:

@@ -90,7 +90,7 @@ class ShardFile:
         size = features * part.itemsize  # bytes of a token in one layer or head
         for number, rows in enumerate(part):  # [tokens of the part, features]
             offset = self._data + self._begin[name] + (number * tokens + begin) * size
-            view = memoryview(np.ascontiguousarray(rows)).cast("B")
+            view = np.ascontiguousarray(rows).data.cast("B")
             while view:  # a call may write less than it is given
                 written = os.pwrite(self._file.fileno(), view, offset)
                 view, offset = view[written:], offset + written

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -73,12 +76,15 @@ NUMBERS = _words("one two three four five six seven eight nine ten")
 CONNECTIVES = _words("Later Afterwards Meanwhile Tomorrow Yesterday Eventually Suddenly Soon")
 
 
-def draw(rng: random.Random, words: Sequence[str]) -> str:
-    """Return one of the words. Integer draws alone are alike on all machines and versions."""
+def draw(rng: random.Random, words: Sequence[T]) -> T:
+    """Return one of the words, or of what else is listed.
+
+    Integer draws alone are alike on all machines and versions.
+    """
     return words[rng.randrange(len(words))]
 
 
-def draw_distinct(rng: random.Random, words: Sequence[str], count: int) -> list[str]:
+def draw_distinct(rng: random.Random, words: Sequence[T], count: int) -> list[T]:
     """Return several different ones of the words, in random order."""
     rest = list(words)
     return [rest.pop(rng.randrange(len(rest))) for _ in range(count)]

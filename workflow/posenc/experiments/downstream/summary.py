@@ -103,13 +103,14 @@ def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """1 - kappa over seeds; no value where a classifier answers the same throughout."""
     counts = ("documents", "positive", "positive_shuffled", "changed")
     scores = [order_sensitivity(*(one["test"][name] for name in counts)) for one in trials]
-    constant = sum(score is None for score in scores)
+    defined = [score for score in scores if score is not None]
+    constant = len(scores) - len(defined)
     if constant:
         return {
             "status": "not run",
             "reason": f"{constant} of {len(scores)} classifiers give all documents one label",
         }
-    return {"status": "measured", "reason": None, **over_seeds(scores, confidence, SENSITIVITY)}
+    return {"status": "measured", "reason": None, **over_seeds(defined, confidence, SENSITIVITY)}
 
 
 def gain(some: list[Trial], others: list[Trial], confidence: float) -> dict[str, Any]:

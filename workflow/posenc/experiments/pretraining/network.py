@@ -191,7 +191,7 @@ def transfer(
             raise ValueError("only the blocks of a Transformer can be copied apart")
         if not 0 <= layers <= len(network.decoder.h):
             raise ValueError(f"{layers} of {len(network.decoder.h)} blocks cannot be copied")
-    begins = ("",)
+    begins: tuple[str, ...] = ("",)
     if layers is not None:
         blocks = (f"decoder.h.{layer}." for layer in range(layers))
         begins = ("decoder.wte.", "decoder.wpe.", *blocks)

@@ -108,7 +108,10 @@ def effect(
             for level in LEVELS[factor]
         )  # [seeds] each
         settings.append((setting, one, other))
-    one, other = (np.mean([entry[place] for entry in settings], axis=0) for place in (1, 2))
+    one, other = (
+        np.mean(values, axis=0)
+        for values in ([one for _, one, _ in settings], [other for _, _, other in settings])
+    )  # [seeds] each
     return {
         "factor": factor,
         "levels": list(LEVELS[factor]),

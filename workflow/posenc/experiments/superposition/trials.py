@@ -98,7 +98,8 @@ def digits(parameters: SuperpositionTraining, seed: int) -> Data:
     parts = [Images(scaled[r], labels[r].astype(np.int64)) for r in (training, validation, test)]
     # The pairs have a generator of their own: what is trained does not change them.
     generator = np.random.default_rng([seed, 1])
-    return Data(*parts, *pairs_of_classes(parts[-1].labels, parameters.pairs, generator))
+    first, second = pairs_of_classes(parts[-1].labels, parameters.pairs, generator)
+    return Data(parts[0], parts[1], parts[2], first, second)
 
 
 def residual(parameters: SuperpositionTraining, data: Data, relu: bool, seed: int) -> Work:
@@ -239,7 +240,10 @@ def _mixtures(states: States, data: Data, weights: list[float]) -> Any:
         mixed = states(weight * a + (1 - weight) * b)
         gap = {
             name: additivity_gap(
-                *(_seen(name, one[name]) for one in (mixed, of_a, of_b)), weight=weight
+                _seen(name, mixed[name]),
+                _seen(name, of_a[name]),
+                _seen(name, of_b[name]),
+                weight=weight,
             )
             for name in mixed
         }

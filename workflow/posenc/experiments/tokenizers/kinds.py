@@ -86,7 +86,7 @@ def _train_unigram(texts: Sequence[str], vocabulary_size: int, special: list[str
         special_tokens=special,
         unk_token=UNKNOWN,
         # The library starts from a million: whole sentences, where text is not parted by spaces.
-        seed_size=SEEDS * vocabulary_size,
+        seed_size=SEEDS * vocabulary_size,  # type: ignore[call-arg]  # its stub lacks this
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
@@ -171,6 +171,7 @@ def tokenize(tokenizer: Tokenizer, texts: Sequence[str], size: int, decode: bool
 
 def _add(tokens: Tokens, tokenizer: Tokenizer, text: str, encoding: Encoding, size: int) -> None:
     end, unknown = tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(UNKNOWN)
+    assert end is not None
     ids = np.asarray(encoding.ids, np.int64)  # [tokens]
     spans = np.asarray(encoding.offsets, np.int64).reshape(-1, 2)  # [tokens, 2], characters
     spans = byte_offsets(text, spans)  # [tokens, 2], bytes
@@ -198,7 +199,8 @@ def rebuild(tokenizer: Tokenizer, text: str, encoding: Encoding) -> str:
         What the tokenizer made of it.
     """
     unknown = tokenizer.token_to_id(UNKNOWN)
-    parts, known = [], []
+    parts: list[str] = []
+    known: list[int] = []
     for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
         if token == unknown:
             parts += [tokenizer.decode(known, skip_special_tokens=False), text[start:end]]

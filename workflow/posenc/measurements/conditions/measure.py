@@ -114,7 +114,8 @@ def categories_of(path: Path, documents: list[str]) -> list[str] | None:
     table = read_documents(path, columns=["document_id", "category"])
     known = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
     found = [known.get(name) for name in documents]
-    return found if has_categories(found) else None
+    categories = [name for name in found if name is not None]
+    return categories if len(categories) == len(found) and has_categories(found) else None
 
 
 class Evaluations:
@@ -284,7 +285,10 @@ def by_category(
 
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
     """Where the conditions stand that others are compared with; None for one that is not there."""
-    return [units.index(base[name]) if base[name] in units else None for name in (INTACT, WITHOUT)]
+    return [
+        {unit: place for place, unit in enumerate(units)}.get(base[name] or "")
+        for name in (INTACT, WITHOUT)
+    ]
 
 
 def adapted(
@@ -362,7 +366,7 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
         """What a condition recovers of the loss without positions, by bucket."""
         columns = (own, losses[WITHOUT], losses[INTACT])
         found = recovered_by_bucket(columns, beyond.bucket, **options)
-        return [share and share.as_json() for share in found]
+        return [None if share is None else share.as_json() for share in found]
 
     rows = [
         {

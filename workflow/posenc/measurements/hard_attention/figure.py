@@ -58,8 +58,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         _variances(axes, one, colours)
         axes.tick_params(labelleft=left is None)
         left = left or axes
-    _level(left)
-    left.set_ylabel("total variance of the gradient")
+    if left is not None:
+        _level(left)
+        left.set_ylabel("total variance of the gradient")
     _ratios(made.add_subplot(grid[0, len(first)]), runs, colours)
     _legend(made, colours)
 
@@ -94,7 +95,8 @@ def _variances(axes: Axes, one: dict, colours: dict[str, str]) -> None:
 
 def _level(axes: Axes) -> None:
     axes.set_yscale("log")
-    ticks = common.logarithmic_ticks(*axes.get_ylim(), 5)
+    low, high = axes.get_ylim()
+    ticks = common.logarithmic_ticks(low, high, 5)
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
 
@@ -126,7 +128,8 @@ def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
     evaluated.label_rows(axes, [(dataset or model, dataset is None) for model, dataset in rows])
     axes.set_xscale("log")
     axes.set_xlim(right=1.3)
-    ticks = common.logarithmic_ticks(*axes.get_xlim(), 4)
+    low, high = axes.get_xlim()
+    ticks = common.logarithmic_ticks(low, high, 4)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_title("variance with\na baseline")

@@ -279,7 +279,11 @@ def layer_columns(
     def columns(found: tuple[dict, ...]) -> Columns:
         return {name: np.array([one[name] for one in found]) for name in found[0]}
 
-    return {head: tuple(map(columns, zip(*found, strict=True))) for head, found in rows.items()}
+    result = {}
+    for head, found in rows.items():
+        drawn, exact = zip(*found, strict=True)
+        result[head] = columns(drawn), columns(exact)
+    return result
 
 
 def places(queries: Queries) -> Iterator[tuple[int, int, int, int]]:

@@ -40,7 +40,7 @@ def main(
 ) -> None:
     """Join the two measurements, head by head, and write OUTPUT."""
     parameters = read_section(config, StudyJob[Lags]).parameters
-    read = [(path, one) for path in inputs for one in unbundled(read_sealed(path))]
+    read = [(path, dict(one)) for path in inputs for one in unbundled(read_sealed(path))]
     # Documents say of each result whether it was computed in bfloat16.
     precisions = [
         {**one["run"], "precision": one["precision"]} for _, one in read if "precision" in one

@@ -134,7 +134,7 @@ def run_through(
 
     kept: list[list[NDArray[np.float32]]] = [[] for _ in weights]
     errors = []
-    lengths = [len(ids) for ids in documents]
+    lengths = np.array([len(ids) for ids in documents], np.int64)  # [documents]
     for pack in packs_of(lengths, list(range(len(documents))), BATCH_TOKENS):
         seen = passed(network, [documents[index] for index in pack.documents])
         for (gain, bias), (given, returned), inputs in zip(weights, seen, kept, strict=True):

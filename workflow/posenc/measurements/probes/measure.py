@@ -110,7 +110,7 @@ def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> dict
     ValueError
         As :func:`posenc.metrics.probes.position_errors`; it names the hidden state.
     """
-    options = {
+    options: dict[str, Any] = {
         "folds": parameters.folds,
         "hidden_units": parameters.hidden,
         "epochs": parameters.epochs,
@@ -180,10 +180,11 @@ def estimates(
     if "constant" in columns:
         found["gain"] = {
             name: percentile_interval(
-                *(chance - own for chance, own in zip(columns["constant"], column, strict=True)),
+                columns["constant"][0] - value,
+                columns["constant"][1] - drawn,
                 parameters.confidence,
             ).as_json()
-            for name, column in columns.items()
+            for name, (value, drawn) in columns.items()
             if name != "constant"
         }
     return found

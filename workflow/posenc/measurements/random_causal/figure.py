@@ -63,7 +63,8 @@ def _panel(axes: Axes, layers: list[dict], without_mask: dict) -> None:
     axes.set_xlim(1, len(mean))
     axes.set_ylim(0.5, 1.3 * max(mean))
     for axis, most in ((axes.xaxis, 4), (axes.yaxis, 6)):
-        ticks = common.logarithmic_ticks(*axis.get_view_interval(), most)
+        low, high = axis.get_view_interval()
+        ticks = common.logarithmic_ticks(low, high, most)
         axis.set_ticks(ticks, [common.plain_number(tick) for tick in ticks])
     axes.minorticks_off()
 

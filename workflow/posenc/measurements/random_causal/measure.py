@@ -41,7 +41,7 @@ def measure(parameters: RandomCausal) -> dict[str, Any]:
     # Sums by several threads would be in another order.
     use_threads(1)
     # [models, n_layers, tokens] each
-    found = {name: [] for name in VARIANTS}
+    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in VARIANTS}
     for seed in np.random.SeedSequence(parameters.seed).generate_state(parameters.models):
         for name, variance in variances(parameters, int(seed)):
             found[name].append(variance)

@@ -95,7 +95,7 @@ def of_head(found: HeadOffsets, head: int) -> dict[str, Any]:
             "preference": rounded(preference(mass, found.uniform)),
             "peak": int(peak),
             "peak_mass": float(mass[peak + len(mass) // 2]),
-            "mean_offset": number(mean_offset(mass)),
+            "mean_offset": number(float(mean_offset(mass))),
         },
         "pairs": [
             {

@@ -90,7 +90,8 @@ def _dimensions(axes: Axes, places: list[int]) -> None:
 
 def _logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
-    ticks = common.logarithmic_ticks(*axes.get_ylim(), 5)
+    low, high = axes.get_ylim()
+    ticks = common.logarithmic_ticks(low, high, 5)
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
 

@@ -65,15 +65,15 @@ def measure(
     except ValueError as error:
         raise ArtifactError(f"measurements.spectra of params.yaml: {error}") from error
     powers = {name: Powers(window, masks) for name in QUANTITIES}
-    reason = why_no_pattern(condition)
-    bands = None if reason else BandPatterns(window, masks, condition.metadata["is_decoder"])
+    no_pattern = why_no_pattern(condition)
+    bands = None if no_pattern else BandPatterns(window, masks, condition.metadata["is_decoder"])
     for piece, signals, pair in read(condition, taken, window):
         with naming(f"{condition.directory}, shard {piece.shard}"):
             for name in QUANTITIES:
                 powers[name].add(signals[name])
             if bands:
                 bands.add(*pair)
-    passed = {"status": "not run", "reason": reason}
+    passed: dict[str, Any] = {"status": "not run", "reason": no_pattern}
     if bands:
         found = of_bands(parameters, np.stack(bands.distances), len(masks))
         passed = {"status": "measured", "reason": None, **found}
@@ -145,8 +145,10 @@ def read(
             name: array[:, :, piece.text].astype(np.float32) for name, array in arrays.items()
         }
         first = slice(piece.start, piece.start + window)
-        pair = tuple(arrays[name][:, :, first].astype(np.float32) for name in ("queries", "keys"))
-        yield piece, signals, pair
+        queries, keys = (
+            arrays[name][:, :, first].astype(np.float32) for name in ("queries", "keys")
+        )
+        yield piece, signals, (queries, keys)
 
 
 def why_no_pattern(store: ActivationStore) -> str | None:

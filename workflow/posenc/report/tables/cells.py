@@ -31,6 +31,8 @@ def number(entry: Number, decimals: int | None = None) -> str:
 def interval(entry: Number, decimals: int | None = None) -> str:
     """The interval of an estimate as LaTeX prints it."""
     decimals = decimals_of(entry) if decimals is None else decimals
+    if entry.low is None or entry.high is None:
+        raise ValueError("a number without an interval")
     low, high = (rf"\num{{{written(end, decimals)}}}" for end in (entry.low, entry.high))
     return f"[{low},~{high}]"
 

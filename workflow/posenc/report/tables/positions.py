@@ -258,7 +258,9 @@ def probes_table(results: Results) -> dict[str, Any]:
 def _head(found: Mapping[str, Entry], name: str) -> str:
     """Layer and head that look most at a place."""
     layer, head = found[f"{name}.layer"], found[f"{name}.head"]
-    return f"{layer.value}.{head.value}" if isinstance(layer, Number) else "--"
+    if isinstance(layer, Number) and isinstance(head, Number):
+        return f"{layer.value}.{head.value}"
+    return "--"
 
 
 def heads_table(results: Results) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def heads_table(results: Results) -> dict[str, Any]:
     runs, others = _split(intact, "model")
     others += _parts(results, "heads")
     found = [numbers_of(run) for run in runs]
-    joined = next(iter(results.of("lags")), None)
+    joined = next(iter(results.of("lags")), {"status": "not run", "reason": ""})
     made = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset")):
         made.words(head, [display(run["run"][part]) for run in runs])

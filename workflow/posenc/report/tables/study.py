@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from posenc.artifacts.numbers import NotRun
+from posenc.artifacts.numbers import NotRun, Number
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.readers import numbers_of
@@ -79,13 +79,19 @@ def _cut(results: Results) -> Iterator[str]:
             )
 
 
+def _numbers(run: Mapping[str, Any]) -> dict[str, Number | None]:
+    """The numbers of a run, None where there is none."""
+    entries = numbers_of(run).items()
+    return {key: entry if isinstance(entry, Number) else None for key, entry in entries}
+
+
 def similarity_table(results: Results) -> dict[str, Any]:
     """Rows of the table of token cosines, without the intact model's."""
     runs = [
         run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
     ]  # fmt: skip
     measured, others = _rows(runs)
-    found = [numbers_of(run) for run in measured]
+    found = [_numbers(run) for run in measured]
     documents, _ = column([one["documents"] for one in found])
     tokens, form = column([one["tokens"] for one in found])
     names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")

@@ -98,11 +98,11 @@ def dot(graph: nx.DiGraph, phase: dict[str, str]) -> str:
     box = {rule: f"box{number}" for number, group in enumerate(groups) for rule in group}
     lines = [
         "digraph {",
-        'graph [rankdir=TB, compound=true, newrank=true, nodesep=0.28, ranksep=0.42, margin=0.05,'
+        "graph [rankdir=TB, compound=true, newrank=true, nodesep=0.28, ranksep=0.42, margin=0.05,"
         f' bgcolor=white, fontname="{FONT}", fontsize={POINTS}, labeljust=l]',
         f'node [shape=plain, fontname="{FONT}", fontsize={POINTS}]',
         'edge [color="#555555", arrowsize=0.7, penwidth=1.1]',
-    ]  # fmt: skip
+    ]
     for number, name in enumerate(FILLS):
         inside = [group for group in groups if phase[group[0]] == name]
         lines += [

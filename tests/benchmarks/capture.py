@@ -152,9 +152,11 @@ def main(
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
     settings = {
-        "documents": documents, "threads": threads, "versions": list(PEERS),
+        "documents": documents,
+        "threads": threads,
+        "versions": list(PEERS),
         "processor": processor(),
-    }  # fmt: skip
+    }
     record: dict[str, Any] = settings | {"models": {}, "rows": []}
     if output and output.exists():
         record = json.loads(output.read_text())
@@ -298,22 +300,25 @@ def table(record: dict) -> str:
             one += f": a product of {shape} by the better library, {rates}"
         said.append(one)
     lines = [
-        ". ".join(said) + ".", "",
+        ". ".join(said) + ".",
+        "",
         "| model | task | variant | times as fast [rounds] | tokens/s | bytes per token | peak MB "
         "| of the rate | value |",
         "| --- " * 9 + "|",
-    ]  # fmt: skip
+    ]
     for row in rows:
         runs = row["runs"]
         written = runs[0]["bytes"] if row["task"] == "capture" else runs[0].get("kept", 0)
         kept = written / runs[0]["tokens"]
         cells = [
-            *key_of(row), spread(ratios(record, row)),
+            *key_of(row),
+            spread(ratios(record, row)),
             f"{1 / statistics.median(seconds_a_token(row)):,.0f}",
-            f"{kept:,.0f}" if kept else "", f"{max(one['peak'] for one in runs) / 1e6:,.0f}",
+            f"{kept:,.0f}" if kept else "",
+            f"{max(one['peak'] for one in runs) / 1e6:,.0f}",
             share(record["models"][row["model"]], row),
             f"{runs[0]['value']:,.4f}" if "value" in runs[0] else "",
-        ]  # fmt: skip
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     many = [
         f"{row['model']} {row['variant'].removeprefix('ours ')} "

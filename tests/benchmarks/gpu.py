@@ -208,7 +208,7 @@ def table(record: dict) -> str:
         "| model | task | variant | tokens/s | times as fast | of the bfloat16 rate | GB/s to disk "
         "| peak GB |",
         "| --- " * 8 + "|",
-    ]  # fmt: skip
+    ]
     for row in rows:
         seconds = statistics.median(row["seconds"])
         key = row["model"], row["task"]

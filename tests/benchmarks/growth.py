@@ -120,7 +120,7 @@ def table(record: dict) -> str:
         "",
         "| task | grows with | from, to | seconds | slope of time | MB | slope of memory |",
         "| --- " * 7 + "|",
-    ]  # fmt: skip
+    ]
     for row in record["rows"]:
         cells = [row["task"], row["axis"], ends(row["sizes"], ",.0f")]
         for key, unit, form in (("seconds", 1, ".2f"), ("beyond", 1e6, ".1f")):

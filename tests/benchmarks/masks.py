@@ -115,9 +115,7 @@ def measured(rounds: int, steps: int, count: int) -> dict:
         round_of(model, documents, closed, fitted, steps, seed)
         for seed in tqdm(range(rounds), unit="round")
     ]
-    return {
-        "steps": fitted.steps, "masks": facts(closed, fitted, documents), "runs": found
-    }  # fmt: skip
+    return {"steps": fitted.steps, "masks": facts(closed, fitted, documents), "runs": found}
 
 
 def facts(
@@ -173,9 +171,11 @@ def main(
     """Measure, print the table, and write the record and the page."""
     found = apart(functools.partial(measured, rounds, steps, documents))
     record: dict[str, Any] = {
-        "made_on": machine(), "rounds": rounds, "timed": steps,
+        "made_on": machine(),
+        "rounds": rounds,
+        "timed": steps,
         **{key: found[key] for key in ("steps", "masks", "runs")},
-    }  # fmt: skip
+    }
     print(f"\n{table(record)}")
     if not dry:
         keep(record, RECORD, PAGE, filled)

@@ -433,9 +433,8 @@ def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
     from axe_playwright_python.sync_playwright import Axe
 
     made = Opened(
-        browser, path.as_uri() + view, viewport={"width": width, "height": 800},
-        color_scheme=scheme,
-    )  # fmt: skip
+        browser, path.as_uri() + view, viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
     made.tab.evaluate("document.querySelector('.numbers').open = true")
     made.tab.evaluate("document.querySelector('#studies').open = true")
     made.tab.locator("#compare").scroll_into_view_if_needed()

@@ -82,8 +82,10 @@ def test_marks_of_numbers_do_not_show(site):
 
 
 def test_both_glossaries_have_the_same_words():
-    rows = {name: re.findall(r"(?m)^\| (.+?) \| (.+?) \| .+ \|$", text(ROOT / f"docs/{name}"))[2:]
-            for name in ("glossary.md", "glossary.ja.md")}  # fmt: skip
+    rows = {
+        name: re.findall(r"(?m)^\| (.+?) \| (.+?) \| .+ \|$", text(ROOT / f"docs/{name}"))[2:]
+        for name in ("glossary.md", "glossary.ja.md")
+    }
     english, japanese = rows.values()
     assert len(english) > 30 and english == [row[::-1] for row in japanese]
 

@@ -41,7 +41,7 @@ CONDITIONS = {
     "pattern": {"mask": {"semantics": "prob_mul", "profile": {"kind": "linear", "floor": 0.1}}},
     "finfo": {"mask": {"semantics": "hf_finfo", "profile": {"kind": "linear", "floor": 0.1}}},
     "segments": {"position": "zero", "segments": 4},
-}  # fmt: skip
+}
 ROTARY = {
     "clipped": {"position": {"kind": "clip", "distance": 4}},
     "unrotated": {"position": {"kind": "unrotated", "layers": [1]}},

@@ -78,9 +78,11 @@ def test_a_store_and_an_evaluation_are_the_library_s(
                 for layer, state in enumerate(states):
                     scale = float(state.abs().max())
                     np.testing.assert_allclose(
-                        shard["hidden_states"][layer, span], state[0].numpy(), rtol=0,
+                        shard["hidden_states"][layer, span],
+                        state[0].numpy(),
+                        rtol=0,
                         atol=1e-3 * scale,
-                    )  # fmt: skip
+                    )
             if kind == "decoder":
                 np.testing.assert_allclose(
                     nll[condition, number], expected.numpy(), rtol=1e-3, atol=1e-3

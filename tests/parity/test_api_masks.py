@@ -231,8 +231,10 @@ def test_a_condition_of_one_s_own_takes_the_mask_by_its_name(llama):
 @pytest.mark.parametrize("makes", [posenc.closed_form, posenc.first_order])
 def test_what_cannot_be_calibrated_is_refused(llama, makes):
     for texts, said in (
-        ([], "texts is empty"), (["", ""], "more than a first token"), ("the film", "one text"),
-    ):  # fmt: skip
+        ([], "texts is empty"),
+        (["", ""], "more than a first token"),
+        ("the film", "one text"),
+    ):
         with pytest.raises(ValueError, match=said):
             makes(llama, texts)
     with pytest.raises(ValueError, match=f"'heads': take one of {', '.join(PLACEBOS)}"):
@@ -274,13 +276,15 @@ def test_a_mask_that_does_not_fit_is_refused(models):
             raise AssertionError
 
     refused(gpt2, "zero", "'closed_form' is another model's: it has 4 heads, but .* 2", mask=mask)
-    refused(gpt2, "zero", "'first_order' is not for a model whose positions are a table",
-            mask=first)  # fmt: skip
+    refused(
+        gpt2, "zero", "'first_order' is not for a model whose positions are a table", mask=first
+    )
     shallow = LearnedMask(relative=np.zeros((3, 4, 1, 5), np.float32))
     refused(llama, condition_of("closed_form"), "it has 3 layers", masks={"m": shallow})
     wide = LearnedMask(**{name: np.zeros((2, 4, 8), np.float32) for name in first.learned.arrays()})
-    refused(llama, condition_of("means"), "it has 8 features of a head, but .* has 4",
-            masks={"m": wide})  # fmt: skip
+    refused(
+        llama, condition_of("means"), "it has 8 features of a head, but .* has 4", masks={"m": wide}
+    )
     for condition in ("intact", condition_of("closed_form"), condition_of("means")):
         refused(llama, condition, "stands in place of positions", mask=mask)
         refused(llama, condition, "stands in place of positions", mask=first)

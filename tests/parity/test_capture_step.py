@@ -37,8 +37,10 @@ def test_the_store_gives_back_every_document(project, documents, condition):
     assert store.metadata["condition"] == Condition(position=condition).model_dump()
     assert store.n_shards == SHARDS
     assert {path.name for path in project.run(condition).iterdir()} == {
-        INDEX, LOSSES, *(shard_name(number) for number in range(SHARDS)),
-    }  # fmt: skip
+        INDEX,
+        LOSSES,
+        *(shard_name(number) for number in range(SHARDS)),
+    }
     model = load(project.weights, "gpt2")
     if condition == "zero":
         model.transformer.wpe.weight.data.zero_()

@@ -84,9 +84,11 @@ def library(network, ids, *modules):
     ]
     text = torch.tensor([ids])
     output = network(
-        text, attention_mask=torch.ones_like(text), output_attentions=True,
+        text,
+        attention_mask=torch.ones_like(text),
+        output_attentions=True,
         output_hidden_states=True,
-    )  # fmt: skip
+    )
     for hook in hooks:
         hook.remove()
     return output, gave
@@ -179,9 +181,10 @@ def test_types_whose_names_are_known_are_read_alike(tmp_path, task, kind):
         return
     known = HeadWeights(tmp_path, kind)
     for ours, theirs in (
-        (found.embeddings(), known.embeddings()), (found.heads(1), known.heads(1)),
+        (found.embeddings(), known.embeddings()),
+        (found.heads(1), known.heads(1)),
         (found.input_norm(1), known.input_norm(1)),
-    ):  # fmt: skip
+    ):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(found.token_type(), known.token_type(), atol=1e-6)
@@ -203,8 +206,10 @@ def widths(family, folder):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("task", "kind"), [("causal", "biogpt"), ("masked", "electra"),
-                                            ("causal", "gpt2"), ("masked", "bert")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [("causal", "biogpt"), ("masked", "electra"), ("causal", "gpt2"), ("masked", "bert")],
+)
 def test_weights_of_fewer_bits_are_as_if_widened_first(tmp_path, task, kind, dtype):
     narrow = saved(tiny(task, kind).to(dtype), tmp_path / "narrow")
     wide = saved(tiny(task, kind).to(dtype).float(), tmp_path / "wide")
@@ -257,8 +262,9 @@ def test_a_sum_that_is_another_one_is_not_read(tmp_path):
     assert len(weights.embeddings()[0]) == len(network.transformer.wte.weight)
 
 
-@pytest.mark.parametrize(("task", "kind"), [("causal", "bloom"), ("causal", "gpt_neo"),
-                                            ("masked", "deberta")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("task", "kind"), [("causal", "bloom"), ("causal", "gpt_neo"), ("masked", "deberta")]
+)
 def test_a_type_without_the_library_s_attention_is_refused(tmp_path, task, kind):
     with pytest.raises(ModelError, match="does not go through the library's attention interface"):
         Discovered(saved(tiny(task, kind), tmp_path), kind)

@@ -92,9 +92,10 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
     model = load(folder, family)
     passes = []
     monkeypatch.setattr(
-        evaluation, "packed_last",
+        evaluation,
+        "packed_last",
         lambda *given: (passes.append(len(given[1])), packed_last(*given))[1],
-    )  # fmt: skip
+    )
     counted = [[True] * len(ids) for ids in documents]
     chosen = {name: one for name, one in conditions().items() if name != "alone"}
     list(evaluate(model, documents, counted, chosen, {}, 10_000))
@@ -105,7 +106,7 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
     ("chosen", "rows"),
     # The trunk of "zero" is "zero" itself; of the others, nothing needs it once all have parted.
     [(["zero", "log", "late"], [2, 2, 3]), (["log", "late"], [2, 2, 2]), (["log"], [1, 1, 1])],
-)  # fmt: skip
+)
 def test_a_trunk_that_nothing_needs_is_not_computed(folder, family, documents, chosen, rows):
     model = load(folder, family)
     found: list[int] = []

@@ -106,9 +106,11 @@ def test_the_mask_alone_is_the_mask_in_closed_form(model, calibration, means):
     )
     mask = closed_form(closed, calibration)[0]
     condition = Condition.model_validate(
-        {"position": "zero", "mask": {"semantics": "additive",
-                                      "profile": {"kind": "learned", "mask": "closed"}}}
-    )  # fmt: skip
+        {
+            "position": "zero",
+            "mask": {"semantics": "additive", "profile": {"kind": "learned", "mask": "closed"}},
+        }
+    )
     expected = states(model, condition, {"closed": mask})
     torch.testing.assert_close(states(model, under(["mask"]), {"m": means}), expected, **CLOSE)
     assert not torch.allclose(expected, states(model, Condition(position="zero"), {}), atol=1e-2)
@@ -204,8 +206,9 @@ def test_placebos_move_all_means_alike(calibration, means, placebo):
     own = np.stack([getattr(means, name) for name in names], axis=2)  # [layers, heads, 3, d_head]
     other = np.stack([getattr(found, name) for name in names], axis=2)
     if placebo == "one_per_layer":
-        np.testing.assert_allclose(other, np.broadcast_to(own.mean(1, keepdims=True), own.shape),
-                                   rtol=1e-5, atol=1e-6)  # fmt: skip
+        np.testing.assert_allclose(
+            other, np.broadcast_to(own.mean(1, keepdims=True), own.shape), rtol=1e-5, atol=1e-6
+        )
         return
     if placebo == "neighbours":
         np.testing.assert_array_equal(other[:, :-1], own[:, 1:])
@@ -241,9 +244,11 @@ def test_what_does_not_fit_is_refused(model, means):
     with pytest.raises(ArtifactError, match="not for a mask's profile"):
         means.bias(0, 4)
     for wrong, said in (
-        ({"terms": []}, "at least 1"), ({"terms": ["mask", "mask"]}, "name each once"),
-        ({"terms": ["rest"], "hashed": 1}, "leave out 'rest'"), ({"terms": ["keys"]}, "'key'"),
-    ):  # fmt: skip
+        ({"terms": []}, "at least 1"),
+        ({"terms": ["mask", "mask"]}, "name each once"),
+        ({"terms": ["rest"], "hashed": 1}, "leave out 'rest'"),
+        ({"terms": ["keys"]}, "'key'"),
+    ):
         with pytest.raises(ValidationError, match=said):
             under(**wrong)
 
@@ -275,10 +280,11 @@ def test_whether_patterns_follow_from_queries_and_keys(kind, reason):
     same = [
         np.allclose(
             attention_pattern(recording.queries[layer][0], recording.keys[layer][0], causal=True),
-            expected[0], atol=1e-5,
+            expected[0],
+            atol=1e-5,
         )
         for layer, expected in enumerate(patterns)
-    ]  # fmt: skip
+    ]
     said = found.unlike_queries_and_keys(len(ids))
     assert all(same) == (said is None) == (reason is None)
     assert reason is None or reason in said

@@ -112,8 +112,10 @@ def written(
     config, kind = model.config, kind.split("/")[0]
     writer = gguf.GGUFWriter(path, kind)
     layers, heads, width = (
-        config.num_hidden_layers, config.num_attention_heads, config.hidden_size,
-    )  # fmt: skip
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        config.hidden_size,
+    )
     said = config.to_dict()
     writer.add_block_count(layers)
     writer.add_context_length(said.get("max_position_embeddings") or said.get("n_positions", 64))
@@ -330,10 +332,12 @@ def test_text_is_cut_as_the_pre_tokenizer_says(tmp_path, pre):
     if pre in GGUF_PRE_TOKENIZER_SPLITS:
         from tokenizers import Regex, pre_tokenizers
 
-        expected.pre_tokenizer = pre_tokenizers.Sequence([
-            pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[pre]), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ])  # fmt: skip
+        expected.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(GGUF_PRE_TOKENIZER_SPLITS[pre]), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     for text in TEXTS:
         assert tokenizer.encode(text).ids == expected.encode(text).ids
         assert tokenizer.decode(tokenizer.encode(text).ids) == text

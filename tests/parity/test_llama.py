@@ -329,9 +329,11 @@ def test_a_factor_on_the_embeddings_reaches_the_first_block(folder, library_mode
 
 def section(folder, max_tokens=36) -> Model:
     source = PathSource(
-        kind="path", path=str(folder), sha256=sha256_file(folder / "model.safetensors"),
+        kind="path",
+        path=str(folder),
+        sha256=sha256_file(folder / "model.safetensors"),
         files={name: sha256_file(folder / name) for name in ("config.json", "tokenizer.json")},
-    )  # fmt: skip
+    )
     return Model(family="llama", source=source, max_tokens=max_tokens)
 
 

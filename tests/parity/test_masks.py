@@ -292,8 +292,9 @@ def test_the_best_slope_of_the_list_is_taken(texts):
 
 def test_a_mask_comes_back_from_its_file(tmp_path):
     rng = np.random.default_rng(0)
-    mask = LearnedMask(relative=rng.normal(size=(2, 2, 1, 5)).astype(np.float32),
-                       constant=np.ones(4, np.float32))  # fmt: skip
+    mask = LearnedMask(
+        relative=rng.normal(size=(2, 2, 1, 5)).astype(np.float32), constant=np.ones(4, np.float32)
+    )
     write(tmp_path / "it.safetensors", mask, {"mask": "it"})
     back, facts = read(tmp_path / "it.safetensors")
     assert facts["mask"] == "it" and back.first is None

@@ -43,9 +43,11 @@ def byte_level(*special: str, begin: str | None = None) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[*special], show_progress=False,
+        vocab_size=300,
+        special_tokens=[*special],
+        show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-    )  # fmt: skip
+    )
     tokenizer.train_from_iterator(TEXTS, trainer)
     if begin is not None:
         tokenizer.post_processor = processors.TemplateProcessing(
@@ -203,12 +205,14 @@ def test_flags_hold_beyond_the_trained_length(tmp_path, name):
 # --- Tokens that are padding elsewhere, and rows of tables --------------------------------------
 
 PADDED = {
-    "bert": ("BertModel", {}), "roberta": ("RobertaModel", {}), "esm": ("EsmModel", {
-        "position_embedding_type": "absolute", "mask_token_id": 2}),
-    "gpt2": ("GPT2LMHeadModel", {}), "llama": ("LlamaForCausalLM", {}),
+    "bert": ("BertModel", {}),
+    "roberta": ("RobertaModel", {}),
+    "esm": ("EsmModel", {"position_embedding_type": "absolute", "mask_token_id": 2}),
+    "gpt2": ("GPT2LMHeadModel", {}),
+    "llama": ("LlamaForCausalLM", {}),
     "opt": ("OPTForCausalLM", {"word_embed_proj_dim": 32, "ffn_dim": 64}),
     "roberta decoder": ("RobertaForCausalLM", {"is_decoder": True}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -386,9 +390,10 @@ def test_weights_in_half_precision_are_read(tmp_path, dtype, kind, family, norm)
         query, key = HeadWeights(tmp_path, family).heads(1)
         assert query.shape == key.shape == (4, 33, 8)
         expected = (
-            stored("h.1.attn.c_attn.weight")[:, :8] if family == "gpt2"
+            stored("h.1.attn.c_attn.weight")[:, :8]
+            if family == "gpt2"
             else stored("layer.1.attention.self.query.weight").T[:, :8]
-        )  # fmt: skip
+        )
         np.testing.assert_array_equal(query[0, :-1], expected)
 
 
@@ -440,8 +445,9 @@ def test_weights_in_several_files(tmp_path, kind):
         posenc.load(tmp_path / "shards")
 
 
-@pytest.mark.parametrize("kind", ["Qwen3ForCausalLM", "OPTForCausalLM", "GPT2LMHeadModel",
-                                  "DistilBertModel"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind", ["Qwen3ForCausalLM", "OPTForCausalLM", "GPT2LMHeadModel", "DistilBertModel"]
+)
 def test_a_model_in_memory_is_taken_with_its_tokenizer(tmp_path, kind):
     made_by = getattr(transformers, kind)
     torch.manual_seed(0)

@@ -134,7 +134,7 @@ def test_the_older_form_of_a_tokenizer_is_pinned(tmp_path):
         ("vocab_size", 98, r"{}\.weight' has shape \[97, 32\], but .* implies \[98, 32\]"),
         ("vocab_size", 10**12, r"{}\.weight' has shape \[97, 32\]"),
     ],
-)  # fmt: skip
+)
 def test_a_configuration_of_another_model_is_noticed(
     family, folder, tmp_path, what, value, message
 ):
@@ -148,9 +148,11 @@ def test_another_number_of_positions_is_noticed(family, folder, tmp_path):
                    "gpt2": ("wpe", 40)}[family]  # fmt: skip
     edit_config(folder, **{KEYS[family]["positions"]: 39})
     refused(
-        family, folder, tmp_path,
+        family,
+        folder,
+        tmp_path,
         rf"{table}\.weight' has shape \[{rows}, 32\], but config\.json implies \[39, 32\]",
-    )  # fmt: skip
+    )
 
 
 def test_a_tensor_of_another_shape_or_a_missing_one_is_named(family, folder, tmp_path):
@@ -161,9 +163,11 @@ def test_a_tensor_of_another_shape_or_a_missing_one_is_named(family, folder, tmp
         shape = list(tensor.shape)
         edit_weights(folder, lambda tensors, name=name: tensors.update({name: torch.ones(3, 7)}))
         refused(
-            family, folder, tmp_path,
+            family,
+            folder,
+            tmp_path,
             rf"'{name}' has shape \[3, 7\], but config\.json implies \[{shape[0]}, {shape[1]}\]",
-        )  # fmt: skip
+        )
         edit_weights(folder, lambda tensors, name=name: tensors.pop(name))
         own = name.removeprefix("transformer.")
         refused(family, folder, tmp_path, rf"lacks the tensor '{own}'.*{shape[0]}, {shape[1]}")

@@ -56,5 +56,7 @@ def split_texts(tmp_path: Path) -> dict[str, Path]:
          "inputs": {"documents": sha256_file(source)}},
     )  # fmt: skip
     return {
-        "tokens": path.parent, "documents": source.parent, "tokenizer": folder / "tokenizer.json",
-    }  # fmt: skip
+        "tokens": path.parent,
+        "documents": source.parent,
+        "tokenizer": folder / "tokenizer.json",
+    }

@@ -287,12 +287,14 @@ def extrapolation(study: dict, model: str) -> dict:
         is_base = name in ("intact", "zero")
         rows.append(
             {
-                "condition": name, "buckets": buckets, "difference": difference,
+                "condition": name,
+                "buckets": buckets,
+                "difference": difference,
                 "recovered": None
                 if is_base
                 else [estimate(0.9 - 0.1 * place, 0.05) for place in range(len(buckets))],
             }
-        )  # fmt: skip
+        )
     against = section["conditions"][3]
     return {**made, "trained_tokens": trained, "against": against, "conditions": rows}
 

@@ -23,17 +23,17 @@ def over(value: float, half: float = 0.02) -> dict:
 
 def head(measurement: str, **run: str) -> dict:
     """The part that all experiments share."""
-    return {
-        **shared(measurement, **run), "name": "sample", "seeds": SEEDS, "confidence": 0.95,
-    }  # fmt: skip
+    return {**shared(measurement, **run), "name": "sample", "seeds": SEEDS, "confidence": 0.95}
 
 
 def downstream(model: str, dataset: str) -> dict:
     """Word order is seen with positions alone; sentiment gains a little."""
     accuracy = {
-        ("sentiment", "intact"): 0.86, ("sentiment", "zero"): 0.82,
-        ("word_swap", "intact"): 0.9, ("word_swap", "zero"): 0.5,
-    }  # fmt: skip
+        ("sentiment", "intact"): 0.86,
+        ("sentiment", "zero"): 0.82,
+        ("word_swap", "intact"): 0.9,
+        ("word_swap", "zero"): 0.5,
+    }
     tasks, methods = ("sentiment", "word_swap"), ("frozen", "fine_tuned")
     places = ("intact", "zero")
     none = {"status": "not run", "reason": "1 of 3 classifiers give all documents one label"}
@@ -180,10 +180,12 @@ def embedding_sums(model: str, is_decoder: bool) -> dict:
 
     def table(most: float, widths: list[int]) -> list[dict]:
         return [
-            {"dimensions": d,
-             "weights": [{"weight": w, **recall(most * d / (d + 20))} for w in (0.5, 0.7)]}
+            {
+                "dimensions": d,
+                "weights": [{"weight": w, **recall(most * d / (d + 20))} for w in (0.5, 0.7)],
+            }
             for d in widths
-        ]  # fmt: skip
+        ]
 
     return {
         **shared("embedding_sums", model=model), "confidence": 0.95,
@@ -269,10 +271,12 @@ def exchanged_roles(model: str, is_decoder: bool) -> dict:
         exact = name == "zero" and not is_decoder
         shift = 0.01 * (language == "japanese") + 0.002 * (name == "zero")
         return {
-            "condition": name, "exchanged": estimate(1.0 if exact else 0.98 - shift),
-            "paraphrase": estimate(0.9 - shift), "unrelated": estimate(0.3 - shift),
+            "condition": name,
+            "exchanged": estimate(1.0 if exact else 0.98 - shift),
+            "paraphrase": estimate(0.9 - shift),
+            "unrelated": estimate(0.3 - shift),
             "nearer": 0.97 - shift,
-        }  # fmt: skip
+        }
 
     return {
         **shared("exchanged_roles", model=model), "documents": 398, "tokens": 4000,

@@ -60,10 +60,11 @@ def position_embeddings(subject: str, kind: str) -> dict:
         "pca": {"shares": [0.2, 0.1], "first_4": 0.717, "first_12": 0.793},
         "median_frequency": 0.0156,
         "spectrum": {
-            "unit": "cycles per token", "frequencies": frequencies.tolist(),
+            "unit": "cycles per token",
+            "frequencies": frequencies.tolist(),
             "mean_amplitude": (1 / (1 + frequencies)).tolist(),
         },
-    }  # fmt: skip
+    }
     edges = np.geomspace(0.5, rows // 2 + 0.5, 21) / rows
     return {
         **shared("position_embeddings", **run),
@@ -164,13 +165,14 @@ def readback(model: str) -> dict:
             {
                 "noise": noise,
                 "joint": share(max(worst, 1 - noise / 2)),
-                "alone": {what: estimate(max(0.1, 0.9 - noise / 2)) for what in
-                          ("token", "position")},
+                "alone": {
+                    what: estimate(max(0.1, 0.9 - noise / 2)) for what in ("token", "position")
+                },
                 "mean": {what: estimate(0.8) for what in ("token", "position")},
                 "margin": {"least": 0.13, "median": 0.4},
             }
             for noise in (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
-        ]  # fmt: skip
+        ]
 
     angles = np.linspace(1.1, 1.5, 11)
     return {
@@ -199,8 +201,10 @@ def relative_attention(model: str, is_decoder: bool) -> dict:
     for index in range(n_layers * n_heads):
         lag = -(index % 4) if is_decoder else index % 7 - 3
         allowed = [offset <= 0 or not is_decoder for offset in OFFSETS]
-        score = [-abs(offset - lag) / 4 if ok else None for offset, ok in
-                 zip(OFFSETS, allowed, strict=True)]  # fmt: skip
+        score = [
+            -abs(offset - lag) / 4 if ok else None
+            for offset, ok in zip(OFFSETS, allowed, strict=True)
+        ]
         mass = [0.0 if value is None else float(np.exp(value)) / 20 for value in score]
         heads.append(
             {
@@ -373,7 +377,8 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
                  "relu_control": 0.49}  # fmt: skip
         layers.append(
             {
-                "layer": index, "name": name,
+                "layer": index,
+                "name": name,
                 "position": {
                     **{key: estimate(chosen[key], 0.6) if key in chosen else None for key in kinds},
                     "gain": {key: estimate(31 - value, 0.6) for key, value in chosen.items()},
@@ -383,7 +388,7 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
                     for key, value in order.items()
                 },
             }
-        )  # fmt: skip
+        )
     made = shared("scheme_probes" if scheme else "probes", **run)
     return {
         **made, **({"scheme": scheme, "training": TRAINED} if scheme else {}),
@@ -586,7 +591,8 @@ def joint_order(model: str, dataset: str, specs: dict) -> dict:
                   "correlation", "interaction_correlation")  # fmt: skip
         nats = ("dependence", "divergence", "log_ratio", "words_lost", "order_lost")
         return {
-            "mass_first": estimate(0.6), "mass": estimate(0.2),
+            "mass_first": estimate(0.6),
+            "mass": estimate(0.2),
             "distances": [
                 {
                     "distance": distance,
@@ -596,7 +602,7 @@ def joint_order(model: str, dataset: str, specs: dict) -> dict:
                 }
                 for distance in (1, 2)
             ],
-        }  # fmt: skip
+        }
 
     return {
         **shared("joint_order", model=model, dataset=dataset),
@@ -671,11 +677,12 @@ def random_causal() -> dict:
         scaled = place ** (1 + exponent)
         spread = {"mean": 0.04, "sd": 0.01}
         return {
-            "layer": index, "first_variance": {"mean": 0.001, "sd": 0.0001},
+            "layer": index,
+            "first_variance": {"mean": 0.001, "sd": 0.0001},
             "scaled": {"mean": scaled.tolist(), "sd": (0.05 * scaled).tolist()},
             "deviation": {"mean": spread, "largest": spread},
             "exponent": {"mean": exponent, "sd": 0.016},
-        }  # fmt: skip
+        }
 
     variants = [
         {"name": name, "description": name, "layers": [layer(0, -1.0), layer(1, -0.6)]}
@@ -767,8 +774,10 @@ def filtered_loss(model: str, dataset: str, is_decoder: bool) -> dict:
     n_layers = 4 if is_decoder else 6
 
     def part(value: float) -> dict:
-        return {"delta_nll": estimate(value) if is_decoder else None,
-                "distance": estimate(value / 8)}  # fmt: skip
+        return {
+            "delta_nll": estimate(value) if is_decoder else None,
+            "distance": estimate(value / 8),
+        }
 
     def costs(value: float) -> dict:
         found = {"cost": part(value)}
@@ -813,8 +822,10 @@ def position_interventions(model: str, dataset: str, is_decoder: bool) -> dict:
         return {"position": 3 + early, "offset": 2.0, "states": 10.0, "alignment": early,
                 "removed": costs(early), "injected": costs(1 - early)}  # fmt: skip
 
-    layers = [{"layer": layer, **row(layer), "withheld": costs(0.1 + 0.05 * layer)}
-              for layer in range(n_layers)]  # fmt: skip
+    layers = [
+        {"layer": layer, **row(layer), "withheld": costs(0.1 + 0.05 * layer)}
+        for layer in range(n_layers)
+    ]
     return {
         **shared("position_interventions", model=model, dataset=dataset), "is_causal": is_decoder,
         "n_layers": n_layers, "documents": 16, "tokens": 1000, "positions": 64,
@@ -829,12 +840,16 @@ def savings(model: str, dataset: str, is_decoder: bool, place: str) -> dict:
     table = 0 if place == "rotation" else 4096
 
     def kinds(keys: float, values: float) -> dict:
-        return {name: {"mean": estimate(one, 0.01 * one), "largest": 2 * one}
-                for name, one in (("keys", keys), ("values", values))}  # fmt: skip
+        return {
+            name: {"mean": estimate(one, 0.01 * one), "largest": 2 * one}
+            for name, one in (("keys", keys), ("values", values))
+        }
 
     def entry(way: str, offset: int, keys: float, values: float) -> dict:
-        layers = [{"layer": layer, **kinds(keys / (1 + layer), values / (1 + layer))}
-                  for layer in range(n_layers)]  # fmt: skip
+        layers = [
+            {"layer": layer, **kinds(keys / (1 + layer), values / (1 + layer))}
+            for layer in range(n_layers)
+        ]
         kept = ((keys < 0.001) + (values < 0.001)) / 2
         return {"way": way, "offset": offset, "kept": kept, **kinds(keys, values), "layers": layers}
 

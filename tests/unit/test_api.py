@@ -179,9 +179,10 @@ def test_texts_are_read_as_the_workflow_reads_them(tiny):
         run = posenc.run(tiny, TEXTS, max_tokens=4)
     assert [ids.tolist() for ids in run.ids] == table["input_ids"].to_pylist()
     assert run.tokens == [
-        ["<|endoftext|>", "the", "film", "was"], ["<|endoftext|>", "the", "plot", "was"],
+        ["<|endoftext|>", "the", "film", "was"],
+        ["<|endoftext|>", "the", "plot", "was"],
         ["<|endoftext|>"],
-    ]  # fmt: skip
+    ]
 
 
 def test_the_table_and_the_perplexity_are_of_the_losses(tiny):

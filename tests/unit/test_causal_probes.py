@@ -221,10 +221,11 @@ def test_a_rotary_model_without_rotation_has_all_tokens_at_one_place(sees):
         for ids in documents:
             allowed = torch.from_numpy(visible(len(ids), **(sees or {})))  # [tokens, tokens]
             out = model.model(
-                torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=torch.long),
+                torch.tensor([ids]),
+                position_ids=torch.zeros(1, len(ids), dtype=torch.long),
                 attention_mask=torch.where(allowed, 0.0, -torch.inf)[None, None],
                 output_hidden_states=True,
-            )  # fmt: skip
+            )
             by_hand.append(torch.stack(out.hidden_states)[:, 0])
     found = states(model, documents, sees)
     np.testing.assert_allclose(found, torch.cat(by_hand, dim=1), atol=1e-5)
@@ -259,9 +260,11 @@ def test_states_under_a_condition_are_those_of_its_mask(tmp_path):
     documents = [[2, 5, 7, 9, 11, 3, 8], [2, 4, 6]]
     alibi = Condition.model_validate({"position": "zero", "mask": ALIBI})
     learned = Condition.model_validate(
-        {"position": "zero",
-         "mask": {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}}}
-    )  # fmt: skip
+        {
+            "position": "zero",
+            "mask": {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}},
+        }
+    )
     masks, found = {"line": curves(0.5)}, []
     for condition in (alibi, learned):
         variant = step.Variant("any", condition)

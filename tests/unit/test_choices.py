@@ -184,9 +184,11 @@ def test_documents_have_its_numbers_and_no_others(written, tmp_path):
 
 def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):
     page.main(
-        study=written["study"], **ARGUMENTS,
-        output=tmp_path / "index.html", inputs=written["inputs"],
-    )  # fmt: skip
+        study=written["study"],
+        **ARGUMENTS,
+        output=tmp_path / "index.html",
+        inputs=written["inputs"],
+    )
     text = (tmp_path / "index.html").read_text()
     assert "probes is not part of this study" in text
     assert "heads" in text
@@ -196,9 +198,8 @@ def test_a_measurement_that_the_study_has_must_be_there(written, tmp_path):
     without = [path for path in written["inputs"] if "/heads/" not in str(path)]
     with pytest.raises(Exception, match="heads: there is no such measurement"):
         page.main(
-            study=written["study"], **ARGUMENTS,
-            output=tmp_path / "index.html", inputs=without,
-        )  # fmt: skip
+            study=written["study"], **ARGUMENTS, output=tmp_path / "index.html", inputs=without
+        )
 
 
 LITTLE = {

@@ -100,10 +100,12 @@ def test_the_mean_difference_of_independent_queries_and_keys():
     weights = documents * seen
     measured, _ = closed_form.by_distance(found.sum(axis=0) * seen, weights, causal=True)
     curve = closed_form.rotary_curve(query[:, 0], key[:, 0], theta, np.arange(TOKENS))
-    error = np.array([
-        [np.diagonal(found[:, h], -d, 1, 2)[:, 1:].std() for d in range(1, TOKENS - 1)]
-        for h in range(HEADS)
-    ]) / np.sqrt(documents * np.arange(TOKENS - 2, 0, -1))  # fmt: skip
+    error = np.array(
+        [
+            [np.diagonal(found[:, h], -d, 1, 2)[:, 1:].std() for d in range(1, TOKENS - 1)]
+            for h in range(HEADS)
+        ]
+    ) / np.sqrt(documents * np.arange(TOKENS - 2, 0, -1))
     apart = np.abs(measured[:, 0, 1:-1] - curve[:, 1:-1]) / error
     assert apart.max() < 5 and 0.4 < apart.mean() < 1.2  # E|N(0, 1)| = 0.8
     assert (np.abs(curve[:, 1:]).max(axis=1) > 10 * error.max(axis=1)).all()
@@ -188,7 +190,7 @@ def test_curves_pair_by_pair(causal, first):
         weights *= np.tri(6)
     relative, of_first = closed_form.by_distance(
         values * weights, weights, causal=causal, first=first
-    )  # fmt: skip
+    )
     assert relative.shape == (2, 1 if causal else 2, 6)
     for h, side, distance in np.ndindex(relative.shape):
         pairs = [
@@ -236,9 +238,7 @@ def numbered(n_layers: int, n_heads: int) -> np.ndarray:
 @pytest.mark.parametrize("within", [True, False])
 def test_shuffled_curves(within, seed):
     own = numbered(5, 4)
-    shuffle = (
-        mask_placebos.shuffled_within_layers if within else mask_placebos.shuffled_over_heads
-    )  # fmt: skip
+    shuffle = mask_placebos.shuffled_within_layers if within else mask_placebos.shuffled_over_heads
     found = shuffle(own, seed)
     assert sorted(found[..., 2].flat) == list(range(20))  # each once
     assert (found[..., 2] != own[..., 2]).all()  # none its own

@@ -205,9 +205,11 @@ def planted(kind: str) -> dict:
         one["heads"][2]["profile"]["mean_offset"] = -0.25
         shares = [head["distance_share"] for head in one["heads"]]
         one["of_heads"] = {
-            "count": len(shares), "median": statistics.median(shares), "least": min(shares),
+            "count": len(shares),
+            "median": statistics.median(shares),
+            "least": min(shares),
             "most": max(shares),
-        }  # fmt: skip
+        }
     for key, name in (("tokenizers", "vocabulary"), ("dimensions", "d_k")):
         for place, entry in enumerate(one.get(key, ())):
             entry[name] = 900 + 17 * place
@@ -267,8 +269,10 @@ def test_columns_stand_under_their_heads(kind):
             next(texts)
             continue
         parts = [cell.split(".") for cell in column if cell != "{--}"]
-        widest = [max(len(part[place].strip("-")) if len(part) > place else 0 for part in parts)
-                  for place in (0, 1)]  # fmt: skip
+        widest = [
+            max(len(part[place].strip("-")) if len(part) > place else 0 for part in parts)
+            for place in (0, 1)
+        ]
         sign = "-" if any(cell.startswith("-") for cell in column) else ""
         assert form == f"S[table-format={sign}{widest[0]}.{widest[1]}]"
     assert next(texts) == heads.count("Interval") + len(words)
@@ -284,12 +288,14 @@ def test_what_was_published_of_a_table_stands_under_the_head_of_its_quantity():
     }  # fmt: skip
     values = {
         f"{place}.{name}": {
-            "model": model, "table": "positions", "ours": [f"own.positions.{name}", "another.one"]
+            "model": model,
+            "table": "positions",
+            "ours": [f"own.positions.{name}", "another.one"],
         }
         for place, model in (("a", "B&B"), ("c", "C_2"))
         for name in columns.values()
         if (place, name) != ("c", "mae")
-    }  # fmt: skip
+    }
     others = {"model": "D", "ours": ["own.positions.mae"]}
     values |= {"d": others, "e": {**others, "table": "experiments"}}
     ours, *theirs = made_table("positions", planted("positions"), published=values)["rows"]
@@ -339,8 +345,9 @@ def test_rows_of_a_table_are_of_all_measurements_and_say_which():
     scheme = {**synthetic_positions.probes({**RUN, "model": "b_model"}, True, "rotary")}
     table = made_table("probes", scheme, planted("probes"))
     assert [row[:3] for row in table["rows"]] == [
-        ["a model", "a set", "intact"], ["b model", "a set", "intact"]
-    ]  # fmt: skip
+        ["a model", "a set", "intact"],
+        ["b model", "a set", "intact"],
+    ]
 
 
 def test_heads_that_look_most_at_a_place_are_named():
@@ -363,13 +370,13 @@ def test_heads_that_look_most_at_a_place_are_named():
     assert row == expected
     assert table["heads"][2:10:2] == ["{Previous}", "{Next}", "{Self}", "{First}"]
     assert table["heads"][3:10:2] == ["Head"] * 4
-    assert table["heads"][10:] == [
-        "{Mean}", "Interval", "{Peak}", "Interval", "{Same}", "{Chance}"
-    ]  # fmt: skip
+    assert table["heads"][10:] == ["{Mean}", "Interval", "{Peak}", "Interval", "{Same}", "{Chance}"]
     titles = [(group["title"], group["count"]) for group in table["groups"]]
     assert titles == [
-        ("", 2), ("Largest mean mass on one place", 8), ("Offset: predicted against found", 6)
-    ]  # fmt: skip
+        ("", 2),
+        ("Largest mean mass on one place", 8),
+        ("Offset: predicted against found", 6),
+    ]
     causal = made_table("heads", {**one, "is_causal": True}, joined)["rows"][0]
     assert causal[4:6] == ["{--}", "--"] and causal[6:] == row[6:]
 

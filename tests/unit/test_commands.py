@@ -225,9 +225,10 @@ def measured(numbers, interval=True):
     return next(
         key
         for key, entry in numbers.items()
-        if isinstance(entry, Number) and (entry.low is not None) == interval
+        if isinstance(entry, Number)
+        and (entry.low is not None) == interval
         and numbers.places[key].files
-    )  # fmt: skip
+    )
 
 
 def test_a_number_is_traced_to_its_file_and_job(made):

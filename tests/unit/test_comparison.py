@@ -202,9 +202,7 @@ def test_records_may_lie_elsewhere(tmp_path):
     for name, value in (("a", 1), ("b", 2)):
         write_json(tmp_path / f"{name}.json", {"numbers": {"x": number(value)}})
     assert comparison.recorded("b", tmp_path) == {"x": number(2)}
-    assert comparison.all_recorded(tmp_path) == {
-        "a": {"x": number(1)}, "b": {"x": number(2)}
-    }  # fmt: skip
+    assert comparison.all_recorded(tmp_path) == {"a": {"x": number(1)}, "b": {"x": number(2)}}
 
 
 def write_receipt(study: str, path: str, versions: dict, **inputs: str) -> None:

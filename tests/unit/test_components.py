@@ -60,9 +60,7 @@ def test_principal_components_agree_with_scikit_learn(seed, k):
     x = np.random.default_rng(seed).normal(size=(40, 6)) @ np.diag([9, 5, 3, 2, 1, 0.5]) + 4
     found, expected = maths.principal_components(x, k), PCA(k).fit(x)
     np.testing.assert_allclose(found.variance, expected.explained_variance_ratio_, rtol=1e-9)
-    np.testing.assert_allclose(
-        np.abs(found.directions), np.abs(expected.components_), atol=1e-7
-    )  # fmt: skip
+    np.testing.assert_allclose(np.abs(found.directions), np.abs(expected.components_), atol=1e-7)
     np.testing.assert_allclose(found.scores, (x - x.mean(axis=0)) @ found.directions.T)
     cross = found.scores.T @ found.scores
     np.testing.assert_allclose(cross, np.diag(np.diag(cross)), atol=1e-8 * cross.max())
@@ -83,15 +81,17 @@ def test_planted_sources_are_recovered():
     # Whitening alone leaves a rotation, and does not recover them.
     whitened = linalg.inv(linalg.sqrtm(np.cov(mixed.T)))
     assert independent.amari_index(whitened, mixing) > 0.15
-    np.testing.assert_allclose(found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T,
-                               atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(
+        found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T, atol=1e-8
+    )
     np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(4), atol=1e-8)
 
 
 def test_components_are_the_planted_sources_up_to_sign_and_order():
     rng = np.random.default_rng(2)
-    sources = np.stack([rng.uniform(-1, 1, 5000), rng.laplace(size=5000),
-                        np.sign(rng.normal(size=5000))], axis=1)  # fmt: skip
+    sources = np.stack(
+        [rng.uniform(-1, 1, 5000), rng.laplace(size=5000), np.sign(rng.normal(size=5000))], axis=1
+    )
     mixed = sources @ rng.normal(size=(3, 3)).T
     found = independent.independent_components(mixed, seed=1)
     assert found.converged
@@ -133,8 +133,9 @@ def test_components_of_a_table_of_lower_rank_are_the_sources_of_its_rank():
     found = independent.independent_components(mixed, seed=0)
     assert (found.rank, found.converged) == (2, True)
     assert found.sources.shape == (4000, 2) and found.unmixing.shape == (2, 5)
-    np.testing.assert_allclose(found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T,
-                               atol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(
+        found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T, atol=1e-8
+    )
     np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(2), atol=1e-8)
     alike = np.abs(np.corrcoef(sources.T, found.sources.T)[:2, 2:])  # [sources, components]
     assert alike.max(axis=1).min() > 0.99
@@ -161,8 +162,9 @@ def test_components_that_fast_ica_turns_for_ever_are_found():
 
 def test_components_are_those_of_fast_ica_where_it_ends():
     rng = np.random.default_rng(5)
-    sources = np.stack([rng.uniform(-1, 1, 6000), rng.laplace(size=6000),
-                        rng.exponential(size=6000)], axis=1)  # fmt: skip
+    sources = np.stack(
+        [rng.uniform(-1, 1, 6000), rng.laplace(size=6000), rng.exponential(size=6000)], axis=1
+    )
     whitened, _ = independent._whitened(sources @ rng.normal(size=(3, 3)).T)
     expected = FastICA(whiten=False, random_state=0, max_iter=500, tol=1e-10).fit(whitened)
     found = independent.independent_components(whitened, seed=3, tolerance=1e-9)
@@ -363,8 +365,10 @@ def test_the_step_finds_a_planted_wave_and_nothing_in_shuffled_positions(store):
         [layer["independent"]["amari_between_halves"] for layer in result["layers"]], axis=0
     )  # [starts]
     assert result["amari_between_halves"] == {
-        "mean": apart.mean(), "least": apart.min(), "most": apart.max()
-    }  # fmt: skip
+        "mean": apart.mean(),
+        "least": apart.min(),
+        "most": apart.max(),
+    }
     for layer in result["layers"]:
         principal, turned = layer["principal"], layer["independent"]
         # cos of amplitude 4 in all dimensions against noise of variance 1 in each

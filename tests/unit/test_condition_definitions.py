@@ -96,9 +96,7 @@ def test_finite_numbers_weigh_as_the_library_has_them():
     """-10^4 times what is missing of a factor; the future's scores are replaced."""
     m = np.array([[0.9999, 1.0]])
     change = semantics.hf_le420(m, True)
-    np.testing.assert_allclose(
-        change.bias, [[-1.0, -1e4], [-1.0, 0.0]], rtol=0, atol=1e-2
-    )  # fmt: skip
+    np.testing.assert_allclose(change.bias, [[-1.0, -1e4], [-1.0, 0.0]], rtol=0, atol=1e-2)
     np.testing.assert_array_equal(change.score_factor, [[1, 0], [1, 1]])
     assert change.sees_future
     encoder = semantics.hf_le420(m, False)
@@ -116,10 +114,12 @@ def test_finite_numbers_weigh_as_the_library_has_them():
 def test_tables_become_what_they_are_said_to():
     mean = TABLE.mean(axis=0)
     cases = {
-        "intact": TABLE, "zero": 0 * TABLE, "mean": np.tile(mean, (4, 1)),
+        "intact": TABLE,
+        "zero": 0 * TABLE,
+        "mean": np.tile(mean, (4, 1)),
         "keep_first": np.vstack([TABLE[:1], 0 * TABLE[1:]]),
         "keep_first_mean": np.vstack([TABLE[:1], np.tile(TABLE[1:].mean(axis=0), (3, 1))]),
-    }  # fmt: skip
+    }
     for name, expected in cases.items():
         np.testing.assert_array_equal(positions.position.call(name, TABLE), expected, name)
     np.testing.assert_array_equal(positions.shift(TABLE, by=1), TABLE[[1, 2, 3, 0]])

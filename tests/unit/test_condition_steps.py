@@ -52,12 +52,14 @@ def evaluations(path, units, lengths=LENGTHS, is_decoder=True):
             losses[unit, index] = nll
             rows.append(
                 {
-                    "unit": unit, "document_id": f"d{index}",
-                    "nll": nll if is_decoder else [], "bytes": 4 * (length - 1),
+                    "unit": unit,
+                    "document_id": f"d{index}",
+                    "nll": nll if is_decoder else [],
+                    "bytes": 4 * (length - 1),
                     "tokens": min(cut, length),
                     "cosine": rng.uniform(0.5, 1, 3) * min(cut, length),
                 }
-            )  # fmt: skip
+            )
     identity = {"parameters": {"reading": {"max_tokens": 6}}}
     write_table(
         pa.Table.from_pylist(rows, OUTCOMES), path,
@@ -171,9 +173,10 @@ def test_what_a_fit_adapts_to_is_subtracted_over_categories_too(tmp_path):
     parameters = PARAMETERS.model_copy(update={"controls": {"mean": Controls(**controls)}})
     evaluations(tmp_path / "evaluations/reviews.parquet", list(conditions_))
     config = job(
-        tmp_path, parameters=parameters.model_dump(),
+        tmp_path,
+        parameters=parameters.model_dump(),
         conditions={n: Condition.model_validate(c).model_dump() for n, c in conditions_.items()},
-    )  # fmt: skip
+    )
     names = ["law", "myths", "law", "myths"]
     result, _ = measured(tmp_path, config, categories=names, lengths=[9, 9, 9])
     by_documents = result["conditions"][2]["adaptation"]
@@ -239,13 +242,16 @@ def test_long_documents_by_position(tmp_path):
     for entry in result["conditions"]:
         assert [(b["from"], b["to"]) for b in entry["buckets"]] == [(1, 4), (4, 7), (7, 9)]
         for bucket in entry["buckets"]:
-            own = [losses[entry["condition"], k][bucket["from"] - 1 : bucket["to"] - 1]
-                   for k in range(3)]  # fmt: skip
+            own = [
+                losses[entry["condition"], k][bucket["from"] - 1 : bucket["to"] - 1]
+                for k in range(3)
+            ]
             assert bucket["nll_per_token"]["value"] == pytest.approx(np.mean(own), rel=1e-6)
         end, both = entry["buckets"][-1], {}
         for name in (entry["condition"], "zero"):
-            both[name] = np.array([losses[name, k][end["from"] - 1 : end["to"] - 1].astype(float)
-                                   for k in range(3)])  # fmt: skip
+            both[name] = np.array(
+                [losses[name, k][end["from"] - 1 : end["to"] - 1].astype(float) for k in range(3)]
+            )
         difference = (both[entry["condition"]] - both["zero"]).mean(axis=1)  # [documents]
         assert entry["difference"]["value"] == pytest.approx(difference.mean(), abs=1e-12)
         # A mean of resampled documents lies between the least and the largest.
@@ -329,9 +335,7 @@ def test_shares_of_buckets_are_those_of_their_tokens(bucket):
     lost = np.where(np.arange(12) < 5, 0.0, 1.0)  # [tokens]: nothing is lost in the first five
     without = intact + lost
     own = intact + lost * np.arange(12) / 12
-    found = recovered_by_bucket(
-        (own, without, intact), bucket, samples=100, confidence=0.9, seed=0
-    )  # fmt: skip
+    found = recovered_by_bucket((own, without, intact), bucket, samples=100, confidence=0.9, seed=0)
     for share, begin in zip(found, range(0, 12, bucket), strict=True):
         tokens = slice(begin, begin + bucket)
         if not lost[tokens].any():
@@ -367,9 +371,10 @@ def test_a_fit_that_adapts_alone_restores_nothing():
     found = adapted({"intact": 3.0, "without": 4.0, "fitted": 3.5, "fitted_intact": 2.5,
                      "placebo": 3.9, "placebo_intact": 2.9})  # fmt: skip
     assert set(found) == {
-        f"{name}{share}" for name in ("interaction", "placebo_interaction", "beyond_placebo")
+        f"{name}{share}"
+        for name in ("interaction", "placebo_interaction", "beyond_placebo")
         for share in ("", "_share")
-    }  # fmt: skip
+    }
     for estimate in found.values():
         assert [estimate[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0])
 
@@ -460,8 +465,9 @@ def test_reference_levels_are_in_order_on_text_with_order(tmp_path):
     tokens(tmp_path / "tokens/reviews.parquet", [text(30) for _ in range(20)])
     section = {
         "parameters": {"orders": [2, 3], "bootstrap_samples": 100, "confidence": 0.9, "seed": 0},
-        "reading": {"family": "gpt2", "max_tokens": 30}, "datasets": ["reviews"],
-    }  # fmt: skip
+        "reading": {"family": "gpt2", "max_tokens": 30},
+        "datasets": ["reviews"],
+    }
     (tmp_path / "job.json").write_text(json.dumps(section))
     given = (tmp_path / "job.json", tmp_path / "m", tmp_path / "tokens", tmp_path / "out")
     reference.main("m", *given, corpus=tmp_path / "corpus.parquet")

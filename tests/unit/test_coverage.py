@@ -69,8 +69,9 @@ def encoder(bpe):
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.sampled_from(TEXTS) | st.text(max_size=60), min_size=1, max_size=6),
-    st.integers(4, 60), st.booleans(),
-)  # fmt: skip
+    st.integers(4, 60),
+    st.booleans(),
+)
 def test_what_is_left_out_is_what_the_library_makes_of_the_rest(bpe, texts, longest, is_decoder):
     """Counted by the library alone, without a limit and without special tokens."""
     tokenizer = bpe if is_decoder else encoder(bpe)
@@ -80,9 +81,11 @@ def test_what_is_left_out_is_what_the_library_makes_of_the_rest(bpe, texts, long
     table = tokenize(tokenizer, names, texts, longest, is_decoder)
     assert table["left_out"].to_pylist() == [max(0, length - room) for length in whole]
     assert coverage_of(table) == Coverage(
-        len(texts), sum(length > room for length in whole),
-        sum(min(length, room) for length in whole), sum(whole),
-    )  # fmt: skip
+        len(texts),
+        sum(length > room for length in whole),
+        sum(min(length, room) for length in whole),
+        sum(whole),
+    )
     unlimited = tokenize(tokenizer, names, texts, None, is_decoder)
     assert coverage_of(unlimited) == Coverage(len(texts), 0, sum(whole), sum(whole))
 
@@ -157,14 +160,17 @@ def test_the_log_says_what_is_cut(tmp_path, bpe):
     bpe.save(str(tmp_path / "tokenizer.json"))
     write_checksums(tmp_path / "checksums.json", "tokenizer.json")
     text = {
-        "dataset": "mine", "reading": {"family": "gpt2", "max_tokens": 11},
+        "dataset": "mine",
+        "reading": {"family": "gpt2", "max_tokens": 11},
         "evaluation": {"split": "test", "documents": None, "seed": 0},
-    }  # fmt: skip
+    }
     (tmp_path / "job.json").write_text(json.dumps({"texts": {"mine": text}}))
     options = {
-        "config": tmp_path / "job.json", "tokenizer": tmp_path / "tokenizer.json",
-        "documents": tmp_path / "documents", "output": tmp_path / "tokens",
-    }  # fmt: skip
+        "config": tmp_path / "job.json",
+        "tokenizer": tmp_path / "tokenizer.json",
+        "documents": tmp_path / "documents",
+        "output": tmp_path / "tokens",
+    }
     whole = len(bpe.encode("the sea " * 40).ids)
     rest = len(bpe.encode("cold").ids)
     said = str(Coverage(2, 1, 10 + rest, whole + rest))
@@ -196,9 +202,11 @@ def test_the_numbers_say_what_is_cut(default):  # noqa: F811
             for key in ("documents", "cut", "tokens", "share")
         }
         assert own == {
-            "documents": 40, "cut": coverage.cut, "tokens": coverage.read,
+            "documents": 40,
+            "cut": coverage.cut,
+            "tokens": coverage.read,
             "share": coverage.read / 1000,
-        }  # fmt: skip
+        }
 
 
 def test_the_table_of_data_sets_says_what_is_cut(default):  # noqa: F811

@@ -179,10 +179,12 @@ def test_a_header_that_would_fill_the_memory_is_not_read(tmp_path, format):
         ({"type": tarfile.DIRTYPE}, "a folder"),
         ({"type": b"Z"}, "of another kind"),
         # Pax, version 0.1: one byte of data at the place 0 of a file of 10^12 bytes.
-        ({"pax_headers": {"GNU.sparse.map": "0,1", "GNU.sparse.size": "1000000000000"}},
-         "a sparse file"),
+        (
+            {"pax_headers": {"GNU.sparse.map": "0,1", "GNU.sparse.size": "1000000000000"}},
+            "a sparse file",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["aclImdb/test/pos/1_7.txt", "aclImdb/other"])
 def test_what_is_no_plain_file_is_named(tmp_path, name, fields, kind):
     path = with_member(tmp_path / "a.tar.gz", name=name, **fields)
@@ -414,11 +416,15 @@ def test_lines_of_plain_text_are_documents(tmp_path):
     path.write_text("\ufeffFirst one.\r\n\n  \n二つ目の文書。\nno newline at the end", "utf-8")
     documents = list(lines.parse(path))
     assert [one["text"] for one in documents] == [
-        "First one.", "二つ目の文書。", "no newline at the end",
-    ]  # fmt: skip
+        "First one.",
+        "二つ目の文書。",
+        "no newline at the end",
+    ]
     assert [one["document_id"] for one in documents] == [
-        "test/0000000", "test/0000001", "test/0000002",
-    ]  # fmt: skip
+        "test/0000000",
+        "test/0000001",
+        "test/0000002",
+    ]
 
 
 def test_lines_of_json_name_their_split(tmp_path):
@@ -436,8 +442,9 @@ def test_the_hubs_export_of_texts(tmp_path):
     path = tmp_path / "hub.parquet"
     pq.write_table(pa.table({"text": ["a", "b"], "split": ["test", "train"], "id": [1, 2]}), path)
     assert [(one["split"], one["text"]) for one in lines.parse(path)] == [
-        ("train", "b"), ("test", "a"),
-    ]  # fmt: skip
+        ("train", "b"),
+        ("test", "a"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -454,7 +461,7 @@ def test_the_hubs_export_of_texts(tmp_path):
         ("a.jsonl", b'{"text": "\\ud800"}', r"line 1, column 'text' holds half a character"),
         ("a.jsonl", b'{"text": " "}', "line 1, column 'text' is empty"),
     ],
-)  # fmt: skip
+)
 def test_lines_of_another_make_are_explained(tmp_path, monkeypatch, name, content, message):
     monkeypatch.setattr(text_files, "LINE_BYTES", 100)
     (tmp_path / name).write_bytes(content)

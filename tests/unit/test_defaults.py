@@ -142,7 +142,9 @@ def test_a_default_is_within_its_bounds_and_has_a_sentence(section):
             continue
         default = field.get_default(call_default_factory=True)
         assert key in said or field.description or section.__name__ in ("Chosen", "Experiments"), (
-            section, key)  # fmt: skip
+            section,
+            key,
+        )
         for value in (10**12, [10**12]):
             if isinstance(default, bool) or not isinstance(default, int | float | list):
                 continue

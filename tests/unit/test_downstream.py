@@ -269,8 +269,9 @@ def test_documents_of_one_word_are_no_task(options):
     labels = ("neg", "pos")
     rows = [
         {"document_id": f"{split}/{n}", "split": split, "text": "film", "label": labels[n % 2]}
-        for split in ("train", "test") for n in range(80)
-    ]  # fmt: skip
+        for split in ("train", "test")
+        for n in range(80)
+    ]
     write_documents(rows, options["documents"][0], content("imdb"), {"raw": "0" * 64})
     with pytest.raises(ArtifactError, match=r"no two different neighbouring words .* max_tokens"):
         downstream_trials.main(**options)
@@ -356,9 +357,10 @@ def test_the_figure_shows_accuracies_and_gains(names, tmp_path):
     for one in measurements:
         for entry in one["gains"]:
             (score,) = (
-                row["order_sensitivity"]["value"] for row in one["results"]
+                row["order_sensitivity"]["value"]
+                for row in one["results"]
                 if figure_of.row_of(row) == figure_of.row_of(entry) and row["positions"] == "intact"
-            )  # fmt: skip
+            )
             assert tuple(np.round((score, 100 * entry["gain"]["value"]), 9)) in points
 
 

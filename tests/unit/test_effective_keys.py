@@ -44,8 +44,9 @@ IDS = [5, 9, 2, 30, 7, 7, 4, 12, 3]
 
 def gpt2(positions: int = 32) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=40, n_positions=positions, n_embd=16, n_layer=2, n_head=4,
-                        initializer_range=0.6)  # fmt: skip
+    config = GPT2Config(
+        vocab_size=40, n_positions=positions, n_embd=16, n_layer=2, n_head=4, initializer_range=0.6
+    )
     return GPT2LMHeadModel(config).eval()
 
 
@@ -178,16 +179,16 @@ def test_the_nearest_keys_by_hand():
 
 def test_the_first_key_and_the_nearest_by_hand():
     chosen = read(scores(5, causal=True), Reading("first_nearest", 2))[0, 0]
-    assert [row.nonzero()[:, 0].tolist() for row in chosen] == [
-        [0], [0, 1], [0, 2], [0, 3], [0, 4],
-    ]  # fmt: skip
+    assert [row.nonzero()[:, 0].tolist() for row in chosen] == [[0], [0, 1], [0, 2], [0, 3], [0, 4]]
     alone = read(scores(5, causal=False), Reading("first_nearest", 1))[0, 0]
     assert [row.nonzero()[:, 0].tolist() for row in alone] == [[0]] * 5
 
 
 def test_random_keys_differ_by_layer_and_seed():
-    draw = [read(scores(9, causal=True), Reading("random", 2, seed), layer)
-            for seed, layer in ((0, 0), (0, 0), (0, 1), (5, 0))]  # fmt: skip
+    draw = [
+        read(scores(9, causal=True), Reading("random", 2, seed), layer)
+        for seed, layer in ((0, 0), (0, 0), (0, 1), (5, 0))
+    ]
     assert torch.equal(draw[0], draw[1])
     assert not torch.equal(draw[0], draw[2])
     assert not torch.equal(draw[0], draw[3])
@@ -270,10 +271,11 @@ def test_losses_and_cosines_are_those_of_the_states_read():
     assert set(entries) == {("every", None), *((way, keys) for way in CHOICES for keys in (1, 4))}
     with torch.inference_mode():
         losses = [
-            torch.nn.functional.cross_entropy(model(torch.tensor([ids])).logits[0, :-1],
-                                              torch.tensor(ids[1:]), reduction="none")
+            torch.nn.functional.cross_entropy(
+                model(torch.tensor([ids])).logits[0, :-1], torch.tensor(ids[1:]), reduction="none"
+            )
             for ids in [ids[:12] for ids in text((12, 9, 14)).ids]
-        ]  # fmt: skip
+        ]
     intact = entries["every", None]
     assert intact["nll"]["value"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-5)
     assert (intact["delta_nll"]["value"], intact["cosine"]["value"]) == (0, pytest.approx(1))

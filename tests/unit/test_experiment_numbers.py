@@ -327,9 +327,10 @@ def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
         "both_centred": "centred.-1.weights[weight=0.5].cosine.both",
         "gaussian": "gaussian.-1.weights[weight=0.5].cosine.both",
         "inner_product": "model.-1.weights[weight=0.5].inner_product.both",
-        "pairs": "pairs", "rows": "rows",
+        "pairs": "pairs",
+        "rows": "rows",
         "needed": "needed_dimensions[weight=0.5].dimensions",
-    }.items():  # fmt: skip
+    }.items():
         assert found[key] == expected(at(measurement, path), PLAIN), key
     assert set(found) == set(embedding_sums_quantities.EMBEDDING_SUMS)
 
@@ -389,9 +390,10 @@ def test_rows_of_the_memory_networks_table_say_what_their_network_sees():
             continue
         seen = "yes" if cell["positions"] else "no"
         (row,) = [
-            row for (name, hops, order), row in by_words.items()
+            row
+            for (name, hops, order), row in by_words.items()
             if hops == str(cell["hops"]) and order == seen
-        ]  # fmt: skip
+        ]
         printed = estimates(row)[3 + tasks.index(cell["task"])]
         assert f"{100 * cell['error']['value']:.1f}" in printed
 

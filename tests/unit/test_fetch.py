@@ -376,11 +376,10 @@ SENTENCES = b'{"text": "One.", "split": "train"}\n{"text": "Two.", "split": "tes
     [
         ("text", "a b;.txt", b"One.\nTwo.\n", [("test", "One."), ("test", "Two.")]),
         ("text", "mine.jsonl", SENTENCES, [("train", "One."), ("test", "Two.")]),
-        ("text", "hub.parquet", table({"text": ["One."], "split": ["train"]}),
-         [("train", "One.")]),
+        ("text", "hub.parquet", table({"text": ["One."], "split": ["train"]}), [("train", "One.")]),
         ("imdb", "hub.parquet", table(REVIEWS), [("test", "Fine."), ("test", "Bad.")]),
     ],
-)  # fmt: skip
+)
 def test_a_raw_file_has_one_name_and_is_read_as_what_it_is(
     tmp_path, format, file, content, documents
 ):

@@ -105,8 +105,10 @@ def test_cells_of_a_small_heat_map_have_values_and_lines_of_many_points_are_a_pi
     assert [one[3] for one in found["panels"]] == ["weight"]
     ((_, _, cells),) = found["series"]
     assert [cell[2:] for cell in cells] == [
-        ["2.5", "2.5", "2", "1"], ["7.5", "2.5", "2", "2"], ["2.5", "7.5", "2", "3"],
-    ]  # fmt: skip
+        ["2.5", "2.5", "2", "1"],
+        ["7.5", "2.5", "2", "2"],
+        ["2.5", "7.5", "2", "3"],
+    ]
     figure, axes = panel()
     axes.plot(np.linspace(0, 10, values.MOST_POINTS + 1), np.full(values.MOST_POINTS + 1, 5))
     assert shown(figure)["series"] == []

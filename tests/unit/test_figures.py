@@ -102,9 +102,11 @@ def test_lines_are_the_layers_cosines(inputs):
     figure = drawn("layer_similarity", inputs)
     runs = [m for m in inputs[2]["similarity"] if m["run"]["condition"] == "zero"]
     keys = {
-        "zero": "cosine", "random pairs": "baseline", "other token, same document": "same_document",
+        "zero": "cosine",
+        "random pairs": "baseline",
+        "other token, same document": "same_document",
         "same token, other document": "same_token",
-    }  # fmt: skip
+    }
     for label, key in keys.items():
         found = lines(figure, common.display(label))
         assert len(found) == len(runs)
@@ -175,7 +177,7 @@ def conditions_of(inputs, model="decoder", dataset="sample_reviews"):
     """Entries of a measurement of conditions, by name."""
     (found,) = (
         m for m in inputs[2]["conditions"] if m["run"] == {"model": model, "dataset": dataset}
-    )  # fmt: skip
+    )
     return {entry["condition"]: entry for entry in found["conditions"]}
 
 
@@ -193,12 +195,14 @@ def test_every_condition_s_cost_stands_in_its_row(inputs):
         entries = conditions_of(inputs, dataset=dataset)
         points = {
             (line.get_xdata()[0], line.get_ydata()[0])
-            for line in axes.get_lines() if line.get_marker() == "o"
-        }  # fmt: skip
+            for line in axes.get_lines()
+            if line.get_marker() == "o"
+        }
         expected = {
             (entry["delta_nll"]["value"], rows[common.display(name)])
-            for name, entry in entries.items() if name != "intact"
-        }  # fmt: skip
+            for name, entry in entries.items()
+            if name != "intact"
+        }
         assert points == expected
         ends = {tuple(line.get_xdata()) for line in axes.get_lines() if len(line.get_xdata()) == 2}
         change = entries["shuffle"]["delta_nll"]
@@ -210,9 +214,10 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     reviews, questions = figure.axes
     rows, entries = row_labels(reviews), conditions_of(inputs)
     shown = {
-        (line.get_xdata()[0], line.get_ydata()[0]) for line in reviews.get_lines()
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in reviews.get_lines()
         if line.get_label() == "decoder"
-    }  # fmt: skip
+    }
     shares = {
         (entries[name]["recovered"]["value"], row)
         for name, row in ((n, rows.get(common.display(n))) for n in entries)
@@ -269,8 +274,9 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
     assert rows[display("placebo_heads")] < rows["distilled"]
     shown = {
         (line.get_xdata()[0], line.get_ydata()[0]): line.get_color()
-        for line in reviews.get_lines() if line.get_marker() == "o"
-    }  # fmt: skip
+        for line in reviews.get_lines()
+        if line.get_marker() == "o"
+    }
     for name in (n for n in entries if display(n) in rows):
         share = entries[name]["recovered"]
         if share["value"] >= rotary_masks.LOWEST:
@@ -316,8 +322,9 @@ def test_the_trained_length_is_marked_in_the_loss_by_position(inputs):
     figure = drawn("extrapolation", inputs)
     (line,) = lines(figure, "trained length")
     assert set(line.get_xdata()) == {128}
-    (run,) = (m for m in inputs[2]["conditions"]
-              if m["run"] == {"model": "decoder", "dataset": "long"})  # fmt: skip
+    (run,) = (
+        m for m in inputs[2]["conditions"] if m["run"] == {"model": "decoder", "dataset": "long"}
+    )
     for entry in run["conditions"]:
         (curve,) = lines(figure, common.display(entry["condition"]))
         values = [bucket["nll_per_token"]["value"] for bucket in entry["buckets"]]
@@ -368,9 +375,10 @@ def test_every_semantics_has_its_pattern(inputs):
     distance = np.subtract.outer(np.arange(n), np.arange(n))
     decay = np.exp(z - 0.5 * distance) * past
     np.testing.assert_allclose(
-        mask_semantics.pattern(z, found["alibi"]), decay / decay.sum(axis=1, keepdims=True),
+        mask_semantics.pattern(z, found["alibi"]),
+        decay / decay.sum(axis=1, keepdims=True),
         atol=1e-6,
-    )  # fmt: skip
+    )
     figure = drawn("mask_semantics", inputs)
     shown = [axes.images[0].get_array().data for axes in figure.axes if axes.images]
     assert len(shown) == 2 * len(found)

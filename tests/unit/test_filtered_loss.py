@@ -81,8 +81,9 @@ def test_random_directions_are_orthonormal_and_others_for_each_seed(tokens, seed
 
 def test_random_directions_are_uniform():
     """The mean projection on one of n directions is 1/n of everything."""
-    found = np.mean([projection(random_directions(seed)(4), np.arange(4) == 0)
-                     for seed in range(4000)], axis=0)  # fmt: skip
+    found = np.mean(
+        [projection(random_directions(seed)(4), np.arange(4) == 0) for seed in range(4000)], axis=0
+    )
     np.testing.assert_allclose(found, np.eye(4) / 4, atol=0.02)
 
 
@@ -302,8 +303,9 @@ def test_a_planted_wave_is_what_its_band_costs():
     given_text = SimpleNamespace(ids=ids, lengths=np.full(6, 48), path="tokens.parquet")
     parameters = PARAMETERS.model_copy(update={"documents": 6, "tokens": 48, "bands": [0.1, 0.4]})
     result = step.measure(parameters, periodic(), given_text)
-    cost = {(one["band"], one["way"]): one["cost"]["delta_nll"]["value"]
-            for one in result["filters"]}  # fmt: skip
+    cost = {
+        (one["band"], one["way"]): one["cost"]["delta_nll"]["value"] for one in result["filters"]
+    }
     assert result["nll"]["value"] < 1
     # 1 / PERIOD lies in the band from 0.1 to 0.4. Without it, any of four tokens is read.
     assert min(cost[1, "left_out"], cost[0, "kept"], cost[2, "kept"]) > 0.8

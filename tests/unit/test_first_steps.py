@@ -123,8 +123,10 @@ def test_times_are_of_the_last_run_and_what_has_none_is_counted(tmp_path):
         path.write_text(f"s\th:m:s\n3\t0:00:03\n{seconds}\t0:00:00\n")
     lines = table(list(planned(DRY_RUN)), tmp_path)
     assert [line.split(maxsplit=2)[:2] for line in lines[1:4]] == [
-        ["masks", "1"], ["evaluate", "2"], ["page", "1"],
-    ]  # fmt: skip
+        ["masks", "1"],
+        ["evaluate", "2"],
+        ["page", "1"],
+    ]
     assert "2 min" in lines[1] and "20 s +" in lines[2] and "?" in lines[3]
     assert lines[-1] == (
         "4 jobs, 2 min of one processor when they last ran here; 2 have not run here"
@@ -216,9 +218,11 @@ def test_a_folder_of_weights_is_looked_at_before_a_run(project):
         raw["models"]["own"] = {"family": "gpt2", "max_tokens": 41, "source": source}
         raw["study"] = "mine"
         raw["studies"]["mine"] = {
-            **write, "datasets": ["sample_reviews"], "conditions": ["intact"],
+            **write,
+            "datasets": ["sample_reviews"],
+            "conditions": ["intact"],
             "measurements": [],
-        }  # fmt: skip
+        }
 
     (line,) = problems(edited(project, change))
     assert line.startswith("models.own: source.path is") and "no such folder" in line

@@ -221,9 +221,10 @@ def toy(folder: Path, monkeypatch, **changed) -> tuple[list, Path]:
     monkeypatch.setattr(step, "code_digest", lambda module: module)
     (folder / "reviews.parquet").write_bytes(b"documents")
     job = {
-        "parameters": {"dataset": "reviews"}, "device": "cpu",
+        "parameters": {"dataset": "reviews"},
+        "device": "cpu",
         "evaluation": {"split": "test", "documents": None, "seed": 0, **changed},
-    }  # fmt: skip
+    }
     (folder / "job.json").write_text(json.dumps(job))
     measured = []
 

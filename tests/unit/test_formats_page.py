@@ -69,8 +69,9 @@ def test_questions_alone(tmp_path):
     path.write_text(BLOCKS["csv, shorter"])
     rows = list(truthfulqa.parse(path))
     assert [row["text"] for row in rows] == [
-        "Does Monday come before Tuesday?", "Is the sea made of salt, or of water?",
-    ]  # fmt: skip
+        "Does Monday come before Tuesday?",
+        "Is the sea made of salt, or of water?",
+    ]
     assert all(row.keys() == {"document_id", "split", "text"} for row in rows)
 
 

@@ -160,7 +160,7 @@ CUT = [
     "日本語の文、２０２４年に③本。　全角 空白",
     "🙂🙂 naïve café 👩‍👩‍👧 1🙂2 ½¾ ١٢٣ they're it's 'tis",
     "",
-]  # fmt: skip
+]
 
 
 def pieces_by_hand(text: str, pre: str) -> list[tuple[int, int]]:
@@ -431,13 +431,15 @@ def with_keys(path, **values):
         ({}, {"rope_type": "default"}),
         ({"rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
         ({"rope.scale_linear": 2.5}, {"rope_type": "linear", "factor": 2.5}),
-        ({"rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
-         {"rope_type": "linear", "factor": 8.0}),
+        (
+            {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
+            {"rope_type": "linear", "factor": 8.0},
+        ),
         ({"rope.scaling.type": "none", "rope.scaling.factor": 8.0}, {"rope_type": "default"}),
         ({"rope.scaling.factor": 1.0}, {"rope_type": "default"}),
         ({"attention.key_length": 8, "attention.causal": True}, {"rope_type": "default"}),
     ],
-)  # fmt: skip
+)
 def test_a_linear_scaling_is_read(tmp_path, keys, rotation):
     found = configuration(File(with_keys(tmp_path / "m.gguf", **keys)))
     assert found["rope_parameters"] == {**rotation, "rope_theta": 10000.0}

@@ -265,9 +265,10 @@ def test_a_biased_estimate_is_found(monkeypatch):
         off = [one.mean(axis=0) - gradient for one in estimates]
         return measures.Simulation(
             np.array([np.var(one, axis=0, ddof=1).sum() for one in estimates]),
-            np.array([one @ one for one in off]), np.array([gradient @ one for one in off]),
+            np.array([one @ one for one in off]),
+            np.array([gradient @ one for one in off]),
             shares.mean(axis=0),
-        )  # fmt: skip
+        )
 
     monkeypatch.setattr("posenc.metrics.hard_attention_means.simulate", biased)
     rows = [of_query(*drawn(seed), settings_, generator(seed)) for seed in range(40)]
@@ -566,10 +567,12 @@ def test_weights_that_the_store_is_not_of_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        ({"mask": {"semantics": "log_mask"}}, False), ({"segments": 4}, False),
-        ({"mask": {"semantics": "emb_mul"}}, True), ({"position": "zero"}, True),
+        ({"mask": {"semantics": "log_mask"}}, False),
+        ({"segments": 4}, False),
+        ({"mask": {"semantics": "emb_mul"}}, True),
+        ({"position": "zero"}, True),
     ],
-)  # fmt: skip
+)
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
     found = result_of(tmp_path, store)
@@ -611,8 +614,10 @@ def test_the_command_and_the_figure(tmp_path):
         for datasets in (["sample"], ["sample_reviews", "sample_questions", "imdb"]):
             named = [
                 {**one, "run": {**one["run"], "model": model, "dataset": dataset}}
-                for model in models for dataset in datasets for one in runs
-            ]  # fmt: skip
+                for model in models
+                for dataset in datasets
+                for one in runs
+            ]
             made = figure.draw(named, SECTIONS.hard_attention, SECTIONS.style)
             check_texts(made)
             assert len(made.axes) == len(models) + 1

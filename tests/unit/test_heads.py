@@ -189,9 +189,7 @@ def test_planted_types_are_found_and_named():
     uniform = measures.uniform_by_offset(60, k, False)[measures.layout(k)["first"].start :] / 60
     profiles += [uniform, uniform * 1.001 / np.sum(uniform * 1.001)]
     found = measures.head_types(profiles, uniform, k, 6, seed=0)
-    expected = [
-        "previous token", "next token", "self", "offset +3", "first token", "broad",
-    ]  # fmt: skip
+    expected = ["previous token", "next token", "self", "offset +3", "first token", "broad"]
     assert found.names == expected
     labels = [0] * 5 + [1] * 4 + [2] * 3 + [3] * 2 + [4] * 2 + [5] * 2
     assert found.labels.tolist() == labels
@@ -316,10 +314,12 @@ def test_the_first_documents_alone(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        ({"mask": {"semantics": "log_mask"}}, False), ({"segments": 4}, False),
-        ({"mask": {"semantics": "emb_mul"}}, True), ({"position": "zero"}, True),
+        ({"mask": {"semantics": "log_mask"}}, False),
+        ({"segments": 4}, False),
+        ({"mask": {"semantics": "emb_mul"}}, True),
+        ({"position": "zero"}, True),
     ],
-)  # fmt: skip
+)
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
     found = result_of(step, PARAMETERS, store)
@@ -328,9 +328,10 @@ def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed,
     if not runs:
         assert found["reason"].startswith("condition changed: ")
         made = figure.draw(
-            [{**found, "run": {**found["run"], "condition": "zero"}}], SECTIONS.head_offsets,
+            [{**found, "run": {**found["run"], "condition": "zero"}}],
+            SECTIONS.head_offsets,
             SECTIONS.style,
-        )  # fmt: skip
+        )
         assert "not run" in made.axes[0].texts[0].get_text()
 
 
@@ -358,8 +359,9 @@ def test_the_command_and_the_figure(tmp_path):
     assert runs[0]["catalogue"] == ["C6"] and runs[0]["schema"] == 1
     named = [
         {**one, "run": {**one["run"], "model": model}}
-        for model in ("toy", "second_model", "third", "fourth") for one in runs
-    ]  # fmt: skip
+        for model in ("toy", "second_model", "third", "fourth")
+        for one in runs
+    ]
     check_texts(figure.draw(named, SECTIONS.head_offsets, SECTIONS.style))
     made = figure.draw(runs, SECTIONS.head_offsets, SECTIONS.style)
     check_texts(made)

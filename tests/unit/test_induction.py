@@ -50,8 +50,8 @@ CONDITIONS = {
     "intact": {},
     "zero": {"position": "zero"},
     "zero_alibi": {
-        "position": "zero", "mask": {"semantics": "additive",
-                                     "profile": {"kind": "alibi", "slope": 0.3}},
+        "position": "zero",
+        "mask": {"semantics": "additive", "profile": {"kind": "alibi", "slope": 0.3}},
     },
     "bumps": {"position": "zero", "mask": MASKED},
     "some_heads": {"mask": {**MASKED, "layers": [1], "heads": [1]}},
@@ -59,7 +59,7 @@ CONDITIONS = {
     "prob_mul": {"mask": {"semantics": "prob_mul", "profile": {"kind": "linear", "floor": 0.1}}},
     "logit_mul": {"mask": {"semantics": "logit_mul", "profile": {"kind": "linear", "floor": 0.1}}},
     "emb_mul": {"mask": {"semantics": "emb_mul", "profile": {"kind": "linear", "floor": 0.1}}},
-}  # fmt: skip
+}
 UNITS = {name: Condition.model_validate(one) for name, one in CONDITIONS.items()}
 
 
@@ -216,8 +216,9 @@ def test_losses_and_attention_of_the_intact_model_are_the_library_s(tmp_path, te
         assert entry[part] == pytest.approx(expected, abs=1e-5)
     patterns = torch.stack(out.attentions, dim=1).numpy()  # [sequences, n_layers, n_heads, 15, 15]
     for kind, scores in (
-        ("previous", previous_scores(patterns)), ("induction", induction_scores(patterns, 7)),
-    ):  # fmt: skip
+        ("previous", previous_scores(patterns)),
+        ("induction", induction_scores(patterns, 7)),
+    ):
         places = sorted(np.ndindex(2, 2), key=lambda place: -scores[::2].mean(axis=0)[place])[:2]
         assert [(one["layer"], one["head"]) for one in made["heads"][kind]] == places
         found = np.mean([scores[1::2, layer, head].mean() for layer, head in places])

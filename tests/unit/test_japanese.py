@@ -128,9 +128,7 @@ def test_the_same_words_are_written_in_both_widths(reviews):
 
 
 def test_the_label_is_that_of_the_order_around_the_negation(reviews):
-    verdict = re.compile(
-        r"は(\w+)ではなく(\w+)だった。評価は([A-E])、10点満点で(\d+)点。$"
-    )  # fmt: skip
+    verdict = re.compile(r"は(\w+)ではなく(\w+)だった。評価は([A-E])、10点満点で(\d+)点。$")
     for document in reviews:
         text = nfkc(document["text"]).replace(BREAK, "")
         denied, claimed, grade, stars = verdict.search(text).groups()
@@ -147,10 +145,11 @@ def test_the_label_is_that_of_the_order_around_the_negation(reviews):
 def test_praise_and_blame_have_the_same_words():
     assert set(GOOD).isdisjoint(BAD)
     told = {
-        is_good: {nfkc("".join(passages(random.Random(seed), 9 if is_good else 2)))
-                  for seed in range(300)}
+        is_good: {
+            nfkc("".join(passages(random.Random(seed), 9 if is_good else 2))) for seed in range(300)
+        }
         for is_good in (True, False)
-    }  # fmt: skip
+    }
     for word in GOOD + BAD:
         assert all(any(word in text for text in texts) for texts in told.values()), word
 

@@ -92,9 +92,10 @@ def test_order_by_brute_force(seed, words):
     assert found["dependence"] == pytest.approx(
         sum(
             table[a, b] * np.log(table[a, b] / first[a] / second[b])
-            for a in range(words) for b in range(words)
+            for a in range(words)
+            for b in range(words)
         )
-    )  # fmt: skip
+    )
     assert found["order"] == pytest.approx(
         sum(abs(own - pairs[b, a]) for (a, b), own in pairs.items()) / 2
     )
@@ -152,9 +153,10 @@ def test_what_is_lost_of_pairs_is_words_and_their_order(seed, words):
     of_sets = sum(own * np.log(own / sets[0][pair]) for pair, own in sets[1].items())
     assert found["words_lost"] == pytest.approx(of_sets, abs=1e-12)
     same = sum(
-        own for (a, b), own in other.items()
+        own
+        for (a, b), own in other.items()
         if (one[a, b] > one[b, a]) == (other[a, b] > other[b, a])
-    )  # fmt: skip
+    )
     assert found["agreement"] == pytest.approx(same)
 
 

@@ -159,8 +159,10 @@ def test_the_interval_over_layers_is_that_of_drawn_layers():
 
 def test_over_layers_says_where_there_is_nothing():
     assert measures.over_layers([1, 1, 1], [1, 2, 3], [0, 1, 2], **SETTINGS) == {
-        "spearman": None, "p": None, "undefined": 1.0,
-    }  # fmt: skip
+        "spearman": None,
+        "p": None,
+        "undefined": 1.0,
+    }
     with pytest.raises(ValueError, match="of layers"):
         measures.over_layers([1, 2, 3], [1, 2, 3], [0, 1], **SETTINGS)
 
@@ -182,8 +184,9 @@ def inputs(tmp_path):
         test_relative_attention.write_model(tmp_path / model, family)
         job = test_relative_attention.job(family)
         parameters = job.parameters.model_copy(update={"offsets": 4})
-        found = weights_step.measure(job.model_copy(update={"parameters": parameters}),
-                                     tmp_path / model)  # fmt: skip
+        found = weights_step.measure(
+            job.model_copy(update={"parameters": parameters}), tmp_path / model
+        )
         # The store has five heads a layer, the random model three.
         found["heads"] = [
             {**found["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
@@ -242,8 +245,10 @@ def test_the_step_joins_head_by_head(inputs):
     measurements = read(inputs)
     found = step.measure(PARAMETERS, measurements)
     assert [one["run"]["models"] for one in found["comparisons"]] == [
-        ["one"], ["two"], ["one", "two"],
-    ]  # fmt: skip
+        ["one"],
+        ["two"],
+        ["one", "two"],
+    ]
     first, both = found["comparisons"][0], found["comparisons"][2]
     assert first["heads"] == 10 and both["heads"] == 20
     weights, heads = measurements[0]["heads"], measurements[1]["heads"]

@@ -228,8 +228,9 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     numbers = root / FOLDER / "generated/numbers.tex"
     made = [
         r"\posencestimate{a}{\num{0.771}}{[\num{0.748},~\num{0.7921}]}{0.77051}{0.748}{0.7921}",
-        r"\posencvalue{b}{\num{-0.000018}}{-1.8e-05}", r"\posencnotrun{c}{no decoder}",
-    ]  # fmt: skip
+        r"\posencvalue{b}{\num{-0.000018}}{-1.8e-05}",
+        r"\posencnotrun{c}{no decoder}",
+    ]
     numbers.write_text("\n".join([numbers.read_text(), *made]))
     text = r"\percent{a} \percentinterval{a}; \percent{b}; \percent{c} \percentinterval{c}."
     document = root / "paper/shares.tex"
@@ -250,7 +251,7 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
         (r"\cite{nobody}", "nobody"),
         (r"\nosuchcommand", "Undefined control sequence"),
     ],
-)  # fmt: skip
+)
 def test_a_hole_fails_the_build_and_is_named(project, text, word):
     document = project / "paper/broken.tex"
     write_article(document, text)

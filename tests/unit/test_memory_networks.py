@@ -129,9 +129,10 @@ def test_answers_are_balanced_and_stories_differ(task):
     stories = generate(task, 240, 3)
     _, counts = np.unique(stories.answers, return_counts=True)
     assert counts.tolist() == [40] * len(PLACES)
-    keys = {(*map(tuple, s), *q) for s, q in zip(
-        stories.sentences.tolist(), stories.questions.tolist(), strict=True
-    )}  # fmt: skip
+    keys = {
+        (*map(tuple, s), *q)
+        for s, q in zip(stories.sentences.tolist(), stories.questions.tolist(), strict=True)
+    }
     assert len({str(key) for key in keys}) == 240
     again, other = generate(task, 240, 3), generate(task, 240, 4)
     assert np.array_equal(stories.sentences, again.sentences)
@@ -265,12 +266,14 @@ def test_end_to_end_is_its_equations(hops, has_positions):
         u = summed(tables[0], questions[story], has_positions)
         for hop in range(hops):
             m, c = (
-                np.stack([
-                    summed(tables[place], one, has_positions) + times[i, place]
-                    for i, one in enumerate(sentences[story])
-                ])
+                np.stack(
+                    [
+                        summed(tables[place], one, has_positions) + times[i, place]
+                        for i, one in enumerate(sentences[story])
+                    ]
+                )
                 for place in (hop, hop + 1)
-            )  # [S, d] each  # fmt: skip
+            )  # [S, d] each
             p = softmax(m @ u)
             np.testing.assert_allclose(numbers(said.focus[story, hop]), p, atol=1e-5)
             u = u + sum(p[i] * c[i] for i in range(len(p)))
@@ -385,8 +388,9 @@ def test_strong_supervision_is_its_equations():
             for right, values in zip(
                 [*followed, int(answers[story])], [*scores, said], strict=True
             ):
-                ranks = [max(0, MARGIN - values[right] + v)
-                         for i, v in enumerate(values) if i != right]  # fmt: skip
+                ranks = [
+                    max(0, MARGIN - values[right] + v) for i, v in enumerate(values) if i != right
+                ]
                 loss += sum(ranks) / len(values)
             losses.append(loss)
     found = network.loss(sentences, questions, answers, facts).item()
@@ -699,9 +703,10 @@ def test_the_summary_is_arithmetic_over_seeds():
     assert len(one["facts_found"]) == 2
     assert [hop["value"] for hop in one["facts_in_order"]] == pytest.approx([0.51, 0.125])
     (difference,) = [
-        d for d in found["differences"]["positions"]
+        d
+        for d in found["differences"]["positions"]
         if (d["task"], d["network"], d["hops"]) == ("order", "end_to_end", 2)
-    ]  # fmt: skip
+    ]
     # Paired by seed: the shift is the same in both, so nothing is left of it.
     assert difference["value"] == pytest.approx(-0.25) and difference["sd"] < 1e-12
     assert difference["minus"] is False and difference["positions"] is True

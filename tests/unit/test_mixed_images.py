@@ -230,8 +230,9 @@ def test_an_untrained_network_has_its_librarys_initial_weights(efficientnet):
     # Normalised by what it was shown: no state has died away.
     (norm,) = (m for name, m in network.module.named_modules() if name == "_blocks.0._bn2")
     with torch.inference_mode():
-        inner = network.module._blocks[0](network.module._swish(network.module._bn0(
-            network.module._conv_stem(pixels[:4]))))  # fmt: skip
+        inner = network.module._blocks[0](
+            network.module._swish(network.module._bn0(network.module._conv_stem(pixels[:4])))
+        )
     np.testing.assert_allclose(inner.mean(dim=(0, 2, 3)), 0, atol=1e-4)
     # But for the 0.001 that is added to the variances.
     np.testing.assert_allclose(inner.std(dim=(0, 2, 3)), 1, atol=0.05)
@@ -260,9 +261,11 @@ def test_packages_are_checked(tmp_path):
 def network_of(folder):
     """The section of params.yaml for a folder in the hub's format."""
     return PathSource(
-        kind="path", path=str(folder), sha256=sha256_file(folder / "model.safetensors"),
+        kind="path",
+        path=str(folder),
+        sha256=sha256_file(folder / "model.safetensors"),
         files={"config.json": sha256_file(folder / "config.json")},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -327,8 +330,10 @@ def test_the_step_finds_what_the_library_does(own, tmp_path):
                     classes = logits if one["among"] == "all" else logits[:, 0:10:2]
                     step_of = 2 if one["among"] == "all" else 1
                     high = classes.topk(one["top"]).indices
-                    hits = [{step_of * a, step_of * b} <= set(row) for a, b, row
-                            in zip(first, second, high.tolist(), strict=True)]  # fmt: skip
+                    hits = [
+                        {step_of * a, step_of * b} <= set(row)
+                        for a, b, row in zip(first, second, high.tolist(), strict=True)
+                    ]
                     assert one[key]["value"] == np.mean(hits)
                 assert one["lost"]["value"] == pytest.approx(
                     one["outputs"]["value"] - one["both"]["value"]

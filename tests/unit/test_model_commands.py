@@ -105,8 +105,10 @@ def test_a_study_of_one_s_own_model_is_whole(project, kind, shards, monkeypatch)
     assert {**params.models, "my_model_s": None} == {**before.models, "my_model_s": None}
     section = params.models["my_model_s"]
     assert (section.family, section.is_decoder, section.positions) == (
-        KINDS[kind][1], KINDS[kind][2] == "decoder", KINDS[kind][3],
-    )  # fmt: skip
+        KINDS[kind][1],
+        KINDS[kind][2] == "decoder",
+        KINDS[kind][3],
+    )
     assert section.max_tokens == 64 and list(problems(params)) == []
     data = project / "data/models/my_model_s"
     fetch(
@@ -159,8 +161,9 @@ def test_the_hub_s_entry_is_pinned_by_its_commit(project, monkeypatch):
 
 
 def test_the_frame_says_what_a_model_lacks(tmp_path):
-    declared = Measurement("it", Section, of=MODEL, reads=(WEIGHTS,), catalogue=(),
-                           needs=(Need.TABLE, Need.MAPS))  # fmt: skip
+    declared = Measurement(
+        "it", Section, of=MODEL, reads=(WEIGHTS,), catalogue=(), needs=(Need.TABLE, Need.MAPS)
+    )
     assert lacking(declared, tmp_path) is None  # nothing was verified
     can = {"table": None, "maps": "queries of layer 0 are not its map times its input"}
     path = tmp_path / "verification.json"

@@ -34,9 +34,10 @@ def test_the_notebook_prints_what_is_stored(tmp_path, monkeypatch):
         made, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     cells = [
-        (one, other) for one, other in zip(stored.cells, made.cells, strict=True)
+        (one, other)
+        for one, other in zip(stored.cells, made.cells, strict=True)
         if one.cell_type == "code"
-    ]  # fmt: skip
+    ]
     assert any(pictures(one) for one, _ in cells) and sum(len(printed(one)) for one, _ in cells) > 1
     for one, other in cells:
         assert pictures(one) == pictures(other)

@@ -165,8 +165,9 @@ def test_rows_name_their_split(tmp_path, form):
     body = {"csv": csv_bytes, "jsonl": json_lines, "parquet": parquet_bytes}[form](rows)
     documents = list(lines.parse(written(tmp_path, "a", body)))
     assert [(one["split"], one["document_id"]) for one in documents] == [
-        ("train", "train/0000000"), ("test", "test/0000000"),
-    ]  # fmt: skip
+        ("train", "train/0000000"),
+        ("test", "test/0000000"),
+    ]
     wrong = {"csv": csv_bytes, "jsonl": json_lines, "parquet": parquet_bytes}[form](
         [*rows, {"text": "c", "split": "dev"}]
     )
@@ -187,8 +188,9 @@ LABELLED = [
 def test_a_table_of_reviews_has_labels(tmp_path, write, packed):
     path = written(tmp_path, "archive.zip", COMPRESSIONS[packed](write(LABELLED)))
     assert [(one["text"], one["label"], one["split"]) for one in imdb.parse(path)] == [
-        ("Good.<br />", "pos", "test"), ("Bad,\nreally.", "neg", "test"),
-    ]  # fmt: skip
+        ("Good.<br />", "pos", "test"),
+        ("Bad,\nreally.", "neg", "test"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -207,8 +209,9 @@ def test_the_hubs_own_file_of_reviews(tmp_path):
         tmp_path, "a", parquet_bytes([{"text": "a", "label": 0}, {"text": "b", "label": 1}])
     )
     assert [tuple(one.values()) for one in imdb.parse(path)] == [
-        ("test/00000", "test", "a", "neg"), ("test/00001", "test", "b", "pos"),
-    ]  # fmt: skip
+        ("test/00000", "test", "a", "neg"),
+        ("test/00001", "test", "b", "pos"),
+    ]
 
 
 QUESTIONS = [
@@ -234,10 +237,12 @@ def test_a_zip_of_the_archive_is_the_archive(tmp_path, packed):
 
 
 JUNK = {
-    "aclImdb/.DS_Store": b"\x00\x01", "aclImdb/test/.DS_Store": b"\x00",
-    "aclImdb/test/pos/._2_10.txt": b"\x00", "aclImdb/test/pos/Thumbs.db": b"\x00",
+    "aclImdb/.DS_Store": b"\x00\x01",
+    "aclImdb/test/.DS_Store": b"\x00",
+    "aclImdb/test/pos/._2_10.txt": b"\x00",
+    "aclImdb/test/pos/Thumbs.db": b"\x00",
     "__MACOSX/aclImdb/test/pos/3_9.txt": b"\x00",
-}  # fmt: skip
+}
 NOTE = "skipped .DS_Store (2), ._* (1), Thumbs.db (1), __MACOSX (1)"
 
 
@@ -262,8 +267,9 @@ def test_each_file_of_a_folder_is_a_document(tmp_path):
     raw = RawFile(folder)
     documents = list(lines.parse(raw))
     assert [(one["file"], one["text"]) for one in documents] == [
-        ("a/日記.md", "one"), ("b.txt", "two\nlines"),
-    ]  # fmt: skip
+        ("a/日記.md", "one"),
+        ("b.txt", "two\nlines"),
+    ]
     assert list(raw.notes()) == [f"{folder}: skipped .DS_Store (1)"]
     body = zip_bytes({"a/日記.md": b"one", "b.txt": b"two\nlines"})
     packed = list(lines.parse(written(tmp_path, "z", body)))
@@ -288,9 +294,11 @@ def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path, name, body, messa
 
 
 TABLES = {
-    "a.csv": lambda rows: csv_bytes(rows), "b.jsonl": lambda rows: json_lines(rows),
-    "c/d.parquet": lambda rows: parquet_bytes(rows), "e.json": lambda rows: json_array(rows),
-}  # fmt: skip
+    "a.csv": lambda rows: csv_bytes(rows),
+    "b.jsonl": lambda rows: json_lines(rows),
+    "c/d.parquet": lambda rows: parquet_bytes(rows),
+    "e.json": lambda rows: json_array(rows),
+}
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.booleans())
@@ -378,7 +386,7 @@ def test_a_column_of_a_folder_of_texts_is_refused(tmp_path):
         (zip_bytes({"reviews.csv": b"a,b\nc,d\n"}), r"/reviews\.csv has no column 'text'"),
         (b"", "holds no document"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_named_with_its_place_and_the_cure(tmp_path, body, message):
     source = PathSource(kind="path", path="../my notes.txt", sha256="0" * 64)
     raw = RawFile.of_source(source, "mine", written(tmp_path, "raw", body))
@@ -535,7 +543,9 @@ def test_columns_are_of_tables_alone(format, columns, message):
     split = "validation" if format == "truthfulqa" else "test"
     with pytest.raises(ValueError, match=message):
         Dataset(
-            format=format, text=content(format).text, **columns,
+            format=format,
+            text=content(format).text,
+            **columns,
             source={"kind": "path", "path": "a", "sha256": "0" * 64},
             evaluation={"split": split, "documents": None, "seed": 0},
-        )  # fmt: skip
+        )

@@ -238,9 +238,11 @@ def test_a_fault_is_seen_in_what_was_fetched(project):
     assert line.startswith(f"{path}: line 2 holds the byte 0xff")
     # Documents of this very file, made by another reader, are believed.
     write_documents(
-        [], project / "data/documents/mine.parquet", section.content,
+        [],
+        project / "data/documents/mine.parquet",
+        section.content,
         {"raw": {"name": copy.name, "sha256": sha256_file(copy)}},
-    )  # fmt: skip
+    )
     assert list(of_dataset(params, "mine")) == []
     # A copy of another source is none of this one.
     write_checksums(checksums, copy.name, source={**section.source.model_dump(), "path": "other"})
@@ -281,10 +283,12 @@ def test_what_cannot_be_repinned_is_explained(project):
     flow = f"{{kind: path, path: {path}, sha256: {sha256_file(path)}}}"
     assert flow in text
     twin = text.replace(f"source: {flow}", f"source: &file {flow}", 1).replace(
-        "\nmodels:", "\n  twin:\n    format: text\n    source: *file\n"
+        "\nmodels:",
+        "\n  twin:\n    format: text\n    source: *file\n"
         "    text: {line_breaks: keep, normalization: none}\n"
-        "    evaluation: {split: test, documents: null, seed: 0}\n\nmodels:", 1,
-    )  # fmt: skip
+        "    evaluation: {split: test, documents: null, seed: 0}\n\nmodels:",
+        1,
+    )
     params.write_text(twin)
     new = changed(path, b"One.\nThree.\n")
     with pytest.raises(StudyError, match=rf"cannot be changed there alone: write `sha256: {new}`"):

@@ -97,8 +97,9 @@ def test_intervals_of_nulls_are_as_wide_as_data_sets_are_apart():
     sets = [drawn(seed) for seed in range(0, 800, 2)]
 
     def judged(name: str, truth: float) -> tuple[float, float]:
-        value, low, high = (np.array([one[name][key] for one in sets])
-                            for key in ("value", "low", "high"))  # fmt: skip
+        value, low, high = (
+            np.array([one[name][key] for one in sets]) for key in ("value", "low", "high")
+        )
         covered = np.mean((low <= truth) & (truth <= high))
         return covered, np.mean(high - low) / (2 * 1.645 * value.std())
 

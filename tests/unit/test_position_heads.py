@@ -93,9 +93,10 @@ def test_a_mask_is_found_under_what_softmax_does_not_see(causal):
     blocked = np.where((distance < 0) & causal, -np.inf, 0)
     last = slice(1, n - 1)  # b is not known at the distance that the first key alone has
     np.testing.assert_allclose(
-        softmax(mask + blocked, axis=1)[last], softmax(with_first + blocked, axis=1)[last],
+        softmax(mask + blocked, axis=1)[last],
+        softmax(with_first + blocked, axis=1)[last],
         atol=1e-10,
-    )  # fmt: skip
+    )
 
 
 def test_scores_that_know_no_distance_or_no_position():
@@ -262,8 +263,10 @@ def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
             mass = np.mean([heads[place]["profile"]["mass"] for heads in draws], axis=0)
             np.testing.assert_allclose(head["nulls"][name]["mass"], mass, atol=2e-6)
             for key, values in (
-                ("mean_offset", offsets), ("distance_share", shares), ("wave_share", waves),
-            ):  # fmt: skip
+                ("mean_offset", offsets),
+                ("distance_share", shares),
+                ("wave_share", waves),
+            ):
                 expected = {"mean": np.mean(values), "least": min(values), "most": max(values)}
                 assert head["nulls"][name][key] == pytest.approx(expected)
         null = found["near"]["nulls"][name]

@@ -127,12 +127,14 @@ def library(model, documents, layer=None, given=None, added=None, table=None):
         hooks.append(block.register_forward_pre_hook(
             lambda _, args: (args[0] + given[: args[0].shape[1]], *args[1:])))  # fmt: skip
         if added is not None:
-            hooks.append(block.register_forward_hook(
-                lambda _, args, out: out + added[: out.shape[1]]))  # fmt: skip
+            hooks.append(
+                block.register_forward_hook(lambda _, args, out: out + added[: out.shape[1]])
+            )
     found, outputs = [], []
     if layer is not None:
-        hooks.append(blocks(model)[layer].register_forward_hook(
-            lambda _, args, out: outputs.append(out[0])))  # fmt: skip
+        hooks.append(
+            blocks(model)[layer].register_forward_hook(lambda _, args, out: outputs.append(out[0]))
+        )
     try:
         with torch.inference_mode():
             for ids in documents:
@@ -147,10 +149,12 @@ def library(model, documents, layer=None, given=None, added=None, table=None):
 
 def mean_over(rows: list[torch.Tensor]) -> torch.Tensor:
     """Means over documents at each position that one has."""
-    return torch.stack([
-        torch.stack([row[place] for row in rows if len(row) > place]).mean(dim=0)
-        for place in range(max(map(len, rows)))
-    ])  # fmt: skip
+    return torch.stack(
+        [
+            torch.stack([row[place] for row in rows if len(row) > place]).mean(dim=0)
+            for place in range(max(map(len, rows)))
+        ]
+    )
 
 
 def judged(model, documents, lasts, intact) -> tuple[float | None, float]:
@@ -327,8 +331,10 @@ def test_position_that_one_layer_uses_is_needed_there_alone():
     assert result["nll"]["value"] < 1 and result["without"]["delta_nll"]["value"] > 0.8
     share = {
         (row.get("layer", 3), way): row[way]["own"]["share"]["value"]
-        for row in (*result["layers"], result["output"]) for way in step.WAYS if way in row
-    }  # fmt: skip
+        for row in (*result["layers"], result["output"])
+        for way in step.WAYS
+        if way in row
+    }
     for layer in range(4):
         assert share[layer, "removed"] == pytest.approx(float(layer <= USED), abs=0.12)
         assert share[layer, "injected"] == pytest.approx(float(layer > USED), abs=0.2)

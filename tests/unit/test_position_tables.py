@@ -93,11 +93,12 @@ def results(tmp_path_factory):
         measured(folder, "padded", reading=roberta, weights=padded),
         measured(folder, "sinusoid", SinusoidMatrix(kind="sinusoid", rows=150, d_model=160)),
         measured(
-            folder, "gaussian",
+            folder,
+            "gaussian",
             RandomMatrix(kind="random", rows=64, d_model=32, deviation=0.02, seed=4),
         ),
         measured(folder, "a_file", npy(folder / "table.npy")),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_measurement_says_what_it_is_of(results):

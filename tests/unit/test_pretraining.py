@@ -172,9 +172,11 @@ def test_the_lstm_is_its_equations():
     for place in range(SIZES.tokens):
         x = weights["embedding.weight"][ids[:, place]]  # [batch, d_model]
         gates = (
-            x @ weights["lstm.weight_ih_l0"].T + weights["lstm.bias_ih_l0"]
-            + hidden @ weights["lstm.weight_hh_l0"].T + weights["lstm.bias_hh_l0"]
-        )  # fmt: skip
+            x @ weights["lstm.weight_ih_l0"].T
+            + weights["lstm.bias_ih_l0"]
+            + hidden @ weights["lstm.weight_hh_l0"].T
+            + weights["lstm.bias_hh_l0"]
+        )
         enter, forget, new, leave = gates.split(width, dim=1)  # [batch, width] each
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
@@ -456,7 +458,7 @@ def test_zero_shot_is_the_word_that_a_text_makes_more_likely(experiment):
             for a, one in zip(difference, labels, strict=True)
             for b, other in zip(difference, labels, strict=True)
             if one == "pos" and other == "neg"
-        ]  # fmt: skip
+        ]
         assert found[f"{kind}_ranked"] == pytest.approx(np.mean(pairs), abs=0.05)
     assert any(" town " in text for text, _ in parts["test"])
 
@@ -508,9 +510,7 @@ def test_words_for_labels_that_are_not_there_are_named(tmp_path):
 @pytest.fixture
 def options(tmp_path):
     reviews(tmp_path / "reviews.parquet")
-    job = {
-        "parameters": TINY.model_dump(), "evaluation": EVALUATION.model_dump(), "device": "cpu"
-    }  # fmt: skip
+    job = {"parameters": TINY.model_dump(), "evaluation": EVALUATION.model_dump(), "device": "cpu"}
     write_json(tmp_path / "config.json", job)
 
     def of(name, seed=0):
@@ -569,9 +569,7 @@ def files(tmp_path_factory):
     """Trials of two seeds."""
     folder = tmp_path_factory.mktemp("seeds")
     reviews(folder / "reviews.parquet")
-    job = {
-        "parameters": TINY.model_dump(), "evaluation": EVALUATION.model_dump(), "device": "cpu"
-    }  # fmt: skip
+    job = {"parameters": TINY.model_dump(), "evaluation": EVALUATION.model_dump(), "device": "cpu"}
     write_json(folder / "config.json", job)
     for seed in (0, 1):
         pretraining_trials.main(
@@ -601,8 +599,9 @@ def synthetic_files(seeds=3, n_layers=3):
     """Trials whose accuracies follow a rule: .5 + .2 pre-trained + .05 auxiliary + ..."""
     generator = np.random.default_rng(0)
     parameters = {
-        **TINY.model_copy(update={"n_layers": n_layers}).model_dump(), "test_split": "test"
-    }  # fmt: skip
+        **TINY.model_copy(update={"n_layers": n_layers}).model_dump(),
+        "test_split": "test",
+    }
     asked = TINY.model_copy(update={"n_layers": n_layers})
     out = []
     for seed in range(seeds):
@@ -633,10 +632,12 @@ def synthetic_files(seeds=3, n_layers=3):
         for variant in pretraining_trials.variants(asked):
             share = variant.get("layers", n_layers) / n_layers
             accuracy = (
-                0.5 + shift + 0.2 * variant["pretrained"] * share
+                0.5
+                + shift
+                + 0.2 * variant["pretrained"] * share
                 + 0.04 * (variant["auxiliary_weight"] > 0)
                 - 0.06 * (variant["architecture"] == "lstm") * variant["pretrained"]
-            )  # fmt: skip
+            )
             trials.append(
                 {
                     "variant": variant,
@@ -708,14 +709,15 @@ def test_the_measurement_is_over_the_seeds_of_params_yaml(files, tmp_path):
     for cell in written["cells"]:
         values = [
             next(
-                t["accuracy"] for t in file["trials"]
+                t["accuracy"]
+                for t in file["trials"]
                 if t["variant"]["stage"] == "finetuning"
                 and t["variant"]["architecture"] == cell["architecture"]
                 and t["variant"]["pretrained"] == cell["pretrained"]
                 and (t["variant"]["auxiliary_weight"] > 0) == cell["auxiliary"]
             )
             for file in read
-        ]  # fmt: skip
+        ]
         assert cell["accuracy"]["values"] == values
         assert cell["accuracy"]["value"] == pytest.approx(np.mean(values))
     assert written["parameters"]["relative_difference"] <= pretraining_trials.MOST_APART
@@ -726,9 +728,11 @@ def test_the_measurement_is_over_the_seeds_of_params_yaml(files, tmp_path):
 
 def test_the_figure_shows_cells_effects_and_transfer():
     measured = {
-        "measurement": "pretraining", "run": {"dataset": "reviews"}, "status": "measured",
+        "measurement": "pretraining",
+        "run": {"dataset": "reviews"},
+        "status": "measured",
         **pretraining.summarise(synthetic_files(), 0.95),
-    }  # fmt: skip
+    }
     figure = figure_of.draw([measured], PARAMS.figures.pretraining, PARAMS.figures.style)
     check_texts(figure)
     cells, effects, transferred, zero_shot = figure.axes

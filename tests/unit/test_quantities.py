@@ -44,9 +44,7 @@ def entry(one: dict, name: str) -> dict:
 # --- Digits ---------------------------------------------------------------------------------------
 
 
-@given(
-    st.floats(1e-6, 1e6), st.sampled_from((-1, 1)), st.floats(1e-7, 1e5), st.floats(-0.4, 0.4)
-)  # fmt: skip
+@given(st.floats(1e-6, 1e6), st.sampled_from((-1, 1)), st.floats(1e-7, 1e5), st.floats(-0.4, 0.4))
 def test_digits_follow_the_interval(value, sign, half, shift):
     """By exact decimals: two digits of half the width, three to six of the number."""
     low, high = sign * value - half * (1 - shift), sign * value + half * (1 + shift)
@@ -146,9 +144,10 @@ def test_what_of_a_fit_is_position_is_of_those_with_controls():
         "run": {"model": "small"},
         "conditions": [
             {"condition": "a", "adaptation": {"x": estimate, "share": None}},
-            {"condition": "b"}, {"condition": "c", "adaptation": None},
+            {"condition": "b"},
+            {"condition": "c", "adaptation": None},
         ],
-    }  # fmt: skip
+    }
     why = NotRun("nothing is lost without positions")
     assert conditions_quantities.with_controls(one) == ["a"]
     assert conditions_quantities.adapted(one, "a") == {"x": Number(1.0, 0.5, 2.0), "share": why}
@@ -161,9 +160,7 @@ def test_what_of_a_fit_is_position_is_of_those_with_controls():
 
 def test_numbers_of_norms_and_of_reference_levels():
     one = distinct(synthetic.norms("m", "d"))
-    one["r2"] = {
-        of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(one["r2"])
-    }  # fmt: skip
+    one["r2"] = {of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(one["r2"])}
     found = norms_quantities.norm_facts(one)
     assert found.keys() == set(norms_quantities.NORMS)
     assert found["r2.sum.flexible"] == Number(one["r2"]["sum"]["flexible"]) == Number(-1.75)
@@ -278,10 +275,12 @@ def test_roles_are_the_first_of_their_kind_and_named_where_they_lack():
     study["study"] = {"models": ["d"], "datasets": ["r"], "conditions": ["intact"]}
     del study["conditions"]["mean"], study["conditions"]["fitted"]
     assert keys.missing_roles(study) == [
-        "no decoder in this study", "no rotary decoder in this study",
+        "no decoder in this study",
+        "no rotary decoder in this study",
         "no questions in this study",
-        "no condition zero in this study", "no conditions mean, fitted in this study",
-    ]  # fmt: skip
+        "no condition zero in this study",
+        "no conditions mean, fitted in this study",
+    ]
 
 
 def test_keys_of_places():
@@ -305,8 +304,10 @@ def test_keys_of_places():
         found = numbers.places[key]
         assert found.quantity == "q" and found.called == place.called and found.key == key
         assert (found.model, found.dataset, found.condition) == (
-            place.model, place.dataset, place.condition
-        )  # fmt: skip
+            place.model,
+            place.dataset,
+            place.condition,
+        )
     numbers.put(Place("m", files=("a.json",)), {"x": Number(1)})
     assert numbers.places["m.x"].files == ("a.json",)
     assert str(Place("m", "", "c", "probes", "q")) == "m.c.probes.q"
@@ -408,8 +409,9 @@ def test_what_is_of_a_null_is_said_first():
 
 
 def empty(study: dict, **changed) -> Results:
-    return Results(study, **{"measurements": [], "trainings": [], "published": {}, "versions": {},
-                             **changed})  # fmt: skip
+    return Results(
+        study, **{"measurements": [], "trainings": [], "published": {}, "versions": {}, **changed}
+    )
 
 
 def lacking(study: dict) -> set[tuple[str, str, str, str]]:
@@ -430,8 +432,10 @@ def lacking(study: dict) -> set[tuple[str, str, str, str]]:
         found |= {(kind, *one) for one in itertools.product(models, datasets, conditions)}
     for model in active["models"]:
         found |= {("conditions", model, "", ""), ("extrapolation", model, "long", "")}
-        of_each = {"conditions": (active["datasets"], study["conditions"]),
-                   "extrapolation": (["long"], active["extrapolation"]["conditions"])}  # fmt: skip
+        of_each = {
+            "conditions": (active["datasets"], study["conditions"]),
+            "extrapolation": (["long"], active["extrapolation"]["conditions"]),
+        }
         for kind, parts in of_each.items():
             found |= {(kind, model, *one) for one in itertools.product(*parts)}
     models = ["", *active["captured"]]
@@ -452,9 +456,10 @@ def test_a_study_without_files_lacks_each_of_its_measurements():
     # The role of a model that is there lacks what the model lacks.
     role = [one for one in by_role.missing if one.called == ("encoder", "reviews")]
     own = [
-        one for one in found.missing
+        one
+        for one in found.missing
         if one.called == ("minilm", "sample_reviews") and one.measurement != "lags"
-    ]  # fmt: skip
+    ]
     role = [one for one in role if one.measurement != "lags"]
     assert sorted(map(str, role)) == sorted(map(str, own))
 
@@ -504,13 +509,15 @@ def test_a_role_whose_model_is_not_captured_says_what_is_not_kept():
     found = collect(empty(study))
     by_role = {key: one for key, one in found.items() if key.startswith("decoder.")}
     of_captured = {
-        kind for kind, facts in study["measurements"].items()
+        kind
+        for kind, facts in study["measurements"].items()
         if facts["subjects"] == "captured" and ("model" in facts["of"] or kind == "lags")
-    }  # fmt: skip
+    }
     not_kept = {
         found.places[key].measurement
-        for key, one in by_role.items() if one == NotRun("activations of gpt2 are not kept")
-    }  # fmt: skip
+        for key, one in by_role.items()
+        if one == NotRun("activations of gpt2 are not kept")
+    }
     assert not_kept == of_captured
     assert found["decoder.downstream.chance"] == NotRun("no classifier is made of gpt2")
     named = {found.places[key].measurement for key in found if key.startswith("gpt2.")}

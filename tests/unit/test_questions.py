@@ -178,8 +178,9 @@ def test_differences_are_of_the_numbers_beside_them(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
     made = step.measure(job(), model, words(), QUESTIONS, {"bumps": bumps()})
     assert made["documents"] == 3 and made["answers"] == 12 and made["too_long"] == 0
-    assert made["chance"] == pytest.approx({"mc1": (1 / 3 + 1 / 4 + 1 / 2) / 3,
-                                            "mc2": (2 / 4 + 1 / 4 + 3 / 4) / 3})  # fmt: skip
+    assert made["chance"] == pytest.approx(
+        {"mc1": (1 / 3 + 1 / 4 + 1 / 2) / 3, "mc2": (2 / 4 + 1 / 4 + 3 / 4) / 3}
+    )
     entries = {entry["condition"]: entry for entry in made["conditions"]}
     intact, zero = entries["intact"], entries["zero"]
     for entry in entries.values():
@@ -298,8 +299,10 @@ def of_the_step(tmp_path) -> tuple:
         for number, one in enumerate(QUESTIONS)
     ]  # fmt: skip
     # One that the study does not evaluate, and one without wrong answers.
-    rows += [{**rows[0], "document_id": "other"},
-             {**rows[0], "document_id": "validation/3", "incorrect_answers": []}]  # fmt: skip
+    rows += [
+        {**rows[0], "document_id": "other"},
+        {**rows[0], "document_id": "validation/3", "incorrect_answers": []},
+    ]
     source = tmp_path / "documents" / "text.parquet"
     source.parent.mkdir()
     write_documents(rows, source, content, {})

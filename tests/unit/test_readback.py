@@ -327,10 +327,12 @@ def write_model(folder, family="gpt2", d=12):
     folder.mkdir(parents=True)
     names = {
         "gpt2": ("transformer.wte.weight", "transformer.wpe.weight"),
-        "bert": ("bert.embeddings.word_embeddings.weight",
-                 "bert.embeddings.position_embeddings.weight"),
+        "bert": (
+            "bert.embeddings.word_embeddings.weight",
+            "bert.embeddings.position_embeddings.weight",
+        ),
         "roberta": ("embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"),
-    }[family]  # fmt: skip
+    }[family]
     made = {names[0]: rng.normal(size=(80, d)), names[1]: 0.3 * rng.normal(size=(32, d))}
     if family != "gpt2":
         name = names[0].replace("word", "token_type")

@@ -25,9 +25,10 @@ def runs(tmp_path_factory):
     files = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
     read = common.read_measurements(synthetic.inputs_of("recovered_by_size", files))
     run = next(
-        one for one in read
+        one
+        for one in read
         if one["measurement"] == "conditions" and one["run"]["model"] == "smollm2"
-    )  # fmt: skip
+    )
     made = []
     for model, share in SHARES.items():
         one = copy.deepcopy(run)

@@ -217,8 +217,9 @@ def test_scores_and_profiles_by_offset_agree_with_loops(causal):
     queries = range(k, 14 if causal else 14 - k)
     rows = {i: [scores[i, j] for j in range(i + 1 if causal else 14)] for i in queries}
     score, (mass, uniform) = (
-        score_by_offset(scores, k, causal), profile_by_offset(scores, k, causal),
-    )  # fmt: skip
+        score_by_offset(scores, k, causal),
+        profile_by_offset(scores, k, causal),
+    )
     for t in range(-k, k + 1):
         if causal and t > 0:
             assert np.isnan(score[t + k]) and mass[t + k] == uniform[t + k] == 0
@@ -300,8 +301,10 @@ def write_model(folder, family: str, prefix: str = "", spelling: str = "weight")
                 tensors[f"{name}.weight"] = rng.normal(size=(D, D))
                 tensors[f"{name}.bias"] = rng.normal(size=D)
         config = {
-            "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "layer_norm_eps": 1e-12,
-        }  # fmt: skip
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "layer_norm_eps": 1e-12,
+        }
     tensors = {name: value.astype(np.float32) for name, value in tensors.items()}
     folder.mkdir(parents=True)
     save_file({prefix + name: value for name, value in tensors.items()}, folder / WEIGHTS)
@@ -398,8 +401,10 @@ def test_the_command_writes_a_sealed_measurement_and_the_figure_shows_it(tmp_pat
         written.append(read_sealed(output))
     one = written[0]
     assert (one["measurement"], one["catalogue"], one["run"]) == (
-        "relative_attention", ["C3"], {"model": "bert"},
-    )  # fmt: skip
+        "relative_attention",
+        ["C3"],
+        {"model": "bert"},
+    )
     assert one["status"] == "measured" and one["reason"] is None and one["schema"] == 2
     assert {"weights", "config"} == one["provenance"]["inputs"].keys()
     check_texts(figure.draw([*written, *written], SECTIONS.relative_attention, SECTIONS.style))

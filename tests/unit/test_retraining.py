@@ -85,8 +85,9 @@ def documents() -> list[list[int]]:
 @pytest.fixture(scope="module")
 def closed(documents) -> dict[str, LearnedMask]:
     """A mask in closed form, of a model in which it is far from nothing."""
-    source = ClosedFormMask(method="closed_form", position="zero", documents=None, seed=0,
-                            first=True, temperature=False)  # fmt: skip
+    source = ClosedFormMask(
+        method="closed_form", position="zero", documents=None, seed=0, first=True, temperature=False
+    )
     mask, _ = learn(source, Calibration(llama(), documents[:4], documents[4:], 64))
     assert np.abs(mask.relative).max() > 0.1
     return {"closed": mask}
@@ -120,9 +121,7 @@ def run(
 
     checkpoint = Checkpoint(folder / "one.pt", "one", lambda line: None)
     with trained_under(model, condition(name), masks, 12):
-        found = retrain(
-            model, sequences, documents, schedule(**changes), checkpoint, report
-        )  # fmt: skip
+        found = retrain(model, sequences, documents, schedule(**changes), checkpoint, report)
     return model, found
 
 
@@ -260,10 +259,12 @@ def test_bfloat16_is_near_float32(tmp_path, documents, closed, sequences, name):
     "made",
     [
         {"position": "zero", "segments": 4},
-        {"position": "zero", "mask": {"semantics": "prob_mul",
-                                      "profile": {"kind": "linear", "floor": 0.1}}},
+        {
+            "position": "zero",
+            "mask": {"semantics": "prob_mul", "profile": {"kind": "linear", "floor": 0.1}},
+        },
     ],
-)  # fmt: skip
+)
 def test_what_does_not_stay_in_place_is_refused(made):
     refused = pytest.raises(ConditionError, match="trained on whole documents")
     with refused, trained_under(llama(), Condition.model_validate(made), {}, 8):
@@ -299,7 +300,7 @@ def test_tokens_by_hand():
     # A line between losses that differ by a rounding error alone has steps.
     st.lists(st.floats(1, 6).map(lambda loss: round(loss, 6)), min_size=3, max_size=5),
     st.floats(0.5, 6.5),
-)  # fmt: skip
+)
 def test_tokens_are_those_of_a_search(losses, target):
     tokens = np.array([0, 10, 200, 3000, 50_000])[: len(losses)]
     found = float(tokens_to_reach(tokens, losses, target))
@@ -441,8 +442,10 @@ def test_the_file_holds_the_curves_of_all_trainings(tmp_path, files, closed):
     }
     a, b, c = curves["zero_closed"], curves["zero"], curves["intact"]
     for sense, losses, target in (
-        ("start", b, a[0]), ("start_above_intact", b - c, a[0] - c[0]), ("meets", b - a, 0.0),
-    ):  # fmt: skip
+        ("start", b, a[0]),
+        ("start_above_intact", b - c, a[0] - c[0]),
+        ("meets", b - a, 0.0),
+    ):
         expected = float(tokens_to_reach([0, 32, 128], losses, target))
         assert own["worth"][sense]["value"] == (pytest.approx(expected) if expected < 1e9 else None)
 
@@ -606,8 +609,9 @@ def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, f
     )
     lacking = read_sealed(tmp_path / "once/measurements/retraining/small/questions.json")
     assert (lacking["status"], lacking["reason"]) == (
-        "not run", "too few documents have two tokens, or fit into evaluated_tokens",
-    )  # fmt: skip
+        "not run",
+        "too few documents have two tokens, or fit into evaluated_tokens",
+    )
 
 
 @pytest.mark.parametrize(
@@ -616,10 +620,12 @@ def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, f
         ({"family": "gpt2"}, "positions come in by a table: there is no rotation to drop"),
         ({"family": "bert"}, "it is no decoder: there is no rotation to drop"),
         ({"conditions": {"intact": {}}}, "the study does not evaluate zero"),
-        ({"parameters": {**PARAMETERS, "split": "unsup"}},
-         "the data set 'text' has no split 'unsup'"),
+        (
+            {"parameters": {**PARAMETERS, "split": "unsup"}},
+            "the data set 'text' has no split 'unsup'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_measured_says_why(tmp_path, files, changed, reason):
     found = made(tmp_path, files, job(**changed))
     assert found["status"] == "not run" and found["reason"] == reason

@@ -37,9 +37,11 @@ def ours(frequencies, layout="halves", scale=1.0) -> np.ndarray:
 
 def llama(**scaling) -> LlamaConfig:
     return LlamaConfig(
-        hidden_size=HEADS * WIDTH, num_attention_heads=HEADS, max_position_embeddings=16,
+        hidden_size=HEADS * WIDTH,
+        num_attention_heads=HEADS,
+        max_position_embeddings=16,
         rope_parameters={"rope_type": "default", "rope_theta": 1e5, **scaling},
-    )  # fmt: skip
+    )
 
 
 def test_halves_are_llamas():
@@ -126,9 +128,7 @@ def test_clipped_distances_pair_by_pair(layout):
         expected = np.sum(queries[:, i] * key, axis=-1) / np.sqrt(WIDTH)
         np.testing.assert_allclose(clipped[:, i, j], expected, atol=1e-13)
     far = rotary.scores(queries, keys, places, THETA, layout=layout, clip=12)
-    np.testing.assert_array_equal(
-        far, rotary.scores(queries, keys, places, THETA, layout=layout)
-    )  # fmt: skip
+    np.testing.assert_array_equal(far, rotary.scores(queries, keys, places, THETA, layout=layout))
 
 
 def test_the_ntk_aware_base_stretches_the_lowest_frequency_alone():

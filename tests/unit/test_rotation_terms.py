@@ -98,13 +98,16 @@ def by_hand(model, documents, means, layer, head, partial, weighting):
                 mean_q = means.query[layer, head]
                 mean_k = (means.first_key if j == 0 else means.key)[layer, head]
                 pairs = {
-                    "mask": (mean_q, mean_k), "key": (mean_q, k[j] - mean_k),
-                    "query": (q[i] - mean_q, mean_k), "rest": (q[i] - mean_q, k[j] - mean_k),
-                }  # fmt: skip
+                    "mask": (mean_q, mean_k),
+                    "key": (mean_q, k[j] - mean_k),
+                    "query": (q[i] - mean_q, mean_k),
+                    "rest": (q[i] - mean_q, k[j] - mean_k),
+                }
                 explained = sum(
                     (turned(a, i) @ turned(b, j) - a @ b) / np.sqrt(len(a))
-                    for name, (a, b) in pairs.items() if name in partial
-                )  # fmt: skip
+                    for name, (a, b) in pairs.items()
+                    if name in partial
+                )
                 weights.append(1.0 if weighting == "pairs" else pattern[i, j])
                 gains.append(gain[i, j])
                 rests.append(gain[i, j] - explained)
@@ -145,9 +148,10 @@ def test_a_head_pair_by_pair(text):
                 for head in range(4)
             ]
             (found,) = (
-                one["layers"][0]["mask_key"]["value"] for one in result["explained"]
+                one["layers"][0]["mask_key"]["value"]
+                for one in result["explained"]
                 if (one["means"], one["weights"]) == (kind, weighting)
-            )  # fmt: skip
+            )
             assert found == pytest.approx(np.mean(each), abs=1e-5)
 
 
@@ -184,8 +188,9 @@ def test_quantities_are_those_of_the_file(text):
     found = rotation_terms(result)
     assert set(found) == set(ROTATION_TERMS)
     (own,) = (
-        one["all"] for one in result["explained"]
+        one["all"]
+        for one in result["explained"]
         if (one["means"], one["weights"]) == ("own", "attention")
-    )  # fmt: skip
+    )
     assert found["attention.own.mask_query"].value == own["mask_query"]["value"]
     assert isinstance(found["lowest_layer"], Number)

@@ -232,9 +232,10 @@ def test_the_figure_shows_what_was_measured(measured):
             shown = [entry[kind][name]["value"] for entry in measured["dimensions"]]
             assert list(line.get_ydata()) == shown
             assert list(line.get_xdata()) == SMALL.dimensions
-    many = {**one, "dimensions": [
-        {**measured["dimensions"][0], "d_k": 2**power} for power in range(12)
-    ]}  # fmt: skip
+    many = {
+        **one,
+        "dimensions": [{**measured["dimensions"][0], "d_k": 2**power} for power in range(12)],
+    }
     check_texts(figure_of.draw([many], FIGURES.scaling, FIGURES.style))
     absent = {**one, "status": "not run", "reason": "too large"}
     figure = figure_of.draw([absent], FIGURES.scaling, FIGURES.style)

@@ -139,17 +139,20 @@ def test_a_head_pair_by_pair(kind, tmp_path, text):
     pairs = [
         (which, i, j)
         for which, ids in enumerate(documents)
-        for i, j in np.ndindex(len(ids), len(ids)) if (i, j) in by_hand
-    ]  # fmt: skip
+        for i, j in np.ndindex(len(ids), len(ids))
+        if (i, j) in by_hand
+    ]
     added = {pair: scores[pair[0]][pair[1:]] - content[pair[0]][pair[1:]] for pair in pairs}
     curve, rows = {}, []
     for side in ("past", "future") if kind == "bert" else ("past",):
         for distance in range(9):
             chosen = [
-                (which, i, j) for which, i, j in pairs
-                if j and distance == (i - j if side == "past" else j - i)
+                (which, i, j)
+                for which, i, j in pairs
+                if j
+                and distance == (i - j if side == "past" else j - i)
                 and (distance or side == "past")
-            ]  # fmt: skip
+            ]
             measured = entry["measured"][side][distance]
             if not chosen:
                 assert measured is None

@@ -303,11 +303,13 @@ def test_expected_recall_grows_through_the_needed_dimensions():
         (lambda: recall_by_dimensions(np.eye(3), [0], [1], [4], [0.5], 0.9), "dimensions"),
         (lambda: recall_by_dimensions(np.eye(3), [0], [1], [3, 2], [0.5], 0.9), "dimensions"),
         (lambda: recall_by_dimensions(np.eye(3), [0], [1], [2], [0.5], 0.9), "zero"),
-        (lambda: recall_by_dimensions(np.inf * np.ones((3, 3)), [0], [1], [3], [0.5], 0.9),
-         "finite"),
+        (
+            lambda: recall_by_dimensions(np.inf * np.ones((3, 3)), [0], [1], [3], [0.5], 0.9),
+            "finite",
+        ),
         (lambda: expected_recall(5, 1, 0.5, 10, np.random.default_rng(0)), "at least 2"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_measured_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
@@ -377,9 +379,10 @@ def test_logistic_regression_knows_digits_and_their_mixtures(made):
     paths, _ = made
     for path in paths:
         (found,) = (
-            one for one in read_sealed(path)["trials"]
+            one
+            for one in read_sealed(path)["trials"]
             if one["variant"]["classifier"] == "logistic_regression"
-        )  # fmt: skip
+        )
         assert found["accuracy"] > 0.93
         half, _ = found["mixtures"]
         assert half["inputs"]["both"] > 5 * chance(10)["both"]

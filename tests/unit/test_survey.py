@@ -83,15 +83,19 @@ def test_twelve_types_are_one_study(project):
     for kind, key in zip(kinds, study.models, strict=True):
         section = params.models[key]
         assert section.source.model_dump() == {
-            "kind": "hub", "id": f"tiny/{kind}", "revision": commit_of(kind),
-        }  # fmt: skip
+            "kind": "hub",
+            "id": f"tiny/{kind}",
+            "revision": commit_of(kind),
+        }
         assert section.is_decoder and section.max_tokens == WINDOW
         assert section.positions == ("table" if kind in TABLES else "rotation")
         means = [] if kind in TABLES else ["means", "means_heads"]
         assert set(masks_of(params, key)) == {"closed", "placebo_heads", *means}
     assert study.evaluated == FIRST and study.figures == [
-        "recovered_share", "rotary_masks", "recovered_by_size"
-    ]  # fmt: skip
+        "recovered_share",
+        "rotary_masks",
+        "recovered_by_size",
+    ]
     text, other = params.datasets["survey"], params.datasets["survey_calibration"]
     assert text.source.sha256 == sha256_file(project.parent / "notes.txt")
     assert other.source.sha256 == sha256_file(project.parent / "others.txt")
@@ -106,8 +110,9 @@ def test_tables_alone_have_no_first_order(project):
     survey(project, "tiny/gpt2", "tiny/opt", "--tokens", "32", *others(project))
     params = load(project / "params.yaml")
     assert params.study.evaluated == CLOSED and params.study.figures == [
-        "recovered_share", "recovered_by_size"
-    ]  # fmt: skip
+        "recovered_share",
+        "recovered_by_size",
+    ]
     assert {params.models[name].max_tokens for name in params.study.models} == {32}
 
 
@@ -179,11 +184,13 @@ def planted(project, model, millions, conditions, reason=None):
     status, made = "not run" if reason else "measured", project / "data/studies/survey/measurements"
     entries = [
         {
-            "condition": name, "nll_per_token": estimate(3.0), "delta_nll": estimate(0.5),
+            "condition": name,
+            "nll_per_token": estimate(3.0),
+            "delta_nll": estimate(0.5),
             "recovered": None if share is None else estimate(share),
         }
         for name, share in {"intact": 1.0, "zero": 0.0, **conditions}.items()
-    ]  # fmt: skip
+    ]
     said = {"status": status, "reason": reason, "is_decoder": True, "conditions": entries}
     write_sealed(made / "conditions" / model / "survey.json", said)
     counted = {"status": "not run", "reason": "packed: no"}

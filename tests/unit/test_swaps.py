@@ -40,10 +40,10 @@ CONDITIONS = {
     "zero": {"position": "zero"},
     "single_token": {"position": "zero", "segments": 1},
     "zero_alibi": {
-        "position": "zero", "mask": {"semantics": "additive",
-                                     "profile": {"kind": "alibi", "slope": 0.3}},
+        "position": "zero",
+        "mask": {"semantics": "additive", "profile": {"kind": "alibi", "slope": 0.3}},
     },
-}  # fmt: skip
+}
 TEXTS = ["the film was not dull but the plot was slow", "too short", "a b a b a b a b c"]
 WORDS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=9)
 

@@ -160,8 +160,10 @@ def test_intervals_are_those_of_resampled_documents():
     rows = np.concatenate(rows)
     written_out = ClassSums(codes[rows], [3, 2], copies).effects(values[rows], **BOOTSTRAP)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posenc.metrics.class_effects.resampling_counts",
-                      lambda *given: iter([weights[None].astype(int)]))  # fmt: skip
+        patch.setattr(
+            "posenc.metrics.class_effects.resampling_counts",
+            lambda *given: iter([weights[None].astype(int)]),
+        )
         resampled = sums.effects(values, **BOOTSTRAP)
     for key in ("mean", "adjusted", "share"):
         np.testing.assert_allclose(getattr(resampled, key).low, getattr(written_out, key).value)
@@ -293,9 +295,11 @@ def test_documents_are_cut_and_left_out(tmp_path):
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
-    [({"family": "bert"}, "no language-model head"),
-     ({"every": 99}, "too few documents have two tokens")],
-)  # fmt: skip
+    [
+        ({"family": "bert"}, "no language-model head"),
+        ({"every": 99}, "too few documents have two tokens"),
+    ],
+)
 def test_what_cannot_be_measured_says_why(tmp_path, changed, reason):
     tokens, _ = write_text(tmp_path, TEXTS)
     network = load(saved("gpt2", tmp_path / "model"), "gpt2")

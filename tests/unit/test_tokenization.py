@@ -158,8 +158,9 @@ def test_the_step_tokenizes_the_documents_that_are_evaluated(options, bpe):
     assert table.to_pylist() == expected.to_pylist() and len(table) == 2
     assert (metadata["bos"], metadata["max_tokens"]) == (True, 5)
     assert metadata["inputs"] == {
-        "tokenizer": sha256_file(options["tokenizer"]), "documents": sha256_file(documents)
-    }  # fmt: skip
+        "tokenizer": sha256_file(options["tokenizer"]),
+        "documents": sha256_file(documents),
+    }
     _, longer = read_table(options["output"] / "long.parquet")
     assert longer["max_tokens"] == 9 and longer["evaluation"]["seed"] == 2
     first = output.read_bytes()

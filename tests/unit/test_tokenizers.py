@@ -365,9 +365,11 @@ SEARCH = SMALL.model_copy(
 def segments(tokenizers):
     """A tokenizer, and segments that are learned from and that choose."""
     tokenizer, size = tokenizers["bpe", "english"], SEARCH.context_bytes
-    return tokenizer, tokenize(tokenizer, ENGLISH[:24], size), tokenize(
-        tokenizer, ENGLISH[24:28], size
-    )  # fmt: skip
+    return (
+        tokenizer,
+        tokenize(tokenizer, ENGLISH[:24], size),
+        tokenize(tokenizer, ENGLISH[24:28], size),
+    )
 
 
 def chosen(segments, folder, report=lambda step, loss: None, parameters=SEARCH):
@@ -546,10 +548,10 @@ def test_all_tokenizers_are_compared_on_the_same_bytes(files):
         for name in ("english", "kana"):
             for form in ("none", "NFKC"):
                 some = [
-                    one for one in file["trials"]
-                    if one["variant"]["dataset"] == name
-                    and one["variant"]["normalization"] == form
-                ]  # fmt: skip
+                    one
+                    for one in file["trials"]
+                    if one["variant"]["dataset"] == name and one["variant"]["normalization"] == form
+                ]
                 assert len({one["training_bytes"] for one in some}) <= 1
                 assert len({one["facts"]["body_parameters"] for one in some}) <= 1
                 assert len({json.dumps(one["facts"]["test"]) for one in some}) <= 1
@@ -646,11 +648,13 @@ def test_the_summary_is_arithmetic_over_seeds(files, measured):
     assert len(measured["tokenizers"]) == 12
     totals = {
         tuple(one["variant"].values()): [
-            next(t for t in file["trials"] if t["variant"] == one["variant"])
-            ["bits_per_original_byte"]["total"] for file in files
+            next(t for t in file["trials"] if t["variant"] == one["variant"])[
+                "bits_per_original_byte"
+            ]["total"]
+            for file in files
         ]
         for one in files[0]["trials"]
-    }  # fmt: skip
+    }
     for one in measured["tokenizers"]:
         key = one["dataset"], one["normalization"], one["kind"]
         assert one["bits_per_original_byte"]["total"]["values"] == totals[key]
@@ -725,9 +729,10 @@ def test_the_figure_shows_the_bits_and_their_intervals(measured):
     figure = figure_of.draw([one], sections.tokenizers, sections.style)
     check_texts(figure)
     points = [
-        line.get_xdata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "o"
-        and len(line.get_xdata()) == 1
-    ]  # fmt: skip
+        line.get_xdata()[0]
+        for line in figure.axes[0].get_lines()
+        if line.get_marker() == "o" and len(line.get_xdata()) == 1
+    ]
     assert sorted(points) == sorted(
         entry["bits_per_original_byte"]["total"]["value"] for entry in measured["tokenizers"]
     )

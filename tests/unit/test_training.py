@@ -199,8 +199,10 @@ def test_the_step_writes_files_that_can_be_verified(options):
         verify(options["output"] / file)
     load(options["output"], "gpt2")
     assert {path.name for path in options["output"].iterdir()} == {
-        "config.json", "model.safetensors", CHECKSUMS,
-    }  # fmt: skip
+        "config.json",
+        "model.safetensors",
+        CHECKSUMS,
+    }
     summary = read_sealed(options["summary"])
     assert summary["curve"] == {"file": "loss.csv", "sha256": sha256_file(options["curve"])}
     assert (summary["training_documents"], summary["validation_documents"]) == (20, 4)

@@ -109,9 +109,7 @@ def used(text, command, arguments=1):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_key_of_a_document_exists(any_results, document):
     text = typeset.numbers_tex(any_results)
-    tables = "".join(
-        typeset.table_tex(any_results, name) for name in DOCUMENTS[document]["tables"]
-    )  # fmt: skip
+    tables = "".join(typeset.table_tex(any_results, name) for name in DOCUMENTS[document]["tables"])
     estimates = defined(text, "posencestimate")
     absent = defined(text, "posencnotrun")
     values = estimates | defined(text, "posencvalue") | absent
@@ -591,9 +589,10 @@ def test_reference_levels_and_norms_are_those_of_the_measurements(default, tmp_p
 
 def test_a_null_of_the_same_token_that_is_none_says_why(default):
     (run,) = (
-        copy.deepcopy(m) for m in default.of("similarity")
+        copy.deepcopy(m)
+        for m in default.of("similarity")
         if tuple(m["run"].values()) == ("decoder", "sample_reviews", "zero")
-    )  # fmt: skip
+    )
     first, last = run["layers"][0], run["layers"][-1]
     first["rescaled_same_token"] = None
     found = numbers_of(run)
@@ -609,9 +608,10 @@ def test_a_null_of_the_same_token_that_is_none_says_why(default):
 def test_the_table_of_anisotropy_is_of_the_last_layer(default):
     text = typeset.table_tex(default, "anisotropy")
     (run,) = (
-        m for m in default.of("similarity")
+        m
+        for m in default.of("similarity")
         if tuple(m["run"].values()) == ("decoder", "sample_reviews", "zero")
-    )  # fmt: skip
+    )
     (line,) = (line for line in text.splitlines() if line.startswith("decoder & sample reviews"))
     last = run["layers"][-1]
     for value in (last["cosine"], last["centred"], last["standardised"], last["retrieval"]):

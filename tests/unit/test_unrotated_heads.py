@@ -62,8 +62,9 @@ def under(model, documents, **position) -> torch.Tensor:
 
 def test_without_a_choice_it_is_the_intact_model(model, documents):
     with torch.inference_mode():
-        intact = torch.cat([model.model(torch.tensor([ids])).last_hidden_state[0]
-                            for ids in documents])  # fmt: skip
+        intact = torch.cat(
+            [model.model(torch.tensor([ids])).last_hidden_state[0] for ids in documents]
+        )
     torch.testing.assert_close(states(model, documents, NONE), intact, **CLOSE)
     assert not masked_attention._pairs
     assert len(model.model.layers) == 2
@@ -71,8 +72,10 @@ def test_without_a_choice_it_is_the_intact_model(model, documents):
 
 def test_without_any_rotation_all_tokens_stand_at_one_place(model, documents):
     with torch.inference_mode():
-        found = [model.model(torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=int))
-                 for ids in documents]  # fmt: skip
+        found = [
+            model.model(torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=int))
+            for ids in documents
+        ]
     expected = torch.cat([one.last_hidden_state[0] for one in found])
     torch.testing.assert_close(states(model, documents, EVERY), expected, **CLOSE)
 
@@ -123,9 +126,10 @@ def test_costs_are_differences_of_losses_over_documents(model, documents):
     one = NONE.copy()
     one[1, 2] = True
     for heads, key, entry in (
-        (EVERY, None, made["all"]), (EVERY, 3, made["keys"][1]["delta_nll"]),
+        (EVERY, None, made["all"]),
+        (EVERY, 3, made["keys"][1]["delta_nll"]),
         (one, None, made["heads"][6]["delta_nll"]),
-    ):  # fmt: skip
+    ):
         expected = ratio_bootstrap(nll(heads, key) - nll(NONE), tokens, 100, 0.9, 0).as_json()
         assert entry == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert [made[key] for key in ("n_layers", "n_heads", "documents", "tried")] == [2, 4, 6, 3]

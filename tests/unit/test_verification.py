@@ -24,10 +24,11 @@ MADE, DRAWN = (
 )
 JOBS = {
     f"data/studies/{PARAMS.study.name}/receipts/measurements/similarity.json": (
-        (RAW, CONFIG), (MADE,),
+        (RAW, CONFIG),
+        (MADE,),
     ),
     f"data/studies/{PARAMS.study.name}/receipts/figures/similarity.json": ((MADE,), (DRAWN,)),
-}  # fmt: skip
+}
 """A chain of two jobs: what they read, and what they make."""
 FIRST, SECOND = JOBS
 

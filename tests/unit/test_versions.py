@@ -57,6 +57,7 @@ def test_measurements_say_what_they_were_made_with():
     measurements = [
         {"provenance": {"versions": {"numpy": "2.4.6"}}},
         {"provenance": {"versions": {"numpy": "2.4.6", "scipy": "1.17"}}},
-        {"provenance": {}}, {},
-    ]  # fmt: skip
+        {"provenance": {}},
+        {},
+    ]
     assert versions_of(measurements) == {"numpy": ["2.4.6"], "scipy": ["1.17"]}

@@ -97,9 +97,10 @@ def test_what_snakemake_refuses_is_said_as_it_says_it():
     run.logger.info("Nothing to be done (all requested files are present and up to date).")
     run.logger.info("Execute 1 jobs...")
     assert run.said == [
-        "WorkflowError:", "params.yaml:3: is wrong",
+        "WorkflowError:",
+        "params.yaml:3: is wrong",
         "Nothing to be done (all requested files are present and up to date).",
-    ]  # fmt: skip
+    ]
 
 
 def test_warnings_of_a_job_are_said_and_counted(here):
@@ -215,8 +216,10 @@ def test_the_last_lines_say_what_was_made_and_where_to_look(here):
     folder = Path("data/studies/mine")
     (folder / "figures").mkdir(parents=True)
     few = closing_lines("mine", [], "", ".snakemake/log/a.log")
-    assert few == ["Study 'mine': no page yet in data/studies/mine",
-                   "  logs: logs, a file for each job, and .snakemake/log/a.log"]  # fmt: skip
+    assert few == [
+        "Study 'mine': no page yet in data/studies/mine",
+        "  logs: logs, a file for each job, and .snakemake/log/a.log",
+    ]
     for name in ("index.html", "numbers.json", "metrics.json", "figures/one.svg"):
         (folder / name).touch()
     lines = closing_lines("mine", [], "3 jobs in 2 s; ", str(here / ".snakemake/log/a.log"))

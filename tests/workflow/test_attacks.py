@@ -611,14 +611,16 @@ def test_a_name_is_never_run(project, tmp_path):
                  "a'\"{}[]<>|&*?#~!.txt", "日本語：,.txt", "-rf.txt", "a\\nb.txt"):  # fmt: skip
         path = project.folder / name
         path.write_text("A sentence of one document.\nAnother one, of the second.\n" * 3)
-        project.edit_all({
-            "datasets.own": {
-                "format": "text",
-                "source": {"kind": "path", "path": name, "sha256": sha256_file(path)},
-                "text": {"line_breaks": "keep", "normalization": "none"},
-                "evaluation": {"split": "test", "documents": None, "seed": 0},
+        project.edit_all(
+            {
+                "datasets.own": {
+                    "format": "text",
+                    "source": {"kind": "path", "path": name, "sha256": sha256_file(path)},
+                    "text": {"line_breaks": "keep", "normalization": "none"},
+                    "evaluation": {"split": "test", "documents": None, "seed": 0},
+                }
             }
-        })  # fmt: skip
+        )
         project.snakemake("--", "data/documents/own.parquet")
         assert not marked.exists(), name
         path.unlink()

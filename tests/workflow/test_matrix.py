@@ -137,8 +137,9 @@ def test_a_fresh_clone_pulls_and_computes_only_what_an_edit_reaches(project, tmp
     planned = clone.planned()
     reached = ("capture", "similarity", "perplexity", "evaluate", "conditions", "heads")
     assert planned == {
-        **dict.fromkeys([*reached, "store", "typeset", "page", *SUPPLEMENT], 1), "figure": 2,
-    }  # fmt: skip
+        **dict.fromkeys([*reached, "store", "typeset", "page", *SUPPLEMENT], 1),
+        "figure": 2,
+    }
     clone.snakemake()
     measured = "data/studies/default/measurements"
     assert kept(clone) == {

@@ -22,8 +22,9 @@ def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
     assert project.planned() == {}
     params = real_study._params(project.folder)["models"]
     for name, (layers, width, tokens) in {
-        "bert": (12, 768, 30522), "gpt2": (12, 768, 50257),
-    }.items():  # fmt: skip
+        "bert": (12, 768, 30522),
+        "gpt2": (12, 768, 50257),
+    }.items():
         assert params[name]["source"]["kind"] == "hub"
         config = json.loads((project.folder / f"data/models/{name}/config.json").read_text())
         shape = (config.get("num_hidden_layers") or config["n_layer"],

@@ -234,8 +234,10 @@ def run(
         for document in ids:
             states, recording = _forward(on, document)
             made: dict[str, Any] = {
-                "hidden_states": states, "queries": recording.queries, "keys": recording.keys,
-            }  # fmt: skip
+                "hidden_states": states,
+                "queries": recording.queries,
+                "keys": recording.keys,
+            }
             arrays = {name: _array(made[name]) for name in kept if name != "patterns"}
             if "patterns" in kept:
                 arrays["patterns"] = _array(_patterns(on, document, recording))

@@ -211,9 +211,10 @@ def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Conditi
         )
     params = project() if condition != "intact" else None
     known = {
-        "intact": Condition(), "zero": Condition(position="zero"),
+        "intact": Condition(),
+        "zero": Condition(position="zero"),
         **(params.conditions if params else {}),
-    }  # fmt: skip
+    }
     if condition not in known:
         lacking = ", which has no such file: name one that is"
         where = suggestion(condition, known) if params else lacking

@@ -88,9 +88,10 @@ def maps_of(found: Architecture, layer: int) -> Maps:
     """
     own = found.layers[layer]
     sizes = (
-        (own.n_heads, own.d_head), (own.n_key_value_heads, own.d_head),
+        (own.n_heads, own.d_head),
+        (own.n_key_value_heads, own.d_head),
         (own.n_key_value_heads, own.d_value),
-    )  # fmt: skip
+    )
     linear = _inputs(found, layer)
     if len(linear) == 3:
         parts = [
@@ -250,9 +251,10 @@ def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: 
     """Compare what the maps of a layer give with what was recorded."""
     own = maps_of(found, layer)
     for name, weights, recorded in (
-        ("queries", own.query, call.query), ("keys", own.key, call.key),
+        ("queries", own.query, call.query),
+        ("keys", own.key, call.key),
         ("values", own.value, call.value),
-    ):  # fmt: skip
+    ):
         if weights.shape[1] != x.shape[-1] + 1:
             raise NotKnown(f"{name} of layer {layer} are of a map of another width than its input")
         mapped = x @ weights[:, :-1] + weights[:, -1:]  # [heads, tokens, width]

@@ -39,9 +39,7 @@ KINDS: dict[str, tuple[bool, Literal["table", "rotation"]]] = {
 }
 """Whether a type that params.yaml may name without more is a decoder, and how positions enter."""
 
-ACTIVATION_PAIRS = {
-    "c_fc": "act", "dense": "intermediate_act_fn", "gate_proj": "act_fn",
-}  # fmt: skip
+ACTIVATION_PAIRS = {"c_fc": "act", "dense": "intermediate_act_fn", "gate_proj": "act_fn"}
 """Names of an affine map and of the activation that takes what it gives, within one module."""
 VERIFICATION = "verification.json"
 """What was compared with the library when a model was fetched, beside its weights."""

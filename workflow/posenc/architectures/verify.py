@@ -320,8 +320,10 @@ def _packed(found: Architecture, texts: list[list[int]], row: Row | None, allowe
         if own.mask is None:
             return Check(name, None, allowed, f"layer {layer} makes a mask of its own")
     with _under(found.model, NAME):
-        alone = [found.body(_ids(found, ids), **quiet(found.body, output_hidden_states=True))
-                 for ids in texts]  # fmt: skip
+        alone = [
+            found.body(_ids(found, ids), **quiet(found.body, output_hidden_states=True))
+            for ids in texts
+        ]
         try:
             joint = row(found.model, texts)
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -130,9 +130,7 @@ def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: N
         raise BusyError(f"{described(said)} is at work here: wait until it has ended")
     end_orphans()
     _wait_for_jobs(root, handle)
-    about = {
-        "command": command, "host": socket.gethostname(), "boot": _boot(), "pid": os.getpid(),
-    }  # fmt: skip
+    about = {"command": command, "host": socket.gethostname(), "boot": _boot(), "pid": os.getpid()}
     with contextlib.suppress(OSError):  # another user's file can be locked, not written
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(about).encode(), 0)

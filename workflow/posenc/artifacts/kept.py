@@ -143,9 +143,10 @@ def restore_all(
     back = 0
     while lacking:  # what comes back may be what another result was made of
         ready = [
-            path for path, receipt in lacking.items()
+            path
+            for path, receipt in lacking.items()
             if all(contents.digest(name) == sha256 for name, sha256 in receipt.inputs.items())
-        ]  # fmt: skip
+        ]
         if not ready:
             break
         for path in ready:

@@ -195,9 +195,10 @@ def last_from(model: nn.Module, documents: list[list[int]], start: int, state: T
     whole = blocks(model)
     holder, name = next(
         (module, name)
-        for module in model.modules() for name, child in module.named_children()
+        for module in model.modules()
+        for name, child in module.named_children()
         if child is whole
-    )  # fmt: skip
+    )
     hook = whole[start].register_forward_pre_hook(
         lambda _, arguments: (state[None], *arguments[1:])
     )

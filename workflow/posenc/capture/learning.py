@@ -54,10 +54,8 @@ def choose_slope(
     losses = list(data.losses(conditions, progress=SimpleNamespace(update=progress)).values())
     best = int(np.argmin(losses))
     mask = LearnedMask(
-        relative=relative_slope(
-            source.slopes[best], shape_of(data.model), REACH * data.longest
-        )
-    )  # fmt: skip
+        relative=relative_slope(source.slopes[best], shape_of(data.model), REACH * data.longest)
+    )
     return mask, {
         "slope": source.slopes[best],
         "curve": [
@@ -93,9 +91,11 @@ def learn(
         mask, facts = fit(source, data, progress, base)
     else:
         methods: dict[str, Callable[..., tuple[LearnedMask, dict[str, Any]]]] = {
-            "slope": choose_slope, "closed_form": closed_form, "means": mean_vectors,
+            "slope": choose_slope,
+            "closed_form": closed_form,
+            "means": mean_vectors,
             "distilled": distill,
-        }  # fmt: skip
+        }
         mask, facts = methods[source.method](source, data, progress)
     judged = with_mask(position_of(source), mask.is_biased)
     return mask, {

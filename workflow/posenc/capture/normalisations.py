@@ -54,15 +54,14 @@ def normalisations(model: nn.Module) -> list[Normalisation]:
         named = [
             (f"block {layer}, before {what}", layer, added)
             for layer in layers
-            for what, added in (
-                ("attention", "mlp" if layer else "tokens"), ("MLP", "attention")
-            )
-        ] + [("last", None, "mlp")]  # fmt: skip
+            for what, added in (("attention", "mlp" if layer else "tokens"), ("MLP", "attention"))
+        ] + [("last", None, "mlp")]
     else:
         named = [("embedding", None, "tokens")] + [
             (f"block {layer}, after {what}", layer, what.lower())
-            for layer in layers for what in ("attention", "MLP")
-        ]  # fmt: skip
+            for layer in layers
+            for what in ("attention", "MLP")
+        ]
     return [
         Normalisation(name, layer, added, module)
         for (name, layer, added), module in zip(named, found, strict=True)

@@ -245,10 +245,12 @@ def survey(
         length = min([tokens, *(entry.max_tokens for entry in entries)])
         with holding(f"survey {name}"):
             write_survey(
-                PARAMS, name, texts,
+                PARAMS,
+                name,
+                texts,
                 {one.key: replace(one, max_tokens=length).lines for one in entries},
                 {one.key: one.position for one in entries},
-            )  # fmt: skip
+            )
     except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
         stop(str(error))
     print("\n".join(texts.said))

@@ -69,9 +69,10 @@ class Registry(Generic[F]):
         return [
             name
             for name, section in self.sections.items()
-            if not any(field.is_required() for key, field in section.model_fields.items()
-                       if key != "kind")
-        ]  # fmt: skip
+            if not any(
+                field.is_required() for key, field in section.model_fields.items() if key != "kind"
+            )
+        ]
 
     def call(self, section: Section | str, *arguments: Any) -> Any:
         """Call the function that a section (or a plain name) names, with its parameters."""

@@ -58,9 +58,7 @@ def rows(measurements: Sequence[dict], *groups: str) -> list[tuple[str, bool]]:
 def group_colours(style: Style) -> dict[str, str]:
     """A colour for each heading of :func:`rows`."""
     names = GROUPS.values()
-    return {
-        name: style.palette[index % len(style.palette)] for index, name in enumerate(names)
-    }  # fmt: skip
+    return {name: style.palette[index % len(style.palette)] for index, name in enumerate(names)}
 
 
 def label_rows(axes: Axes, names: Sequence[tuple[str, bool]]) -> None:

@@ -175,9 +175,11 @@ def _anchor(text: ElementTree.Element, anchor: str, share: float) -> None:
     style = text.get("style", "")
     found = dict(re.findall(r"font-(size|weight|style):([^;]+)", style))
     font = FontProperties(
-        family="DejaVu Sans", size=float(found["size"].removesuffix("px")),
-        weight=found.get("weight", "normal"), style=found.get("style", "normal"),
-    )  # fmt: skip
+        family="DejaVu Sans",
+        size=float(found["size"].removesuffix("px")),
+        weight=found.get("weight", "normal"),
+        style=found.get("style", "normal"),
+    )
     width, _, _ = text_to_path.get_text_width_height_descent(text.text, font, ismath=False)
     text.set("x", _rounded(str(float(text.get("x", 0)) + share * width)))
     text.set("style", f"{style};text-anchor:{anchor}")

@@ -43,8 +43,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     top = 0.04 + max(
         estimate["high"]
         for one in shown.values()
-        for layer in [one["uniform"], *one["kept"], *one["left_out"]] for estimate in layer
-    )  # fmt: skip
+        for layer in [one["uniform"], *one["kept"], *one["left_out"]]
+        for estimate in layer
+    )
     for panel, one in shown.items():
         axes = grid[panel]
         _draw_bands(axes, panels[panel]["bands"], one, style)

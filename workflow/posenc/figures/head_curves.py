@@ -70,8 +70,9 @@ def _model(part: Canvas, one: dict, rows: int, columns: int, style: Style) -> No
         own = r2["layers"][layer]
         axes.set_title(
             f"layer {layer}" + (f", {own['value']:.2f}" if own else ""),
-            fontsize=common.SMALLEST_POINTS, pad=1.5,
-        )  # fmt: skip
+            fontsize=common.SMALLEST_POINTS,
+            pad=1.5,
+        )
         for head in one["heads"]:
             if head["layer"] == layer:
                 _curves(axes, head, style.palette[head["head"] % len(style.palette)])

@@ -40,16 +40,19 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     if not any(names.values()):
         reasons = [one["reason"] for one in panels.values()]
         common.not_run(
-            made.add_subplot(), reasons if reasons and not names else
-            ["the study changes no position embeddings"], 60,
-        )  # fmt: skip
+            made.add_subplot(),
+            reasons if reasons and not names else ["the study changes no position embeddings"],
+            60,
+        )
         return
     looks = evaluated.series(common.unique(name for here in names.values() for name in here), style)
     grid = common.grid(made, list(panels))
     lowest = min(
-        layer["low"] for panel, here in names.items() for name in here
+        layer["low"]
+        for panel, here in names.items()
+        for name in here
         for layer in evaluated.entries(panels[panel])[name]["layers"]
-    )  # fmt: skip
+    )
     for panel, one in panels.items():
         axes = grid[panel]
         if panel not in names:

@@ -43,9 +43,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             axes.axhline(row, color="0.93", lw=0.5, zorder=0)
         axes.tick_params(axis="y", length=0)
     left, right = panels.values()
-    left.set_yticks(
-        range(len(measured)), [common.display(one["subject"]) for one in measured]
-    )  # fmt: skip
+    left.set_yticks(range(len(measured)), [common.display(one["subject"]) for one in measured])
     left.set_ylim(len(measured) - 0.5, -0.5)
     _counts(left, measured)
     right.set_xlim(left=0)

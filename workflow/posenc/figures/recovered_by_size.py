@@ -98,9 +98,11 @@ def _panel(
     axes.set_xlim(sizes[0] / MARGIN, sizes[-1] * MARGIN)
     groups = _named([(size, run["run"]["model"]) for size, run in points])
     axes.set_xticks(
-        [size for size, _ in groups], [f"{name}, {_millions(size)} M" for size, name in groups],
-        rotation=90, fontsize=common.SMALLEST_POINTS,
-    )  # fmt: skip
+        [size for size, _ in groups],
+        [f"{name}, {_millions(size)} M" for size, name in groups],
+        rotation=90,
+        fontsize=common.SMALLEST_POINTS,
+    )
     axes.minorticks_off()
 
 

@@ -34,19 +34,22 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         return
     looks = evaluated.series(
         common.unique(
-            row["condition"] for one in measured for name in sweeps
+            row["condition"]
+            for one in measured
+            for name in sweeps
             for row in one["sweeps"][name]["rows"]
         ),
         style,
-    )  # fmt: skip
+    )
     panels = evaluated.by_dataset(measured)
     references = evaluated.of_kind(measurements, "reference")
     for line, (dataset, runs) in enumerate(panels.items()):
         levels = _levels(runs[0], references)
         values = list(levels.values())
         for one in runs:
-            values += [row["perplexity"]["value"] for name in sweeps
-                       for row in one["sweeps"][name]["rows"]]  # fmt: skip
+            values += [
+                row["perplexity"]["value"] for name in sweeps for row in one["sweeps"][name]["rows"]
+            ]
         for column, name in enumerate(sweeps):
             place = line * len(sweeps) + column + 1
             axes = made.add_subplot(len(panels), len(sweeps), place)

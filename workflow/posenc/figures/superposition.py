@@ -115,8 +115,10 @@ def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
     widths: set[int] = set()
     for index, one in enumerate(measured):
         colour = style.palette[(4 + index) % len(style.palette)]
-        for table, look in (("gaussian", {"ls": (0, (3, 1.2)), "lw": 0.9}),
-                            ("model", {"marker": "o", "ms": 2.5})):  # fmt: skip
+        for table, look in (
+            ("gaussian", {"ls": (0, (3, 1.2)), "lw": 0.9}),
+            ("model", {"marker": "o", "ms": 2.5}),
+        ):
             xs = [entry["dimensions"] for entry in one[table]]
             found = [_most_even(entry["weights"])["cosine"]["both"] for entry in one[table]]
             label = common.display(one["run"]["model"]) if table == "model" else None

@@ -40,8 +40,9 @@ def count_mistaken(tokens: ArrayLike, positions: ArrayLike) -> int:
     products = np.add.outer(of_tokens, positions @ axis).ravel()  # [pairs]
     order = np.argsort(products)  # [pairs]
     # An inner product is off by at most d · eps / 2 of the norms' product (Higham 2002, 3.1).
-    longest = sum(np.sqrt(np.square(one, dtype=np.float64).sum(axis=1).max())
-                  for one in (tokens, positions))  # fmt: skip
+    longest = sum(
+        np.sqrt(np.square(one, dtype=np.float64).sum(axis=1).max()) for one in (tokens, positions)
+    )
     rounding = 8 * (d_model + 8) * EPS * longest * np.linalg.norm(axis)
     is_near = np.diff(products[order]) <= rounding  # [pairs - 1]
     is_member = np.zeros(len(order), np.bool_)  # [pairs]: whether a neighbour is near

@@ -302,7 +302,7 @@ class Means:
                 ),
                 **self.along(turn, samples, place),
             },
-        }  # fmt: skip
+        }
 
     def along(self, turn: int, samples: int, place: int) -> dict[str, float]:
         """Bias along the gradient as a share of it, with its exact standard error."""

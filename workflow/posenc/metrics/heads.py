@@ -46,14 +46,11 @@ def layout(offsets: int) -> dict[str, slice]:
     }  # fmt: skip
     ends = np.cumsum(list(sizes.values())).tolist()
     return {
-        name: slice(end - size, end)
-        for (name, size), end in zip(sizes.items(), ends, strict=True)
-    }  # fmt: skip
+        name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)
+    }
 
 
-def mass_by_offset(
-    pattern: ArrayLike, offsets: int, special: ArrayLike | None = None
-) -> Floats:  # fmt: skip
+def mass_by_offset(pattern: ArrayLike, offsets: int, special: ArrayLike | None = None) -> Floats:
     """Attention mass by offset, summed over the queries of a document.
 
     m(t) = Σ_i p_(i, i+t), over the queries i for which there is a key i+t. Divided by the number of

@@ -70,9 +70,7 @@ def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Fl
     """
     pattern = softmax(np.array(scores, np.float64), causal=causal)  # [..., tokens, tokens]
     uniform = uniform_pattern(pattern.shape[-1], causal=causal)  # [tokens, tokens]
-    return tuple(
-        _by_offset(one, offsets, causal).mean(axis=-2) for one in (pattern, uniform)
-    )  # fmt: skip
+    return tuple(_by_offset(one, offsets, causal).mean(axis=-2) for one in (pattern, uniform))
 
 
 def correlation(x: ArrayLike, y: ArrayLike) -> Floats:

@@ -148,9 +148,9 @@ class Moments:
             If the vector is the same for all tokens.
         """
         total, within, between = (
-            one[:, vector] for one in (self.total_squares, self.within_squares,
-                                       self.between_squares)
-        )  # [1 + documents, d_model] each  # fmt: skip
+            one[:, vector]
+            for one in (self.total_squares, self.within_squares, self.between_squares)
+        )  # [1 + documents, d_model] each
         varies = total[0] > EPS * total[0].max()  # [d_model]
         if not varies.any():
             raise ValueError("all hidden states are the same: they have no variance")

@@ -155,8 +155,10 @@ def position_errors(
                     np.hstack([x, _standardised(there[:, column], there[:, column])]),
                     targets[train, label],
                     np.hstack([unseen, _standardised(here[:, column], there[:, column])]),
-                    hidden_units, epochs, seed,
-                )  # fmt: skip
+                    hidden_units,
+                    epochs,
+                    seed,
+                )
         for name, values in predicted.items():  # [test] each
             truth = shuffled if name.endswith("control") else positions  # [tokens]
             possible = np.clip(values, truth[train].min(), truth[train].max())  # [test]

@@ -246,9 +246,9 @@ def pair_spectra(a: ArrayLike, b: ArrayLike) -> PairSpectra:
     def near(values: NDArray, shift: int) -> NDArray:
         index, last = peak + shift, values.shape[-2] - 1
         inside = (index >= 0) & (index <= last)
-        return np.where(
-            inside, np.take_along_axis(values, index.clip(0, last), axis=-2), 0
-        )[..., 0, :]  # fmt: skip
+        return np.where(inside, np.take_along_axis(values, index.clip(0, last), axis=-2), 0)[
+            ..., 0, :
+        ]
 
     def lobe(values: NDArray) -> NDArray:
         return near(values, -1) + near(values, 0) + near(values, 1)  # [..., r]

@@ -44,9 +44,7 @@ def sampled_heads(
     """
     order = generator.permutation(n_layers)  # [n_layers]
     within = [generator.permutation(n_heads) for _ in range(n_layers)]  # [n_heads] each
-    dealt = [
-        (int(layer), int(within[layer][turn])) for turn in range(n_heads) for layer in order
-    ]  # fmt: skip
+    dealt = [(int(layer), int(within[layer][turn])) for turn in range(n_heads) for layer in order]
     return sorted(dealt[:count])
 
 

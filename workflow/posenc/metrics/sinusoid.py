@@ -132,6 +132,8 @@ def identities(table: NDArray[np.float64]) -> dict[str, Any]:
         "squared_norm_residual": float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
         "gram_toeplitz_residual": toeplitz_residual(gram(table)),
         "wavelengths": {
-            "unit": "tokens", "shortest": float(lengths[0]), "longest": float(lengths[-1]),
+            "unit": "tokens",
+            "shortest": float(lengths[0]),
+            "longest": float(lengths[-1]),
         },
-    }  # fmt: skip
+    }

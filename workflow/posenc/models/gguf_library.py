@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _ALSO = {
-    "context_length": "max_position_embeddings", "attention.key_length": "head_dim",
-    "rope.freq_base": "rope_theta", "attn_logit_softcapping": "attn_logit_softcapping",
+    "context_length": "max_position_embeddings",
+    "attention.key_length": "head_dim",
+    "rope.freq_base": "rope_theta",
+    "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
     "expert_feed_forward_length": "moe_intermediate_size",
     "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
-}  # fmt: skip
+}
 """Keys that the library leaves to the defaults of its configurations, and their names there."""
 _EPSILON = ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon")
 """Keys of what is added to a variance, for which configurations have one field of many names."""

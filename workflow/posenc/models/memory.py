@@ -150,9 +150,10 @@ def problem(
         most = min(most, batch_tokens)
         if most * PASSES_AT_ONCE[where] >= FEWEST:
             wanted = {
-                "precision": (kind, precision), "device": (where, place),
+                "precision": (kind, precision),
+                "device": (where, place),
                 "batch_tokens": (most, batch_tokens),
-            }  # fmt: skip
+            }
             said = [f"{key}: {new}" for key, (new, old) in wanted.items() if new != old]
             return f"{line}; {', '.join(said)} would fit"
     least = min(memory.size(kind, FEWEST) for kind, _ in tries)

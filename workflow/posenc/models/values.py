@@ -97,10 +97,12 @@ class ValueWeights(Weights):
         joint = augmented(*value)  # [d_model + 1, key_value_heads * d_head]
         return ValueMaps(
             norm if norm is None else (norm[0].astype(np.float64), norm[1].astype(np.float64)),
-            layout.is_rms, self.eps,
+            layout.is_rms,
+            self.eps,
             np.stack(np.split(joint, joint.shape[1] // len(parts[0]), axis=1)),
-            np.stack(parts), np.asarray(output[1], np.float64),
-        )  # fmt: skip
+            np.stack(parts),
+            np.asarray(output[1], np.float64),
+        )
 
     def _map(self, stem: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Weight [inputs, outputs] and bias [outputs] of an affine map, 0 where it has none."""

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import regex
 
 SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
     **{character: "\\" + character for character in "&%$#_{}"},
-}  # fmt: skip
+}
 PLAIN = regex.compile(r"[ -~¡-¬®-ž–—‘’“”•…−]*")
 """What the fonts of both documents have."""
 EMOJI = regex.compile(

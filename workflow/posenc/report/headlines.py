@@ -24,8 +24,10 @@ class Headline:
 
 
 WITHOUT = {
-    TABLE: "without position embeddings", ROTATION: "without rotation", "none": "without positions",
-}  # fmt: skip
+    TABLE: "without position embeddings",
+    ROTATION: "without rotation",
+    "none": "without positions",
+}
 """A model without positions, by how they come into it."""
 HEADLINES = (
     Headline(

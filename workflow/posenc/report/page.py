@@ -165,10 +165,12 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
     compared = []
     for value in results.published["values"].values():
         theirs = {
-            "quantity": value["quantity"], "condition": value["condition"].replace("--", "–"),
-            "model": value["model"], "value": typographic(value["value"]),
+            "quantity": value["quantity"],
+            "condition": value["condition"].replace("--", "–"),
+            "model": value["model"],
+            "value": typographic(value["value"]),
             "source": value["source"],
-        }  # fmt: skip
+        }
         if not value["ours"]:
             compared.append({**theirs, "names": "", "number": None, "remark": "no such condition"})
         for key in value["ours"]:
@@ -213,15 +215,17 @@ def sections(
                 left.pop(place, None)
             here.append(
                 {
-                    "name": figure.name, "number": number,
+                    "name": figure.name,
+                    "number": number,
                     "caption": entry.caption.replace("*", ""),
                     "picture": pictures.picture(figure.svg, entry.alt),
-                    "rows": table(behind, root), "id": f"figure-{anchor(figure.name)}",
+                    "rows": table(behind, root),
+                    "id": f"figure-{anchor(figure.name)}",
                     "cut": cut_behind(behind, coverage),
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.svg",
                 }
-            )  # fmt: skip
+            )
         titled.append({"title": category, "id": f"section-{anchor(category)}", "figures": here})
     return titled, table(left, root)
 

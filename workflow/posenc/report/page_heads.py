@@ -111,8 +111,10 @@ def curves_of(one: Mapping[str, Any], window: int) -> list[list[str]]:
         before = [*past, *missing][window::-1]  # offsets -window to 0
         return [*before, *[*future, *missing][1 : window + 1]]
 
-    return [[packed(at(head[kind]), 0.001) for kind in ("measured", "closed_form")]
-            for head in one["heads"]]  # fmt: skip
+    return [
+        [packed(at(head[kind]), 0.001) for kind in ("measured", "closed_form")]
+        for head in one["heads"]
+    ]
 
 
 def quantities(is_decoder: bool) -> tuple[str, ...]:

@@ -166,8 +166,9 @@ class Params(Section):
         for name in self.masks:
             beneath(self.masks, name)
         for name, sweep in self.sweeps.items():
-            _check_known(f"sweeps.{name}.conditions", sweep.conditions, "conditions",
-                         self.conditions)  # fmt: skip
+            _check_known(
+                f"sweeps.{name}.conditions", sweep.conditions, "conditions", self.conditions
+            )
             try:
                 list(sweep.units(self.conditions))
             except ValidationError as error:
@@ -319,7 +320,7 @@ class Params(Section):
         for model, dataset in study.trained.items():
             if dataset == study.calibration and self.models[model].source.split == (
                 calibration.split
-            ):  # fmt: skip
+            ):
                 raise ValueError(
                     f"models.{model} is trained on the split {calibration.split!r} of {dataset}, "
                     f"which masks are calibrated on: choose another"

@@ -163,8 +163,10 @@ def write_survey(
         content = added(content, "datasets", block)
     kinds = [kind for kind in CONDITIONS if kind in positions.values()]
     block = STUDY.format(
-        name=name, models=", ".join(entries), calibration=texts.calibration,
+        name=name,
+        models=", ".join(entries),
+        calibration=texts.calibration,
         evaluated=", ".join(dict.fromkeys(one for kind in kinds for one in CONDITIONS[kind])),
         figures=", ".join([*(FIGURES[kind] for kind in kinds), BY_SIZE]),
-    )  # fmt: skip
+    )
     replace_valid(path, read, added(content, "studies", block))

@@ -273,6 +273,4 @@ def _extras(rng: random.Random, is_good: bool) -> str:
     )
 
 
-PASSAGES = (
-    _reversible, _existence, _nested, _enumeration, _negation, _copy, _hours, _sum, _extras
-)  # fmt: skip
+PASSAGES = (_reversible, _existence, _nested, _enumeration, _negation, _copy, _hours, _sum, _extras)

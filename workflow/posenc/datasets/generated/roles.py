@@ -94,8 +94,10 @@ def sentences(language: str, count: int, seed: int) -> list[Roles]:
         c, d = generator.permutation(rest)[:2]
         made.append(
             Roles(
-                text.format(a=a, b=b), text.format(a=b, b=a), paraphrase.format(a=a, b=b),
+                text.format(a=a, b=b),
+                text.format(a=b, b=a),
+                paraphrase.format(a=a, b=b),
                 other.format(a=c, b=d),
             )
-        )  # fmt: skip
+        )
     return made

@@ -113,8 +113,9 @@ def _gains(axes: Axes, measured: list[dict], style: Style) -> None:
     for number, one in enumerate(measured):
         scores = {
             row_of(entry): entry["order_sensitivity"]
-            for entry in one["results"] if entry["positions"] == "intact"
-        }  # fmt: skip
+            for entry in one["results"]
+            if entry["positions"] == "intact"
+        }
         for entry in one["gains"]:
             score, gain = scores[row_of(entry)], entry["gain"]
             if score["status"] != "measured":

@@ -72,9 +72,10 @@ def _panel(
             axes.axvline(100 * task["guess"][name], color=common.GREY, ls=look, lw=0.9, label=label)
     for positions, (colour, marker, label) in LOOKS.items():
         cells = [
-            cell for cell in one["cells"]
+            cell
+            for cell in one["cells"]
             if cell["task"] == task["task"] and cell["positions"] is positions
-        ]  # fmt: skip
+        ]
         shift = {None: 0, False: -0.17, True: 0.17}[positions]
         errors = [cell["error"] for cell in cells]
         axes.errorbar(

@@ -104,9 +104,10 @@ def _effects(axes: Axes, one: dict, style: Style) -> None:
 def _transfer(axes: Axes, one: dict, style: Style) -> None:
     colour = style.palette[0]
     (new,) = (
-        c["accuracy"] for c in one["cells"]
+        c["accuracy"]
+        for c in one["cells"]
         if (c["pretrained"], c["auxiliary"], c["architecture"]) == (False, True, "transformer")
-    )  # fmt: skip
+    )
     axes.axhspan(100 * new["low"], 100 * new["high"], color=common.LIGHT, alpha=0.6, lw=0)
     axes.axhline(100 * new["value"], color=common.GREY, ls="--", lw=0.9, label="new Transformer")
     layers = [entry["layers"] for entry in one["transfer"]]
@@ -133,11 +134,11 @@ def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
             [100 * row["words_ranked"][key] for row in rows] for key in ("low", "value", "high")
         )
         axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
-        axes.plot(steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3,
-                  gid=architecture)  # fmt: skip
+        axes.plot(
+            steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3, gid=architecture
+        )
         control = [100 * row["control_ranked"]["value"] for row in rows]
-        axes.plot(steps, control, color=colour, lw=0.7, ls="--",
-                  label=f"{label}: other words")  # fmt: skip
+        axes.plot(steps, control, color=colour, lw=0.7, ls="--", label=f"{label}: other words")
     axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
     axes.set_title("without fine-tuning")
     axes.set_xlabel("steps of pre-training")

@@ -75,7 +75,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
             }
             for layers, found in _transferred(stages["transfer"], accuracy)
         ],
-    }  # fmt: skip
+    }
 
 
 def effect(

@@ -338,8 +338,9 @@ class Experiment:
         """Print both numbers of parameters; they must be the same but for rounding of a width."""
         from posenc.experiments.pretraining.network import ARCHITECTURES, parameter_count
 
-        counts = {name: parameter_count(self._network(name, "finetuning"))
-                  for name in ARCHITECTURES}  # fmt: skip
+        counts = {
+            name: parameter_count(self._network(name, "finetuning")) for name in ARCHITECTURES
+        }
         apart = relative_difference(*counts.values())
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
         print(f"parameters: {said} ({apart:.2%} apart)", file=sys.stderr)

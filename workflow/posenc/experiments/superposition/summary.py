@@ -61,12 +61,14 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
             for place, entry in enumerate(relu[0]["mixtures"])
         ],
         "without_relu": [
-            {"weight": entry["weight"],
-             "gap": _gaps([one["without_relu"][place]["gap"] for one in relu], confidence)}
+            {
+                "weight": entry["weight"],
+                "gap": _gaps([one["without_relu"][place]["gap"] for one in relu], confidence),
+            }
             for place, entry in enumerate(relu[0]["without_relu"])
         ],
         "affine_gap": max(_affine_gaps(trials)),
-    }  # fmt: skip
+    }
 
 
 def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, Any]:

@@ -45,8 +45,9 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     by_values = {tuple(v.values()): found for v, found in zip(variants, trials, strict=True)}
 
     def paired(key: str, first: dict[str, str], second: dict[str, str]) -> dict[str, Any]:
-        ours, theirs = ([one[key]["total"] for one in by_values[tuple(v.values())]]
-                        for v in (first, second))  # fmt: skip
+        ours, theirs = (
+            [one[key]["total"] for one in by_values[tuple(v.values())]] for v in (first, second)
+        )
         return difference_over_seeds(ours, theirs, confidence)
 
     return {

@@ -19,7 +19,7 @@ CAUSAL_PROBES = (
     *(f"{name}.{part}" for name in VARIANTS for part in (*PLACES, "difference")),
     *(f"{name}.beyond.{part}" for name in WINDOWS for part in BEYOND),
     "chance",
-)  # fmt: skip
+)
 
 
 def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -20,9 +20,11 @@ ANSWERS = (
     *OVER_CATEGORIES,
 )  # fmt: skip
 CHOICES = (
-    "chance.mc1", "chance.mc2", "questions",
+    "chance.mc1",
+    "chance.mc2",
+    "questions",
     *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
-)  # fmt: skip
+)
 
 
 def choices(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -36,8 +36,9 @@ def effective_keys(one: Mapping[str, Any]) -> Facts:
             found[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
     ways = {
         f"{entry['choice']}.{entry['keys']}": entry
-        for entry in one["reading"] if entry["keys"] is not None
-    }  # fmt: skip
+        for entry in one["reading"]
+        if entry["keys"] is not None
+    }
     for way in with_spoken(READ, ways):
         entry = ways.get(way, dict.fromkeys(COST))
         reason = "an encoder has no loss" if way in ways else "the study does not read so many keys"

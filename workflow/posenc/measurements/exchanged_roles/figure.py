@@ -10,8 +10,10 @@ from posenc.drawing.evaluated import of_kind
 from posenc.drawing.section import Figure, Style
 
 ROWS = {
-    "exchanged": "names exchanged", "paraphrase": "paraphrase", "unrelated": "unrelated sentence"
-}  # fmt: skip
+    "exchanged": "names exchanged",
+    "paraphrase": "paraphrase",
+    "unrelated": "unrelated sentence",
+}
 STEP = 0.16
 
 

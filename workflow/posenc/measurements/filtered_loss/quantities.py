@@ -42,8 +42,9 @@ def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
             parts |= {f"{of}.": entry[of] for of in BESIDE}
             found |= {
                 f"{name}.{band}.{of}{part}": estimate(costs[part], "an encoder has no loss")
-                for of, costs in parts.items() for part in LOST
-            }  # fmt: skip
+                for of, costs in parts.items()
+                for part in LOST
+            }
             found[f"{name}.{band}.most.layer"] = Number(most["layer"])
     return found
 

@@ -80,9 +80,7 @@ def _variances(axes: Axes, one: dict, colours: dict[str, str]) -> None:
         exact = [each["variance"] for each in entry["samples"]]
         evaluated.curve(axes, samples, exact, color=colours[name], lw=1.0)
         simulated = [each["simulated"]["value"] for each in entry["samples"]]
-        axes.plot(
-            samples, simulated, color=colours[name], marker=MARKERS[name], ms=3.2, ls="none"
-        )  # fmt: skip
+        axes.plot(samples, simulated, color=colours[name], marker=MARKERS[name], ms=3.2, ls="none")
     for look, level in LEVELS.items():
         estimate = one["signal"] if level == "gradient" else one["soft_gradient"]["square"]
         axes.axhspan(estimate["low"], estimate["high"], color=common.GREY, alpha=0.13, lw=0)
@@ -151,7 +149,7 @@ def _legend(figure: Canvas, colours: dict[str, str]) -> None:
     ]  # fmt: skip
     figure.legend(
         handles=entries, loc="outside upper center", ncols=7, borderaxespad=0.2, columnspacing=1.2
-    )  # fmt: skip
+    )
 
 
 main = common.command(draw, Figure)

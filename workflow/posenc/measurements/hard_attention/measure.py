@@ -149,7 +149,7 @@ def of_store(
     generator = np.random.default_rng([parameters.seed, 0])
     heads = sampled_heads(
         store.metadata["n_layers"], store.metadata["n_heads"], parameters.heads, generator
-    )  # fmt: skip
+    )
     queries = drawn_queries(store, parameters.queries, generator)
     found = of_heads(settings, store, weights, queries, heads)
 

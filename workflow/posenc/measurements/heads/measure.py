@@ -67,9 +67,7 @@ def measure(
     uniform = uniform_masses(documents, offsets, causal)  # [documents, columns]
     mean_uniform = uniform.sum(axis=0) / documents.lengths.sum()  # [columns]
     heads, masses = [], []
-    with tqdm(
-        total=metadata["n_layers"], unit="layer", desc="heads", mininterval=5
-    ) as progress:  # fmt: skip
+    with tqdm(total=metadata["n_layers"], unit="layer", desc="heads", mininterval=5) as progress:
         for layer in range(metadata["n_layers"]):
             sums = layer_masses(condition, documents, layer, offsets, causal)
             found, mean = summarise(parameters, sums, uniform, documents.lengths)
@@ -217,8 +215,9 @@ def partition(offsets: int) -> dict[str, slice]:
     begin = columns["first"].start
     return {
         name: slice(where.start - begin, where.stop - begin)
-        for name, where in columns.items() if where.start >= begin
-    }  # fmt: skip
+        for name, where in columns.items()
+        if where.start >= begin
+    }
 
 
 def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, Any]:

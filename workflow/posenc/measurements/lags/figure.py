@@ -57,8 +57,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             Line2D([], [], marker="o", ms=4, ls="none", color=colour, alpha=0.6, label=label)
             for label, colour in groups(style).values()
         ],
-        loc="outside upper center", ncols=2, borderaxespad=0.2,
-    )  # fmt: skip
+        loc="outside upper center",
+        ncols=2,
+        borderaxespad=0.2,
+    )
 
 
 def panels(measurements: list[dict]) -> list[dict]:

@@ -82,9 +82,10 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
 def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
     """Runs of intact models, and what is predicted and found of each of their heads."""
     weights = {
-        one["run"]["model"]: one for one in measurements
+        one["run"]["model"]: one
+        for one in measurements
         if one["measurement"] == "relative_attention" and one["status"] == "measured"
-    }  # fmt: skip
+    }
     for found in measurements:
         names = found["run"]
         if found["measurement"] != "heads" or found["status"] != "measured":

@@ -48,9 +48,11 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             _spectrum(panels[1], one, colour)
             _share(panels[2], one, colour)
             for axes, kind, name, look in (
-                (panels[3], "gain", "relative", "-"), (panels[4], "sources", "position", "-"),
-                (panels[5], "sources", "attention", "-"), (panels[5], "sources", "mlp", "--"),
-            ):  # fmt: skip
+                (panels[3], "gain", "relative", "-"),
+                (panels[4], "sources", "position", "-"),
+                (panels[5], "sources", "attention", "-"),
+                (panels[5], "sources", "mlp", "--"),
+            ):
                 _moved(axes, one, kind, name, colour, look)
         _finish(panels[:3], common.display(dataset), row)
         _finish_moved(panels[3:], is_last=row == len(rows) - 1)

@@ -44,8 +44,9 @@ def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict
 
     documents = draw(text, parameters.tokens, parameters.seed)
     norms = normalisations(network)
-    weights = [(norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy())
-               for norm in norms]  # fmt: skip
+    weights = [
+        (norm.module.weight.detach().numpy(), norm.module.bias.detach().numpy()) for norm in norms
+    ]
     eps = norms[0].module.eps
     inputs, error = run_through(network, documents, weights, eps)
     is_stream = not is_decoder(network)

@@ -54,8 +54,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 def _draw_point(axes, measurement: dict, height: float, colour: str, index: int) -> None:
     estimate = measurement["perplexity"]
     axes.plot(
-        [estimate["low"], estimate["high"]], [height, height], color=colour, lw=1, marker="|", ms=5,
-    )  # fmt: skip
+        [estimate["low"], estimate["high"]], [height, height], color=colour, lw=1, marker="|", ms=5
+    )
     axes.plot(
         [estimate["value"]], [height], color=colour, ls="none", ms=3,
         marker=common.MARKERS[index % len(common.MARKERS)],

@@ -61,8 +61,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
 
 def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style: Style) -> None:
-    panels = place.subplots(one["n_layers"], one["n_heads"], squeeze=False, sharex=True,
-                            sharey=True)  # fmt: skip
+    panels = place.subplots(
+        one["n_layers"], one["n_heads"], squeeze=False, sharex=True, sharey=True
+    )
     steep = steepest(one["heads"], MARKED)
     for axes, head in zip(panels.flat, one["heads"], strict=True):
         marks = [colour for colour, heads in ((1, steep), (2, near)) if head in heads]
@@ -70,8 +71,9 @@ def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style:
     for number, axes in enumerate(panels[0]):
         axes.set_title(f"{number}", fontsize=common.SMALLEST_POINTS, pad=5)
     for number, axes in enumerate(panels[:, 0]):
-        axes.set_ylabel(f"{number}", rotation=0, labelpad=6, va="center",
-                        fontsize=common.SMALLEST_POINTS)  # fmt: skip
+        axes.set_ylabel(
+            f"{number}", rotation=0, labelpad=6, va="center", fontsize=common.SMALLEST_POINTS
+        )
     name = common.display(one["subject"])
     place.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
     place.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
@@ -115,8 +117,9 @@ def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -
         ):
             axes.plot(offsets, mass[: len(offsets)], label=label, lw=0.9, ms=2.5, **options)
         mean = f"{head['profile']['mean_offset']:.2f}".replace("-", "\u2212")
-        axes.set_title(f"layer 0, head {head['head']}: mean offset {mean}",
-                       fontsize=common.SMALLEST_POINTS + 1)  # fmt: skip
+        axes.set_title(
+            f"layer 0, head {head['head']}: mean offset {mean}", fontsize=common.SMALLEST_POINTS + 1
+        )
         axes.set_ylim(bottom=0)
     panels[0].set_ylabel("attention")
     panels[-1].legend(loc="upper left", frameon=False, fontsize=common.SMALLEST_POINTS)

@@ -12,9 +12,10 @@ from posenc.measurements.filtered_loss.quantities import LOST
 INTERVENED = ("removed", "injected", "withheld")
 DEPTHS = ("first", "second", "middle", "last")
 INTERVENTION = (
-    *LOST, "share",
+    *LOST,
+    "share",
     *(f"{of}.share" for of in ("permuted", "offset", "beyond_permuted", "beyond_offset")),
-)  # fmt: skip
+)
 POSITION_INTERVENTIONS = (
     "documents", "tokens", "positions", "without.delta_nll", "without.distance",
     *(f"{depth}.{part}" for depth in (*DEPTHS, "output") for part in ("size", "alignment")),

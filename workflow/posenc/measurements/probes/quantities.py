@@ -10,8 +10,10 @@ from posenc.artifacts.numbers import Entry, Quantities, estimate
 PLACES = ("embedding", "best", "last")
 PROBES = (
     *(f"{place}.{kind}" for place in PLACES for kind in ("ridge", "relu", "order", "order_relu")),
-    "chance", "control", "control_order",
-)  # fmt: skip
+    "chance",
+    "control",
+    "control_order",
+)
 
 
 def probes(one: Mapping[str, Any]) -> dict[str, Entry]:

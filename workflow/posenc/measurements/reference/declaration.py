@@ -21,6 +21,5 @@ class Reference(Section):
 
 
 MEASUREMENT = Measurement(
-    "reference", Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",),
-    subjects="models",
-)  # fmt: skip
+    "reference", Reference, of=CELL, reads=(TOKENS, "corpus"), catalogue=("D2",), subjects="models"
+)

@@ -80,9 +80,10 @@ def main(
     ]
     source = documents / f"{job.calibration}.parquet"
     inputs = {
-        **model_digests(weights), "documents": sha256_file(source),
+        **model_digests(weights),
+        "documents": sha256_file(source),
         "tokenizer": sha256_file(verify(tokenizer)),
-    }  # fmt: skip
+    }
     partial = partial_of(output, MEASUREMENT, model)
     results = measure(job, weights, found, source, tokenizer, partial, inputs)
     seal_each(MEASUREMENT, found, results, job.parameters, inputs)
@@ -124,10 +125,12 @@ def measure(
     network = load_ready(weights, job.reading.family, job.device, threads=1)
     texts = drawn(job, evaluated, source, tokenizer)
     identity = {
-        **inputs, "job": job.model_dump(), "texts": [cell.text.digest for cell in evaluated],
+        **inputs,
+        "job": job.model_dump(),
+        "texts": [cell.text.digest for cell in evaluated],
         "versions": versions("numpy", *MEASUREMENT.uses),
         "code": code_digest(f"posenc.measurements.{MEASUREMENT.name}.measure"),
-    }  # fmt: skip
+    }
     sums = fitted(parameters, network, texts, evaluated, partial, identity)
     return [
         results(parameters, own, np.array([len(ids) - 1 for ids in cell.documents]))
@@ -202,9 +205,8 @@ def fitted(
     rows = []
     for number, text in enumerate(texts):
         data = Calibration(
-            network, text[: parameters.fitting], text[parameters.fitting :],
-            parameters.batch_tokens,
-        )  # fmt: skip
+            network, text[: parameters.fitting], text[parameters.fitting :], parameters.batch_tokens
+        )
         for seed in parameters.seeds:
             found = []
             for role, source in sources(parameters, seed):
@@ -286,11 +288,12 @@ def results(parameters: Refits, sums: Floats, tokens: NDArray[np.int64]) -> dict
         "seeds": shape[1],
         "fitting": parameters.fitting,
         "confidence": parameters.confidence,
-        "nll": {role: means.of(lambda own: own, column).as_json()
-                for role, column in place.items()},
+        "nll": {
+            role: means.of(lambda own: own, column).as_json() for role, column in place.items()
+        },
         "lost": means.of(np.subtract, place["without"], place["intact"]).as_json(),
         **entries,
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

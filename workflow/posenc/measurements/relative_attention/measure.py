@@ -68,16 +68,12 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         "rows": rows,
         "input": INPUT[weights.has_block_norm],
         "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
-        "position_variance": {
-            str(count): float(shares[:count].sum()) for count in COMPONENTS
-        },
+        "position_variance": {str(count): float(shares[:count].sum()) for count in COMPONENTS},
         "uniform": rounded(found.uniform),
-        "residuals": {
-            name: max(one[name] for one in residuals) for name in residuals[0]
-        },
+        "residuals": {name: max(one[name] for one in residuals) for name in residuals[0]},
         "null_rotation": demonstration or None,
         "heads": heads,
-    }  # fmt: skip
+    }
 
 
 def of_head(found: HeadOffsets, head: int) -> dict[str, Any]:

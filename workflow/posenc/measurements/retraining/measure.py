@@ -112,11 +112,13 @@ def main(
         for path, of, text in cells(model, job.datasets, tokens, output)
     ]
     inputs = {
-        **model_digests(weights), "masks": digests, "tokenizer": sha256_file(verify(tokenizer)),
+        **model_digests(weights),
+        "masks": digests,
+        "tokenizer": sha256_file(verify(tokenizer)),
         "documents": sha256_file(documents / f"{job.calibration}.parquet"),
         # Of all data sets: a text of any is not learned from.
         "texts": {cell.of["dataset"]: cell.text.digest for cell in found},
-    }  # fmt: skip
+    }
     partial = partial_of(output, MEASUREMENT, model)
     results = measure(job, network, found, documents, tokenizer, learned, partial, inputs)
     seal_each(MEASUREMENT, found, results, job.parameters, inputs)
@@ -165,11 +167,13 @@ def measure(
         reason = reason or f"the data set {job.calibration!r} has no split {parameters.split!r}"
         return [not_run(reason, parameters) for _ in evaluated]
     identity = {
-        **inputs, "parameters": parameters.model_dump(), "device": job.device,
+        **inputs,
+        "parameters": parameters.model_dump(),
+        "device": job.device,
         "evaluated": [len(cell.documents) for cell in evaluated],
         "versions": versions("numpy", *MEASUREMENT.uses),
         "code": code_digest(f"posenc.measurements.{MEASUREMENT.name}.measure"),
-    }  # fmt: skip
+    }
     # Documents of all data sets fill the same batches.
     together = [ids for cell in evaluated for ids in cell.documents]
     sums = trained(job, network, together, text.sequences, learned, partial, identity)
@@ -220,9 +224,11 @@ def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -
     by_dataset = {cell.of["dataset"]: cell.text for cell in evaluated}
     own = by_dataset.pop(job.calibration, None)
     names, texts = other_texts(
-        documents / f"{job.calibration}.parquet", parameters.split, own,
+        documents / f"{job.calibration}.parquet",
+        parameters.split,
+        own,
         "measurements.retraining.split",
-    )  # fmt: skip
+    )
     known = {
         one
         for dataset, text in by_dataset.items()
@@ -270,9 +276,11 @@ def trained(
                 name = f"{condition}-{seed}"
                 own = sha256_json({**identity, "condition": section.model_dump(), "seed": seed})
                 schedule = Schedule(
-                    parameters.optimization, parameters.evaluate_steps, parameters.batch_tokens,
+                    parameters.optimization,
+                    parameters.evaluate_steps,
+                    parameters.batch_tokens,
                     seed,
-                )  # fmt: skip
+                )
                 checkpoint = Checkpoint(partial / f"{name}.pt", own)
                 with progress(name, parameters.steps) as report:
                     found.append(

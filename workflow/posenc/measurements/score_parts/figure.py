@@ -46,9 +46,10 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 def of_layers(one: dict) -> list[dict[str, Any]]:
     """Shares by layer over all pairs, each query's mean included."""
     (entry,) = (
-        entry for entry in one["shares"]
+        entry
+        for entry in one["shares"]
         if entry["weights"] == "pairs" and not entry["within_query"]
-    )  # fmt: skip
+    )
     return entry["layers"]
 
 

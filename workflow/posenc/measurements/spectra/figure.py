@@ -113,10 +113,12 @@ def _norms(runs: list[dict]) -> dict[str, Normalize]:
     """One colour scale for all spectra, which holds all frequencies but 0."""
     values = [
         value
-        for run in runs if run["status"] == "measured"
+        for run in runs
+        if run["status"] == "measured"
         for quantity in run["quantities"].values()
-        for row in quantity["relative_power"] for value in row
-    ]  # fmt: skip
+        for row in quantity["relative_power"]
+        for value in row
+    ]
     positive = [value for value in values if value > 0]
     return {"relative_power": LogNorm(min(positive), max(positive)), "locked": Normalize(0, 1)}
 

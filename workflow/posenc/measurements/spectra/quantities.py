@@ -11,8 +11,10 @@ from posenc.drawing.exhibit import Exhibit
 BANDS = ("low", "middle", "high")
 SPECTRA = (
     *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
-    *(f"without.{band}" for band in BANDS), "uniform", "locked",
-)  # fmt: skip
+    *(f"without.{band}" for band in BANDS),
+    "uniform",
+    "locked",
+)
 
 
 def spectra(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -11,8 +11,10 @@ from posenc.measurements.induction.quantities import UNDER
 ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
 SWAPS = tuple(
     f"{condition}.{where}{part}"
-    for condition in (*UNDER, "single_token") for where in ("", "far.") for part in ORDER
-)  # fmt: skip
+    for condition in (*UNDER, "single_token")
+    for where in ("", "far.")
+    for part in ORDER
+)
 
 
 def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:

@@ -43,8 +43,9 @@ def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
         found |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
         classes = {
             (factor["factor"], level["class"]): level
-            for factor in entry["factors"] for level in factor["classes"]
-        }  # fmt: skip
+            for factor in entry["factors"]
+            for level in factor["classes"]
+        }
         for name, place in CLASSES.items():
             level = classes.get(place, {})
             found |= {

@@ -59,17 +59,22 @@ def conditions_table(results: Results) -> dict[str, Any]:
     specs = results.study["conditions"]
     blocks = {"": [keys.INTACT], **grouped(specs)}
     facts = [condition_facts(run) for run in runs]
-    named = {group: [n for n in names if any(n in f for f in facts)]
-             for group, names in blocks.items()}  # fmt: skip
+    named = {
+        group: [n for n in names if any(n in f for f in facts)] for group, names in blocks.items()
+    }
     order = [name for names in named.values() for name in names]
     columns, formats = [[display(name) for name in order]], []
     for found in facts:
         here = [found.get(name, {}) for name in order]
-        changes = [None if n == keys.INTACT else e.get("delta_nll")
-                   for n, e in zip(order, here, strict=True)]  # fmt: skip
+        changes = [
+            None if n == keys.INTACT else e.get("delta_nll")
+            for n, e in zip(order, here, strict=True)
+        ]
         decimals = shared_decimals(map(_number, changes), most=3)
-        shares = [None if n in (keys.INTACT, "zero") else e.get("recovered")
-                  for n, e in zip(order, here, strict=True)]  # fmt: skip
+        shares = [
+            None if n in (keys.INTACT, "zero") else e.get("recovered")
+            for n, e in zip(order, here, strict=True)
+        ]
         made = [
             _columns([entry.get("perplexity") for entry in here]),
             _columns(changes, decimals),
@@ -130,9 +135,10 @@ def recovery_table(results: Results) -> dict[str, Any]:
         lost = [s for row in shares for s in row if isinstance(s, NotRun)]
         reason = escape(lost[0].reason) if lost else "no mask in this study"
         sized = [
-            one for one in results.of("conditions")
+            one
+            for one in results.of("conditions")
             if one["run"]["dataset"] == dataset and one["run"]["model"] in decoders
-        ]  # fmt: skip
+        ]
         title = f"{display(dataset)}: {size(sized)}" if kept else display(dataset)
         blocks.append((title, len(kept), None if kept else reason))
         whole += kept
@@ -269,12 +275,14 @@ def semantics_table(results: Results) -> dict[str, Any]:
 def anisotropy_table(results: Results) -> dict[str, Any]:
     """What the cosine of the last hidden state is without what all tokens share."""
     runs = [
-        run for run in results.of("similarity")
+        run
+        for run in results.of("similarity")
         if run["run"]["condition"] != keys.INTACT and run["status"] == "measured"
-    ]  # fmt: skip
+    ]
     found = [numbers_of(run) for run in runs]
-    columns = [[display(run["run"][part]) for run in runs]
-               for part in ("model", "dataset", "condition")]  # fmt: skip
+    columns = [
+        [display(run["run"][part]) for run in runs] for part in ("model", "dataset", "condition")
+    ]
     formats = []
     for name in ("cosine", "rescaled", "centred", "standardised", "cka", "retrieval"):
         entries = [one[f"last.{name}"] for one in found]

@@ -90,8 +90,10 @@ def pretraining_table(results: Results) -> dict[str, Any]:
     runs, others = _measured(results, "pretraining")
     rows = [one for run in runs for one in run["cells"]]
     made = Columns()
-    made.words("Network", [escape({"lstm": "LSTM"}.get(one["architecture"], "Transformer"))
-                           for one in rows])  # fmt: skip
+    made.words(
+        "Network",
+        [escape({"lstm": "LSTM"}.get(one["architecture"], "Transformer")) for one in rows],
+    )
     made.words("Pre-trained", ["yes" if one["pretrained"] else "no" for one in rows])
     made.words("Auxiliary loss", ["yes" if one["auxiliary"] else "no" for one in rows])
     made.numbers(r"Accuracy (\unit{\percent})", [_mean(one["accuracy"]) for one in rows], 1, True)
@@ -134,8 +136,10 @@ def scaling_table(results: Results) -> dict[str, Any]:
     for title, kind in (("Raw", "raw"), ("Scaled", "scaled")):
         since = len(made.heads)
         for head, key, decimals in (
-            ("Variance", "variance", 2), ("Largest", "largest", 3), ("Jacobian", "frobenius", 4),
-        ):  # fmt: skip
+            ("Variance", "variance", 2),
+            ("Largest", "largest", 3),
+            ("Jacobian", "frobenius", 4),
+        ):
             made.numbers(head, [estimate(one[kind][key]) for one in rows], decimals)
         made.group(title, since)
     return made.made(others)

@@ -87,9 +87,7 @@ def _numbers(run: Mapping[str, Any]) -> dict[str, Number | None]:
 
 def similarity_table(results: Results) -> dict[str, Any]:
     """Rows of the table of token cosines, without the intact model's."""
-    runs = [
-        run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT
-    ]  # fmt: skip
+    runs = [run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT]
     measured, others = _rows(runs)
     found = [_numbers(run) for run in measured]
     documents, _ = column([one["documents"] for one in found])

@@ -1,4 +1,4 @@
-"""A declaration is found by its module's name, and mistakes in names are refused."""
+"""A declaration is found by its folder's name, and mistakes in names are refused."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from posenc.study import declared
 
 
 def package(folder, monkeypatch, modules):
-    """A package with a text per module."""
+    """A package with a folder per text, which is its declaration."""
     (folder / "planted").mkdir()
-    for name, text in {"__init__": "", **modules}.items():
-        (folder / "planted" / f"{name}.py").write_text(text)
+    (folder / "planted/__init__.py").touch()
+    for name, text in modules.items():
+        (folder / "planted" / name).mkdir()
+        (folder / "planted" / name / "__init__.py").touch()
+        (folder / "planted" / name / "declaration.py").write_text(text)
     monkeypatch.syspath_prepend(folder)
     for name in [name for name in sys.modules if name.split(".")[0] == "planted"]:
         monkeypatch.delitem(sys.modules, name)
@@ -26,23 +29,22 @@ def package(folder, monkeypatch, modules):
 
 DECLARATION = """
 import dataclasses
-from posenc.measurements.norms import MEASUREMENT as NORMS
+from posenc.measurements.norms.declaration import MEASUREMENT as NORMS
 MEASUREMENT = dataclasses.replace(NORMS, name="{name}")
 """
 
 
-def test_a_measurement_is_found_by_the_name_of_its_module(tmp_path, monkeypatch):
+def test_a_measurement_is_found_by_the_name_of_its_folder(tmp_path, monkeypatch):
     modules = {"here": DECLARATION.format(name="here"), "shared": "MEASUREMENT = None"}
-    found = declared._declarations(
-        package(tmp_path, monkeypatch, modules), Measurement, "MEASUREMENT"
-    )
+    planted = package(tmp_path, monkeypatch, modules)
+    found = declared._declarations(planted, Measurement, "MEASUREMENT", "declaration")
     assert found == {"here": dataclasses.replace(NORMS, name="here")}
 
 
-def test_a_measurement_that_is_not_called_as_its_module_is_refused(tmp_path, monkeypatch):
+def test_a_measurement_that_is_not_called_as_its_folder_is_refused(tmp_path, monkeypatch):
     planted = package(tmp_path, monkeypatch, {"here": DECLARATION.format(name="norms")})
-    with pytest.raises(ValueError, match=r"planted\.here .*'norms': call it 'here'"):
-        declared._declarations(planted, Measurement, "MEASUREMENT")
+    with pytest.raises(ValueError, match=r"planted\.here.*'norms': call it 'here'"):
+        declared._declarations(planted, Measurement, "MEASUREMENT", "declaration")
 
 
 def test_a_measurement_and_an_experiment_of_one_name_are_refused():

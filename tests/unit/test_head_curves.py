@@ -92,6 +92,6 @@ def test_points_are_the_shares_over_all_pairs(measured):
 
 @pytest.mark.parametrize("module", [head_curves, score_parts])
 def test_without_a_measurement_figures_say_so(module):
-    section = getattr(SECTIONS, module.__name__.rpartition(".")[2])
+    section = getattr(SECTIONS, module.__name__.removesuffix(".figure").rpartition(".")[2])
     figure = module.draw([], section, STYLE)
     assert "no scores were measured" in figure.axes[0].texts[0].get_text()

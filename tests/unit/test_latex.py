@@ -149,7 +149,7 @@ def test_a_study_whose_decoder_is_not_captured_is_built_and_marked(tmp_path, doc
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = text_of(built)
     words = " ".join(text.split())
-    assert "SmolLM2-135M-Instruct (Q4_1)" in words
+    assert "SmolLM2-135M-Instruct (Q4_1)" in words or document == "supplement"
     assert "gpt2 are not kept" in words or document == "slides"
 
 

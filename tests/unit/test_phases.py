@@ -177,7 +177,9 @@ def test_a_command_is_of_the_phase_whose_rules_run_it():
         _, room, *rest = module.split(".")
         phase = phase_of_command(module)
         assert phase in PHASES
-        if room in ("measurements", "figures"):
+        if room == "figures":
             assert phase == room
-        if room == "experiments":
-            assert phase == {"trials": "trials", "summary": "measurements"}[rest[-1]]
+        if room in ("measurements", "experiments"):
+            file = rest[-1]
+            expected = {"trials": "trials", "figure": "figures"}.get(file, "measurements")
+            assert phase == expected and file in ("measure", "summary", "trials", "figure")

@@ -20,7 +20,7 @@ from posenc.measurements.reference import quantities as reference_quantities
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.counts import documents_of, size, span
-from posenc.report.readers import numbers_of
+from posenc.report.readers import QUANTITIES, numbers_of
 from posenc.report.records import Numbers, Place, Results
 from posenc.report.tables import cells
 from posenc.report.words import PARTS, WORDS, label
@@ -93,7 +93,7 @@ def test_how_a_number_is_written(value, decimals, text):
 def test_numbers_of_similarity_are_by_layer():
     one = distinct(synthetic.similarity("m", "d", "zero", 8, 3), kept={"layer"})
     found = numbers_of(one)
-    assert found.keys() >= set(keys.QUANTITIES["similarity"])
+    assert found.keys() >= set(QUANTITIES["similarity"].names)
     for key in ("documents", "tokens", "d_model", "sample_tokens", "same_token_share"):
         assert found[key] == Number(one[key])
     assert found["gaussian.sd"] == Number(one["gaussian_null"]["sd"])
@@ -107,7 +107,7 @@ def test_numbers_of_similarity_are_by_layer():
 def test_numbers_of_perplexity():
     one = distinct(synthetic.perplexity("m", "d", "zero", True))
     found = numbers_of(one)
-    assert found.keys() == set(keys.QUANTITIES["perplexity"])
+    assert found.keys() == set(QUANTITIES["perplexity"].names)
     for key, number in found.items():
         name = key.removeprefix("sequence.")
         value = one["sequence_perplexity"][name] if key.startswith("sequence.") else one[key]
@@ -119,9 +119,9 @@ def test_numbers_of_a_condition_are_its_own():
     found = conditions_quantities.condition_facts(one)
     assert [*found] == [entry["condition"] for entry in one["conditions"]]
     for name, numbers in found.items():
-        assert numbers.keys() == set(keys.QUANTITIES["conditions"])
+        assert numbers.keys() == set(QUANTITIES["conditions"].names)
         own = entry(one, name)
-        for key in keys.ESTIMATES["conditions"]:
+        for key in conditions_quantities.ESTIMATES:
             assert numbers[key] == expected(own[key])
         assert numbers["embedding.cosine"] == expected(own["layers"][0])
         assert numbers["last.cosine"] == expected(own["layers"][-1])
@@ -132,7 +132,7 @@ def test_numbers_of_a_condition_are_its_own():
     lacking = NotRun("minilm has no language-model head")
     assert conditions_quantities.evaluated(encoder, "zero")["recovered"] == lacking
     none = conditions_quantities.evaluated(encoder, "fitted")
-    assert none == dict.fromkeys(keys.QUANTITIES["conditions"], NotRun("fitted is not for minilm"))
+    assert none == dict.fromkeys(QUANTITIES["conditions"].names, NotRun("fitted is not for minilm"))
     entry(one, "mean")["recovered"] = None
     why = NotRun("nothing is lost without positions")
     assert conditions_quantities.evaluated(one, "mean")["recovered"] == why

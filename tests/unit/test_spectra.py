@@ -405,7 +405,7 @@ def named(runs: list[dict], names: dict[str, str]) -> list[dict]:
 @pytest.mark.parametrize("draw", [spectra_figure.draw, band_figure.draw])
 @pytest.mark.parametrize("models", [1, 2, 4])
 def test_figures_can_be_read(study, draw, models):
-    name = draw.__module__.rsplit(".", 1)[1]
+    name = draw.__module__.removesuffix(".figure").rsplit(".", 1)[1]
     runs = {
         1: named(study, {"decoder": "decoder"}),
         2: study,

@@ -38,6 +38,9 @@ ENVIRONMENT = {
     "TZ": "UTC",
     # Lines of the log are not broken, so that they can be read here.
     "max_print_line": "10000",
+    # A study may have some 400,000 numbers, and each is a name to TeX.
+    "max_strings": "2000000",
+    "hash_extra": "2000000",
 }
 MOST_ERRORS = 3
 

@@ -82,3 +82,14 @@ def test_an_entry_has_a_file_that_the_study_makes_and_its_command(name):
     assert entry["Command"] == f"`{command(study, file)}`"
     marks = findings.MARKED.finditer(entry["Claim"])
     assert {mark["study"] or findings.STUDY for mark in marks} <= {study}
+
+
+def test_each_part_begins_with_a_table_of_its_verdicts():
+    page = CLAIMS.read_text(encoding="utf-8")
+    for part in re.split(r"(?m)^## ", page)[1:]:
+        table, *_ = part.partition("\n### ")
+        rows = re.findall(r"(?m)^\| \[.+\.\]\(#([\w-]+)\) \| \*([\w ]+)\* \|$", table)
+        fates = re.findall(
+            r"(?ms)^### (\S+)\n\n- \*\*Claim\.\*\* .*?^- \*\*Control\.\*\* \*([\w ]+)\.\*", part
+        )
+        assert rows == [(name, fate.lower()) for name, fate in fates] != []

@@ -19,9 +19,10 @@ def text(path: str) -> str:
     return (PROJECT / path).read_text(encoding="utf-8")
 
 
-def entries() -> dict[str, dict[str, str]]:
-    """By name, the fields of an entry of claims.md."""
-    named = re.split(r"(?m)^### (.+)\n", text("docs/claims.md"))[1:]
+@cache
+def entries(page: str = "docs/claims.md") -> dict[str, dict[str, str]]:
+    """By name, the fields of an entry of claims.md, or of its template."""
+    named = re.split(r"(?m)^### (.+)\n", text(page))[1:]
     bodies = [body.partition("\n## ")[0] for body in named[1::2]]
     fields = [dict(re.findall(r"(?m)^- \*\*(\w+)\.\*\* (.+)$", body)) for body in bodies]
     return dict(zip(named[::2], fields, strict=True))

@@ -11,7 +11,7 @@ from posenc.artifacts.files import ArtifactError
 from posenc.report import comparison, findings
 
 ROOT = Path(__file__).parents[2]
-PAGES = findings.pages(ROOT)
+PAGES, SOURCES = findings.pages(ROOT), findings.sources(ROOT)
 INTERVAL = re.compile(r"\[[-−.\d]+, [-−.\d]+\]")
 NUMBERS = {
     "model.loss": {"value": -1234.5678, "low": -1300.0, "high": 0.005, "shown": "-1234.57"},
@@ -28,15 +28,21 @@ def records() -> dict:
     return comparison.all_recorded(ROOT / comparison.RECORDS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_pages_show_what_is_recorded(page, records):
-    text = page.read_text(encoding="utf-8")
-    assert findings.fill(text, records) == text, "`posenc record` fills the pages in"
+@pytest.mark.parametrize("page", SOURCES, ids=lambda path: path.name)
+def test_a_page_is_its_template_with_what_is_recorded(page, records):
+    said = f"edit {SOURCES[page]}; `posenc pages` writes {page.name}"
+    assert page.read_text(encoding="utf-8") == findings.written(SOURCES[page], records), said
+
+
+def test_marks_are_in_templates_alone():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"<!--=|\{\{[\w.:]+ 0", text), f"{page.name}: put it in a template"
 
 
 def test_findings_of_the_default_study_are_named_by_key():
     found = 0
-    for page in PAGES:
+    for page in SOURCES.values():
         text = page.read_text(encoding="utf-8")
         found += len(findings.MARKED.findall(text))
         blocks = findings.MARKED.sub("", text).split("\n\n")
@@ -47,17 +53,16 @@ def test_findings_of_the_default_study_are_named_by_key():
     assert found > 80
 
 
-def test_a_number_keeps_the_form_that_it_has_in_the_page():
-    def filled(key: str, shown: str) -> str:
-        (text,) = re.findall(r"-->(.*?)<", findings.fill(f"<!--={key}-->{shown}<!--/-->", RECORDS))
-        return text
+def test_a_number_has_the_form_of_its_mark():
+    def filled(mark: str) -> str:
+        return findings.fill(f"{{{{{mark}}}}}", RECORDS)
 
-    assert filled("model.loss", "7") == "−1,235"
-    assert filled("model.loss", "7.0 [") == "−1,234.6 [−1,300.0, 0.0]"
-    assert filled("model.loss", "−0.123 [−1, 2]") == "−1,234.568 [−1,300.000, 0.005]"
-    assert filled("model.share", "0.00") == "1.00"
-    assert filled("model.share", "0.0 %") == "99.6 %"
-    assert filled("other:model.loss", "7 % [") == "25 % [20, 30]"
+    assert filled("model.loss 0") == "−1,235"
+    assert filled("model.loss 0.0 []") == "−1,234.6 [−1,300.0, 0.0]"
+    assert filled("model.loss 0.000 []") == "−1,234.568 [−1,300.000, 0.005]"
+    assert filled("model.share 0.00") == "1.00"
+    assert filled("model.share 0.0 %") == "99.6 %"
+    assert filled("other:model.loss 0 % []") == "25 % [20, 30]"
 
 
 @pytest.mark.parametrize(
@@ -70,20 +75,24 @@ def test_a_number_keeps_the_form_that_it_has_in_the_page():
     ],
 )
 def test_what_was_not_recorded_is_not_shown(tmp_path, key, said):
-    whole, page = "<!--=model.share-->0.1<!--/-->", f"<!--={key}-->1.0<!--/-->"
-    (tmp_path / "README.md").write_text(whole)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/b.md").write_text(page)
-    with pytest.raises(ArtifactError, match=rf"b\.md: .*{said}"):
+    templates = tmp_path / findings.TEMPLATES
+    templates.mkdir(parents=True)
+    (templates / "README.md").write_text("{{model.share 0.0}}")
+    (templates / "b.md").write_text(f"{{{{{key} 0.0}}}}")
+    with pytest.raises(ArtifactError, match=rf"templates/b\.md: .*{said}"):
         findings.fill_pages(RECORDS, tmp_path)
-    assert (tmp_path / "README.md").read_text() == whole
+    assert not (tmp_path / "README.md").exists()
 
 
 def test_pages_that_say_so_already_are_left_alone(tmp_path):
-    page = tmp_path / "README.ja.md"
-    page.write_text("a <!--=model.share-->0.1<!--/--> b")
+    page, template = tmp_path / "README.ja.md", tmp_path / findings.TEMPLATES / "README.ja.md"
+    template.parent.mkdir(parents=True)
+    template.write_text("a {{model.share 0.0}} b")
     assert findings.fill_pages(RECORDS, tmp_path) == [page]
-    assert page.read_text() == "a <!--=model.share-->1.0<!--/--> b"
+    assert (
+        page.read_text().startswith("a 1.0 b\n")
+        and "docs/templates/README.ja.md" in page.read_text()
+    )
     assert findings.fill_pages(RECORDS, tmp_path) == []
 
 
@@ -94,12 +103,6 @@ def test_the_paper_has_marks_of_its_own():
     assert findings.fill(shown, RECORDS) == shown
     with pytest.raises(ArtifactError, match=r"no number .model\.lost"):
         findings.fill("\\recorded{model.lost}{1}", RECORDS)
-
-
-@pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)
-def test_no_line_of_a_page_begins_with_a_mark(page):
-    """There a comment begins a block of HTML, which ends the paragraph and shows no links."""
-    assert not re.findall("^<!--=.*$", page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)

@@ -95,6 +95,19 @@ def record() -> None:
 
 
 @app.command()
+def pages() -> None:
+    """Write README and pages of docs/ from their templates and the recorded numbers."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.report import comparison, findings
+
+    try:
+        changed = findings.fill_pages(comparison.all_recorded(), Path())
+    except ArtifactError as error:
+        stop(str(error))
+    print("\n".join(map(str, changed)) or "All pages are as their templates and the records say.")
+
+
+@app.command()
 def push() -> None:
     """Send what was recorded to DVC's remote, and say what was not recorded."""
     from posenc.frontends import recording

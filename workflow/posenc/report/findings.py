@@ -1,10 +1,10 @@
 """Numbers in README, in the pages of docs/ and in the paper: filled in from the records of studies.
 
-A page names a number by its key in two comments that a reader does not see:
-``<!--=superposition.relu.both-->25.7 [13.8, 37.7]<!--/-->``. It has as many decimals as are
-written there, an interval where one is written, and is in percent where there is a ``%``. A number
-of another study than the default one has its name before the key: ``<!--=rotary:KEY-->``. In LaTeX
-it is ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``.
+A page with numbers is written from its template in ``docs/templates``, which names a number by its
+key and its form: ``{{superposition.relu.both 0.0 []}}`` has one decimal and its interval,
+``{{rotary:KEY 0 %}}`` is in percent, and of another study than the default one. In LaTeX a number
+stands beside its key, ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is
+written there.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from typing import Any
 
 from posenc.artifacts.files import ArtifactError, write_text
 
+TEMPLATES = "docs/templates"
 PAGES = ("README*.md", "docs/*.md", "paper/*.tex")
 STUDY = "default"
 """The study whose numbers have no study before their key."""
 KEY = r"(?:(?P<study>\w+):)?(?P<key>[^\s{}]+?)"
-MARKED = re.compile(rf"(?P<before><!--={KEY}-->)(?P<shown>[^<]*)(?P<after><!--/-->)")
-RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<shown>[^{{}}]*)(?P<after>\}})")
-"""The marks of Markdown, and those of LaTeX."""
+MARKED = re.compile(rf"\{{\{{{KEY} (?P<form>[^{{}}]+)\}}\}}")
+RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<form>[^{{}}]*)\}}")
+"""The marks of templates, and those of LaTeX."""
+NOTE = "\n<!-- Written from {template} by `posenc pages`: edit that file. -->\n"
+"""The last line of a page that has a template."""
 Records = Mapping[str, Mapping[str, Any]]
 
 
-def fill(page: str, records: Records) -> str:
-    """A page with its marked numbers as they are recorded.
+def fill(text: str, records: Records) -> str:
+    """A template, or LaTeX, with its numbers as they are recorded.
 
     Parameters
     ----------
-    page
-        Its Markdown, or LaTeX.
+    text
+        With marks.
     records
         By study, what its record holds by key: ``value``, with ``low`` and ``high`` of an estimate,
         or ``not_run``.
@@ -43,29 +46,30 @@ def fill(page: str, records: Records) -> str:
         If a key is of no number, or of one that was not run.
     """
 
-    def written(match: re.Match[str]) -> str:
+    def number(match: re.Match[str]) -> str:
         study, key = match["study"] or STUDY, match["key"]
         entry = records.get(study, {}).get(key)
         if entry is None:
             raise ArtifactError(f"no number {key!r} was recorded of the study {study!r}")
         if "not_run" in entry:
             raise ArtifactError(f"{key} of {study} was not run: {entry['not_run']}")
-        shown = as_in(match["shown"], entry)
-        shown = shown.replace("%", r"\%") if match.re is RECORDED else shown
-        return f"{match['before']}{shown}{match['after']}"
+        return as_in(match["form"], entry)
 
-    return RECORDED.sub(written, MARKED.sub(written, page))
+    def in_latex(match: re.Match[str]) -> str:
+        return f"{match['before']}{number(match)}}}".replace("%", r"\%")
+
+    return RECORDED.sub(in_latex, MARKED.sub(number, text))
 
 
-def as_in(shown: str, entry: Mapping[str, Any]) -> str:
-    """A number, written as one is shown: its decimals, percent, and its interval or none."""
-    decimals = len(shown.split()[0].partition(".")[2])
-    factor, unit = (100, " %") if "%" in shown else (1, "")
+def as_in(form: str, entry: Mapping[str, Any]) -> str:
+    """A number with as many decimals as a form has, and in percent and with its interval if that is."""
+    decimals = len(form.split()[0].partition(".")[2])
+    factor, unit = (100, " %") if "%" in form else (1, "")
 
     def said(value: float) -> str:
         return f"{factor * value:,.{decimals}f}".replace("-", "−")
 
-    interval = f" [{said(entry['low'])}, {said(entry['high'])}]" if "[" in shown else ""
+    interval = f" [{said(entry['low'])}, {said(entry['high'])}]" if "[" in form else ""
     return said(entry["value"]) + unit + interval
 
 
@@ -74,22 +78,39 @@ def pages(root: Path) -> list[Path]:
     return sorted(path for pattern in PAGES for path in root.glob(pattern))
 
 
+def sources(root: Path) -> dict[Path, Path]:
+    """By page, what it is written from: its template, or the document itself."""
+    found = {path: path for path in root.glob("paper/*.tex")}
+    for template in root.glob(f"{TEMPLATES}/*.md"):
+        folder = root if template.name.startswith("README") else root / "docs"
+        found[folder / template.name] = template
+    return dict(sorted(found.items()))
+
+
+def written(source: Path, records: Records) -> str:
+    """A page as its source and the records have it."""
+    try:
+        text = fill(source.read_text(encoding="utf-8"), records)
+    except ArtifactError as error:
+        raise ArtifactError(f"{source}: {error}") from None
+    is_template = source.suffix == ".md"
+    return text + NOTE.format(template=f"{TEMPLATES}/{source.name}") if is_template else text
+
+
 def fill_pages(records: Records, root: Path) -> list[Path]:
-    """Fill in all pages of a checkout; return those that changed.
+    """Write all pages of a checkout with their numbers; return those that changed.
 
     Raises
     ------
     ArtifactError
         If a page names what was not recorded. Then no page is written.
     """
-    filled = {}
-    for path in pages(root):
-        page = path.read_text(encoding="utf-8")
-        try:
-            if (now := fill(page, records)) != page:
-                filled[path] = now
-        except ArtifactError as error:
-            raise ArtifactError(f"{path}: {error}") from None
-    for path, page in filled.items():
-        write_text(path, page)
-    return list(filled)
+    new = {page: written(source, records) for page, source in sources(root).items()}
+    changed = [
+        page
+        for page, text in new.items()
+        if not page.is_file() or page.read_text(encoding="utf-8") != text
+    ]
+    for page in changed:
+        write_text(page, new[page])
+    return changed

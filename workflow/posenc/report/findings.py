@@ -62,7 +62,7 @@ def fill(text: str, records: Records) -> str:
 
 
 def as_in(form: str, entry: Mapping[str, Any]) -> str:
-    """A number with as many decimals as a form has, and in percent and with its interval if that is."""
+    """A number with the decimals of a form, in percent or with its interval where that is."""
     decimals = len(form.split()[0].partition(".")[2])
     factor, unit = (100, " %") if "%" in form else (1, "")
 

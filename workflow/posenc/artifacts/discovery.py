@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import pkgutil
+from pathlib import Path
 from types import ModuleType
 
 
@@ -19,10 +18,9 @@ def discovered(package: str, file: str) -> dict[str, ModuleType]:
     >>> sorted(discovered("posenc.experiments", "section"))[:2]
     ['downstream', 'memory_networks']
     """
-    path = importlib.import_module(package).__path__
-    names = [entry.name for entry in pkgutil.iter_modules(path) if entry.ispkg]
+    folder = Path(importlib.import_module(package).__path__[0])
+    # A folder without the file is not imported: it is no code of the module that calls this.
     return {
-        name: importlib.import_module(module)
-        for name in names
-        if importlib.util.find_spec(module := f"{package}.{name}.{file}")
+        path.parent.name: importlib.import_module(f"{package}.{path.parent.name}.{file}")
+        for path in sorted(folder.glob(f"*/{file}.py"))
     }

@@ -7,14 +7,13 @@ one leaves the code of all others as it is; documents read what ``data/config/st
 from __future__ import annotations
 
 import copy
-import importlib
-import pkgutil
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import Field, create_model
 
 from posenc import experiments, measurements
+from posenc.artifacts.discovery import discovered
 from posenc.config.base import Name, Section
 from posenc.drawing.exhibit import Exhibit
 from posenc.drawing.section import Inches, Style
@@ -42,18 +41,15 @@ def _declarations(package: ModuleType, kind: type[D], attribute: str, file: str)
         If a measurement is not called as its folder is.
     """
     found = {}
-    for entry in pkgutil.iter_modules(package.__path__):
-        if not entry.ispkg:
-            continue
-        module = importlib.import_module(f"{package.__name__}.{entry.name}.{file}")
+    for name, module in discovered(package.__name__, file).items():
         declared = getattr(module, attribute, None)
         if isinstance(declared, kind):
-            if (name := getattr(declared, "name", entry.name)) != entry.name:
+            if (called := getattr(declared, "name", name)) != name:
                 raise ValueError(
-                    f"{module.__name__} declares the measurement {name!r}: call it "
-                    f"{entry.name!r}, as its folder"
+                    f"{module.__name__} declares the measurement {called!r}: call it {name!r}, as "
+                    "its folder"
                 )
-            found[entry.name] = declared
+            found[name] = declared
     return found
 
 

@@ -67,5 +67,5 @@ def test_commands_of_a_page_name_what_is_there(finished, page):
 
 def test_recording_a_smaller_default_study_leaves_the_pages_alone(core):
     said = core.run("posenc", "record").stdout
-    assert "the pages are left as they are: README.ja.md: no number" in said
+    assert "the pages are left as they are: docs/templates/README.ja.md: no number" in said
     assert core.run("git", "status", "--short", "docs").stdout == ""

@@ -15,6 +15,12 @@ from posenc.study.params import Params, load
 from .synthetic import PROJECT
 
 
+def pages() -> list[Path]:
+    """The pages of the project that may show numbers."""
+    patterns = ("README*.md", "docs/*.md", "paper/*.tex")
+    return sorted(path for pattern in patterns for path in PROJECT.glob(pattern))
+
+
 def text(path: str) -> str:
     return (PROJECT / path).read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ import pytest
 
 from posenc.report import findings
 
-from .pages import command, entries, made, text
+from .pages import command, entries, made, pages, text
 from .synthetic import PROJECT
 
 CLAIMS, TEMPLATE = PROJECT / "docs/claims.md", "docs/templates/claims.md"
@@ -69,8 +69,8 @@ def test_an_entry_is_whole_and_somebody_claims_it(name):
     assert re.match(rf"\*({'|'.join(FATES)})\.\* ", entry["Control"])
     marked = entries(TEMPLATE)[name]
     assert findings.MARKED.search(marked["Claim"] + marked["Control"]), "a number, by its mark"
-    pages = [page for page in findings.pages(PROJECT) if page != CLAIMS]
-    linked = {link for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))}
+    others = [page for page in pages() if page != CLAIMS]
+    linked = {link for page in others for link in LINK.findall(page.read_text(encoding="utf-8"))}
     assert name in linked, "nothing links to this entry"
 
 

@@ -10,8 +10,10 @@ import pytest
 from posenc.artifacts.files import ArtifactError
 from posenc.report import comparison, findings
 
+from .pages import pages
+
 ROOT = Path(__file__).parents[2]
-PAGES, SOURCES = findings.pages(ROOT), findings.sources(ROOT)
+PAGES, SOURCES = pages(), findings.sources(ROOT)
 INTERVAL = re.compile(r"\[[-−.\d]+, [-−.\d]+\]")
 NUMBERS = {
     "model.loss": {"value": -1234.5678, "low": -1300.0, "high": 0.005, "shown": "-1234.57"},
@@ -105,7 +107,7 @@ def test_the_paper_has_marks_of_its_own():
         findings.fill("\\recorded{model.lost}{1}", RECORDS)
 
 
-@pytest.mark.parametrize("page", findings.pages(ROOT), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(page):
     """GitHub shows a table whose second row has fewer cells than its first as plain text."""
     for block in page.read_text(encoding="utf-8").split("\n\n"):

@@ -10,11 +10,11 @@ from ruamel.yaml import YAML
 
 from posenc.report import findings
 
-from .pages import anchors
+from .pages import anchors, pages
 from .synthetic import PROJECT
 
 HOOKS = YAML(typ="safe").load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"]
-PAGES = [*findings.pages(PROJECT), PROJECT / "CONTRIBUTING.md"]
+PAGES = [*pages(), PROJECT / "CONTRIBUTING.md"]
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text())
 
 

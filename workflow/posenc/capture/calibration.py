@@ -71,7 +71,8 @@ class Calibration:
         for name, one in due.items():
             if not one.masks():
                 self.known[keys[name]] = found[name]
-        return {name: {**known, **found}[name] for name in conditions}
+        losses = {**known, **found}
+        return {name: losses[name] for name in conditions}
 
     def _losses(
         self, conditions: dict[str, Condition], mask: LearnedMask | None, progress

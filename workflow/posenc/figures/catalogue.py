@@ -215,15 +215,12 @@ OF_SEVERAL = {
     ),
 }  # fmt: skip
 """Exhibits of several measurements, and further ones of a measurement, by name."""
-OWN = {
-    name: module
-    for package in (
-        discovered("posenc.measurements", "quantities"),
-        discovered("posenc.experiments", "quantities"),
-    )
-    for name, module in package.items()
-    if hasattr(module, "FIGURE")
+FOLDERS = {
+    **discovered("posenc.measurements", "quantities"),
+    **discovered("posenc.experiments", "quantities"),
 }
+"""What the folders of measurements and experiments say to documents, by name."""
+OWN = {name: module for name, module in FOLDERS.items() if hasattr(module, "FIGURE")}
 FIGURES: dict[str, Exhibit] = dict(
     sorted(
         {**OF_SEVERAL, **{name: module.FIGURE for name, module in OWN.items()}}.items(),

@@ -60,16 +60,18 @@ def collect(results: Results, roles: bool = True) -> Numbers:
     for place, why in made.models():
         made.long(place, why)
         made.masks(place, why)
+    of_cells, of_models = made.read_of(CELL), made.read_of(MODEL)
     for cell, why in made.cells():
         made.lags(cell, why, [cell.model])
-        made.kinds(cell, why, made.read_of(CELL))
+        made.kinds(cell, why, of_cells)
     for place, why in made.models():
-        made.kinds(place, why, made.read_of(MODEL))
+        made.kinds(place, why, of_models)
     made.matrices()
     for place, why in made.with_datasets(Place()):
         made.lags(place, why, study["study"]["captured"])
+    of_schemes = made.read_of(CELL, schemes=True)
     for scheme, dataset in itertools.product(study["schemes"], study["study"]["datasets"]):
-        made.kinds(Place(scheme, dataset, keys.INTACT), None, made.read_of(CELL, schemes=True))
+        made.kinds(Place(scheme, dataset, keys.INTACT), None, of_schemes)
     made.kinds(Place(), None, made.read_of(STUDY))
     made.tokenizers()
     for place, why in made.models():
@@ -188,10 +190,11 @@ class _Collection:
                 self.add(here, lacking, read, QUANTITIES[kind].names)
 
     def runs(self, cell: Place, why: str | None) -> None:
+        of_runs = self.read_of(RUN)
         for place, lacking in self.under(
             cell, why, self.active["conditions"], keys.HEADLINE_CONDITIONS
         ):
-            self.kinds(place, lacking, self.read_of(RUN))
+            self.kinds(place, lacking, of_runs)
 
     def conditions(self, cell: Place, why: str | None) -> None:
         cell = replace(cell, measurement="conditions")

@@ -17,7 +17,6 @@ from typing import Any
 from posenc.artifacts.files import ArtifactError, write_text
 
 TEMPLATES = "docs/templates"
-PAGES = ("README*.md", "docs/*.md", "paper/*.tex")
 STUDY = "default"
 """The study whose numbers have no study before their key."""
 KEY = r"(?:(?P<study>\w+):)?(?P<key>[^\s{}]+?)"
@@ -71,11 +70,6 @@ def as_in(form: str, entry: Mapping[str, Any]) -> str:
 
     interval = f" [{said(entry['low'])}, {said(entry['high'])}]" if "[" in form else ""
     return said(entry["value"]) + unit + interval
-
-
-def pages(root: Path) -> list[Path]:
-    """The pages of a checkout that may show numbers."""
-    return sorted(path for pattern in PAGES for path in root.glob(pattern))
 
 
 def sources(root: Path) -> dict[Path, Path]:

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.discovery import discovered
 from posenc.artifacts.numbers import Facts, Quantities
+from posenc.figures.catalogue import FOLDERS
 
-QUANTITIES: dict[str, Quantities] = {
-    name: module.QUANTITIES
-    for package in (
-        discovered("posenc.measurements", "quantities"),
-        discovered("posenc.experiments", "quantities"),
-    )
-    for name, module in package.items()
-}
+QUANTITIES: dict[str, Quantities] = {name: module.QUANTITIES for name, module in FOLDERS.items()}
 """By measurement or experiment."""
 
 

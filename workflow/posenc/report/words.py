@@ -43,9 +43,10 @@ WORDS: dict[str, Mapping[str, str]] = {
         "final_validation_loss": "last held-out loss (nats per token)",
         "best_validation_loss": "best held-out loss (nats per token)",
     },
+    **{name: quantities.words for name, quantities in QUANTITIES.items()},
+    **{name: words for of in QUANTITIES.values() for name, words in of.also.items()},
 }
-for _name, _quantities in QUANTITIES.items():
-    WORDS |= {_name: _quantities.words, **_quantities.also}
+"""The same, by measurement; they come before :data:`PARTS`."""
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
 """What the ending of a quantity says of the table that it is of."""
 

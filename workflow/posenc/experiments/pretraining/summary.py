@@ -108,10 +108,8 @@ def effect(
             for level in LEVELS[factor]
         )  # [seeds] each
         settings.append((setting, one, other))
-    one, other = (
-        np.mean(values, axis=0)
-        for values in ([one for _, one, _ in settings], [other for _, _, other in settings])
-    )  # [seeds] each
+    one = np.mean([a for _, a, _ in settings], axis=0)  # [seeds]
+    other = np.mean([b for _, _, b in settings], axis=0)  # [seeds]
     return {
         "factor": factor,
         "levels": list(LEVELS[factor]),

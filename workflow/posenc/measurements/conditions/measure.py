@@ -285,10 +285,8 @@ def by_category(
 
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
     """Where the conditions stand that others are compared with; None for one that is not there."""
-    return [
-        {unit: place for place, unit in enumerate(units)}.get(base[name] or "")
-        for name in (INTACT, WITHOUT)
-    ]
+    wanted = [base[name] or "" for name in (INTACT, WITHOUT)]
+    return [units.index(unit) if unit in units else None for unit in wanted]
 
 
 def adapted(

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
+
+from posenc.study.layers import read
 
 ROOT = Path(__file__).parents[1]
+
+
+def copy_params(folder: Path) -> None:
+    """Copy ``params.yaml`` and the files of studies."""
+    shutil.copy(ROOT / "params.yaml", folder)
+    shutil.copytree(ROOT / "studies", folder / "studies", dirs_exist_ok=True)
+
+
+def whole_params(path: Path = ROOT / "params.yaml") -> dict[str, Any]:
+    """What ``params.yaml`` and all that lies below it say together, as one mapping."""
+    return copy.deepcopy(read(path).value)
 
 
 def copy_project(folder: Path) -> None:

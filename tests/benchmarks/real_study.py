@@ -139,7 +139,7 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def _params(root: Path) -> dict[str, Any]:
-    return YAML(typ="safe").load((root / "params.yaml").read_text(encoding="utf-8"))
+    return whole_params(root / "params.yaml")
 
 
 def shorten(value: Any) -> None:
@@ -182,6 +182,7 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     raw["study"] = "real"
     yaml = YAML(typ="safe")
     yaml.default_flow_style = False
+    yaml.representer.ignore_aliases = lambda *_: True
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     project.environment |= {

@@ -24,6 +24,7 @@ from posenc.conditions.learned import LearnedMask, write
 from posenc.models.files import CONFIG, TOKENIZER
 from posenc.models.references import WEIGHTS
 from posenc.tokens.tokenize import END_OF_TEXT, tokenize
+from tests.copies import copy_params
 
 from .api_models import FAMILIES, saved, words
 from .synthetic import PROJECT
@@ -44,7 +45,7 @@ def here(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def study(here) -> Path:
     """A folder with params.yaml, in which its models decoder and gpt2 are made already."""
-    shutil.copy(PROJECT / "params.yaml", here)
+    copy_params(here)
     for name in ("decoder", "gpt2"):
         folder, tokenizer = here / "data/models" / name, here / "data/tokenizers" / name
         tokenizer.mkdir(parents=True)

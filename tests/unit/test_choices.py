@@ -6,13 +6,13 @@ import copy
 import re
 
 import pytest
-from ruamel.yaml import YAML
 
 from posenc.artifacts.files import write_json
 from posenc.frontends import leftovers
 from posenc.steps import page, typeset
 from posenc.study import configs, plan
 from posenc.study.params import Params, ParamsError, validate
+from tests.copies import whole_params
 
 from . import synthetic
 from .synthetic import OF_OTHER_STUDIES, PROJECT
@@ -29,7 +29,7 @@ CHOSEN = {
 
 def study_with(**chosen) -> Params:
     """The project's parameters with choices of the default study."""
-    raw = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    raw = whole_params()
     raw = copy.deepcopy(raw)
     raw["studies"]["default"].update(chosen)
     return validate(raw)
@@ -37,7 +37,7 @@ def study_with(**chosen) -> Params:
 
 @pytest.fixture
 def raw() -> dict:
-    return YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    return whole_params()
 
 
 @pytest.fixture(scope="module")

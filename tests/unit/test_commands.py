@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from posenc.artifacts.numbers import NotRun, Number
@@ -23,10 +20,10 @@ from posenc.report.collection import collect
 from posenc.report.showing import UnknownKeyError, described, measurements_of
 from posenc.steps.typeset import read
 from posenc.study.params import load
-from posenc.study.remove import _block, take_out
+from posenc.study.remove import take_out
 from posenc.study.shown import is_parameter
 from posenc.study.switch import StudyError, activate
-from tests.copies import ROOT
+from tests.copies import ROOT, copy_params
 
 from . import synthetic
 
@@ -34,7 +31,7 @@ from . import synthetic
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with the parameters as they are shipped."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    copy_params(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -92,42 +89,46 @@ def test_an_unknown_list_is_corrected(project):
 def begun(path):
     """A study of one's own that is not the active one any more."""
     Path("notes.txt").write_text("One document.\nAnother one.\n")
-    before = path.read_bytes()
     said("new", "mine", "--text", "notes.txt")
     activate(path, "default")
-    return before
 
 
 def test_a_study_is_removed_and_nothing_else(project):
-    path = Path("params.yaml")
-    begun(path)
-    lines = path.read_text().splitlines()
+    begun(Path("params.yaml"))
+    written, params = Path("studies/mine.yaml").read_text(), Path("params.yaml").read_bytes()
     made = Path("data/studies/mine/measurements/similarity.json")
     made.parent.mkdir(parents=True)
     made.write_text("{}")
     output = said("remove", "mine", "--yes")
-    now = path.read_text().splitlines()
-    first = next(
-        i for i, line in enumerate(lines) if line.startswith("  # Written by `posenc new`")
-    )
-    gone = len(lines) - len(now)
-    assert now == lines[:first] + lines[first + gone :] and "  mine:" in lines[first:][:gone]
+    assert Path("data/set_aside/_studies/mine.yaml").read_text() == written
+    assert Path("params.yaml").read_bytes() == params and not Path("studies/mine.yaml").exists()
     assert not made.exists()
     assert Path("data/set_aside/mine/measurements/similarity.json").read_text() == "{}"
-    assert "datasets.mine is of no study now" in output and "mine" not in load(path).studies
+    now = load(Path("params.yaml"))
+    assert "mine" not in now.studies and "mine" not in now.datasets
+    assert "its file is data/set_aside/_studies/mine.yaml now" in output
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_every_other_byte_stays(project, end):
-    path = Path("params.yaml")
-    begun(path)
-    text = path.read_bytes().replace(b"\n", end.encode())
-    path.write_bytes(text)
-    take_out(path, "mine")
-    now = path.read_bytes()
-    begin = next(i for i, (a, b) in enumerate(zip(text, now, strict=False)) if a != b)
-    left = len(now) - begin
-    assert now[:begin] == text[:begin] and now[begin:] == text[len(text) - left :]
+def test_the_file_of_another_study_of_that_name_stays_aside(project):
+    for number, place in enumerate(("mine.yaml", "mine.1.yaml")):
+        begun(Path("params.yaml"))
+        with Path("studies/mine.yaml").open("a") as file:
+            file.write(f"# {number}\n")
+        said("remove", "mine", "--yes")
+        assert Path("data/set_aside/_studies", place).read_text().endswith(f"# {number}\n")
+
+
+def test_a_data_set_that_no_study_has_any_more_is_named(project):
+    said("new", "mine")
+    Path("studies/other.yaml").write_text(
+        "models: [minilm]\npretrained: [minilm]\ndatasets: [truthfulqa_local]\n"
+    )
+    activate(Path("params.yaml"), "mine")
+    for study in sorted(Path("studies").glob("*.yaml")):
+        if study.stem not in ("mine", "other", "default"):
+            study.unlink()
+    output = said("remove", "other", "--yes")
+    assert "datasets.truthfulqa_local is of no study now" in output
 
 
 def test_the_active_study_is_not_removed(project):
@@ -137,39 +138,39 @@ def test_the_active_study_is_not_removed(project):
     assert Path("params.yaml").read_bytes() == before
 
 
-def test_a_study_that_others_refer_to_is_not_removed(project):
-    path = Path("params.yaml")
-    activate(path, "local")
-    before = path.read_bytes()
-    with pytest.raises(
-        StudyError, match=r"params\.yaml:\d+ refers to &evaluated.*studies\.default"
-    ):
-        take_out(path, "default")
-    assert path.read_bytes() == before
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (
+            "default",
+            r"studies/default\.yaml cannot go, .*like names 'default', which is not defined",
+        ),
+        ("rotary_gemma", r"rotary_gemma_heads\.models names 'gemma3_270m', which is not defined"),
+    ],
+)
+def test_a_study_that_others_refer_to_is_not_removed(project, study, message):
+    activate(Path("params.yaml"), "headline")
+    with pytest.raises(StudyError, match=message):
+        take_out(Path("params.yaml"), study, Path("aside"))
+    assert Path(f"studies/{study}.yaml").exists() and not Path("aside").exists()
+
+
+def test_lines_of_a_study_in_params_yaml_are_named(project):
+    begun(Path("params.yaml"))
+    with Path("params.yaml").open("a") as file:
+        file.write("studies:\n  mine: {title: Mine}\n")
+    assert load(Path("params.yaml")).studies["mine"].title == "Mine"
+    with pytest.raises(StudyError, match=r"params\.yaml:\d+ has lines of studies\.mine: take them"):
+        take_out(Path("params.yaml"), "mine", Path("aside"))
 
 
 def test_it_asks_first(project):
     path = Path("params.yaml")
     begun(path)
-    before = path.read_bytes()
     said("remove", "mine", input="n\n", code=1)
-    assert path.read_bytes() == before
+    assert "mine" in load(path).studies
     said("remove", "mine", input="y\n")
     assert "mine" not in load(path).studies
-
-
-@given(
-    comments=st.integers(0, 2), gaps=st.integers(0, 2), inside=st.integers(0, 3), last=st.booleans()
-)
-def test_a_block_is_its_key_its_comment_and_what_is_indented(comments, gaps, inside, last):
-    before = ["studies:", "  one:", "    title: One", *[""] * gaps]
-    block = ["  # Of two."] * comments + ["  two: &two"]
-    for number in range(inside):
-        block += ["", "    # Deeper.", f"    key{number}: 1"]
-    after = [] if last else ["", "  # Of three.", "  three: {name: three}"]
-    lines = [*before, *block, *after, "study: one"]
-    begin, end = _block(lines, len(before) + comments)
-    assert lines[begin:end] == block
 
 
 def test_results_are_moved_beside_those_that_are_there(project):
@@ -184,7 +185,7 @@ def test_results_are_moved_beside_those_that_are_there(project):
 def test_a_study_that_is_written_again_has_all_its_results_back(project):
     path = Path("params.yaml")
     begun(path)
-    written = path.read_text()
+    written = Path("studies/mine.yaml").read_text()
     folder = Path("data/studies/mine")
     names = ("index.html", "receipts/page/page.json", "figures/layer_similarity.svg")
     for name in names:
@@ -192,7 +193,7 @@ def test_a_study_that_is_written_again_has_all_its_results_back(project):
         (folder / name).write_text(name)
     said("remove", "mine", "--yes")
     assert not folder.exists()
-    path.write_text(written)
+    Path("studies/mine.yaml").write_text(written)
     activate(path, "mine")
     lines = []
     tidy(load(path), lines.append)
@@ -296,34 +297,40 @@ def test_without_a_run_there_is_no_number(project):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "message"),
+    ("study", "before", "after", "message"),
     [
-        ("    models: [minilm]\n    # Of those", "\tmodels: [minilm]\n    # Of those",
-         r"params\.yaml:{line}: not valid YAML: there is a tab"),
-        ("    figures: [layer_similarity]\n", "    figures: [layer_similarity]\n\t\n",
+        ("mine", "models: [minilm]\n# Of those", "models:\n\t- minilm\n# Of those",
+         r"studies/mine\.yaml:{line}: not valid YAML: there is a tab"),
+        ("mine", "figures: [layer_similarity]\n", "figures: [layer_similarity]\n\t\n",
          r"there is a tab: indent by spaces"),
-        ("split: test, documents: null", "split: '', documents: null",
-         r"datasets\.mine\.evaluation\.split: is '': should have at least 1 char"),
-        ("split: test, documents: null", "split: train, documents: null",
+        ("mine", "split: test, documents: null", "split: '', documents: null",
+         r"studies/mine\.yaml:{line}: datasets\.mine\.evaluation\.split: is '': should have at"),
+        ("mine", "split: test, documents: null", "split: train, documents: null",
          r"datasets\.mine\.evaluation reads the split 'train', which has 0 documents, and"),
-        ("\nmeasurements:\n", "\nmeasurements: []\nx:\n",
+        ("", "\nmeasurements:\n", "\nmeasurements: []\nx:\n",
          r"measurements: is \[\]: should be a mapping; .+ under studies\.NAME\.measurements"),
-        ("\nfigures:\n", "\nfigures: []\nx:\n",
+        ("", "\nmeasurements:\n", "\nfigures: []\nmeasurements:\n",
          r"figures: is \[\]: should be a mapping; .+ under studies\.NAME\.figures"),
-        ("    datasets: [mine]\n", "    datasets: []\n",
-         r"studies\.mine\.datasets: is \[\]: should have at least 1 item$"),
+        ("mine", "datasets: [mine]\n", "datasets: []\n",
+         r"studies/mine\.yaml:{line}: studies\.mine\.datasets: is \[\]: should .* least 1 item$"),
+        ("mine", "asks: ", "like: defaul\nasks: ",
+         r"studies/mine\.yaml:{line}: studies\.mine\.like names 'defaul', .* mean 'default'\?"),
+        ("mine", "\ndefine:\n", "\ndefine:\n  studies: {}\n",
+         r"define\.studies: a study defines entries by name, of datasets, models, matrices"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_the_place_and_the_cure(project, before, after, message):
-    path = Path("params.yaml")
+def test_what_is_wrong_is_said_with_the_place_and_the_cure(project, study, before, after, message):
     Path("notes.txt").write_text("One document.\nAnother one.\n")
     said("new", "mine", "--text", "notes.txt")
+    path = Path("studies/mine.yaml") if study else Path("params.yaml")
     text = path.read_text()
     assert text.count(before) == 1
     line = text[: text.index(before)].count("\n") + 1
     path.write_text(text.replace(before, after))
     output = said("check", code=1)
-    assert re.search(f"(?m){message.replace('{line}', str(line))}", output), output
+    # A tab is in the line after its key.
+    lines = f"({line}|{line + 1})"
+    assert re.search(f"(?m){message.replace('{line}', lines)}", output), output
 
 
 @pytest.mark.parametrize(
@@ -343,7 +350,7 @@ def test_a_folder_of_no_texts_is_refused_with_the_file(project, files, message):
         Path("texts", name).write_text(text)
     before = Path("params.yaml").read_bytes()
     assert re.search(message, said("new", "mine", "--text", "texts", code=1))
-    assert Path("params.yaml").read_bytes() == before
+    assert Path("params.yaml").read_bytes() == before and not Path("studies/mine.yaml").exists()
 
 
 def test_the_shell_completes_commands_and_studies(project):

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from posenc.conditions import positions, profiles, semantics
 from posenc.conditions.section import BIASES, FACTORS
+from tests.copies import whole_params
 
 from .synthetic import PROJECT
 
@@ -37,11 +38,13 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     shutil.copytree(PROJECT / "workflow/posenc", tmp_path / "workflow/posenc")
     path = tmp_path / "workflow/posenc/conditions/profiles.py"
     path.write_text(f"{path.read_text()}\n\n{function}")
-    params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    params = whole_params()
     params["conditions"].update(YAML(typ="safe").load(line))
     params["studies"]["default"]["evaluated"].append("zero_cosine")
     with (tmp_path / "params.yaml").open("w") as file:
-        YAML(typ="safe").dump(params, file)
+        yaml = YAML(typ="safe")
+        yaml.representer.ignore_aliases = lambda *_: True
+        yaml.dump(params, file)
     (tmp_path / "test_profiles.py").write_text(test)
 
     def run(*command: str) -> subprocess.CompletedProcess:
@@ -98,7 +101,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
 def test_a_mistake_is_named(key, value, message):
     from posenc.study.params import ParamsError, validate
 
-    params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    params = whole_params()
     params["conditions"][key] = value
     with pytest.raises(ParamsError, match=message):
         validate(params)
@@ -112,7 +115,7 @@ def test_a_mistake_in_a_sweep_is_named():
         ("values", [-1.0, 1.0], r"sweeps\.slope: mask\.profile\.slope cannot be -1\.0"),
         ("conditions", ["zero_alib"], r"did you mean 'zero_alibi'"),
     ):
-        params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+        params = whole_params()
         params["sweeps"]["slope"][key] = value
         with pytest.raises(ParamsError, match=message):
             validate(params)
@@ -125,7 +128,7 @@ def test_a_study_is_calibrated_on_its_own_data():
         ("imbd", r"studies\.default\.calibration names 'imbd', .*did you mean 'imdb'"),
         ("sample_questions", r"give datasets\.sample_questions a calibration"),
     ):
-        params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+        params = whole_params()
         params["studies"]["default"]["calibration"] = name
         with pytest.raises(ParamsError, match=message):
             validate(params)
@@ -138,7 +141,7 @@ def test_text_is_not_calibrated_and_evaluated_on():
         ("test", r"calibration\.split is 'test', which is evaluated on"),
         ("train", r"decoder is trained on the split 'train' of sample_reviews, which masks are"),
     ):
-        params = YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+        params = whole_params()
         params["datasets"]["sample_reviews"]["calibration"]["split"] = split
         with pytest.raises(ParamsError, match=message):
             validate(params)

@@ -25,6 +25,7 @@ from posenc.study.params import load
 from posenc.study.storage import tokens_path
 from posenc.tokens.coverage import Coverage, coverage_of
 from posenc.tokens.tokenize import tokenize, train_bpe
+from tests.copies import copy_params
 
 from . import synthetic
 from .damage import call
@@ -115,7 +116,7 @@ def project(tmp_path, monkeypatch) -> Path:
     """The parameters as they are shipped, with a study of a file whose documents are too long."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    Path("params.yaml").write_text((synthetic.PROJECT / "params.yaml").read_text())
+    copy_params(Path())
     notes = tmp_path / "notes.txt"
     notes.write_text("a" * 400_000 + "\n" + "b" * 400_000 + "\nshort\n")
     write_study(Path("params.yaml"), "mine", "minilm", notes)

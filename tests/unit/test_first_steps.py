@@ -11,12 +11,13 @@ from ruamel.yaml import YAML
 
 from posenc.artifacts.files import ArtifactError, replace_text, sha256_file, write_checksums
 from posenc.frontends.forecast import Job, planned, spoken, table
-from posenc.study import new, switch
+from posenc.study import switch, writing
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.sources import problems
 from posenc.study.switch import StudyError, activate
-from tests.copies import ROOT
+from posenc.study.writing import tried
+from tests.copies import copy_params
 from tests.parity.library import reference
 from tests.unit.api_models import words
 
@@ -66,7 +67,7 @@ Reasons:
 def project(tmp_path, monkeypatch):
     """A folder with the parameters as they are shipped."""
     (tmp_path / "project").mkdir()
-    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
+    copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     (tmp_path / "notes.txt").write_text("One document.\nAnother one.\n")
     return tmp_path / "project"
@@ -156,9 +157,9 @@ def test_a_new_study_without_a_text_reads_the_first_data_set(project):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("default", "minilm", None), "has a study 'default' already"),
-        (("imdb_local", "minilm", "notes.txt"), "has a data set 'imdb_local' already"),
-        (("mine", "minilmm", None), "no model 'minilmm' .*did you mean 'minilm'"),
+        (("default", "minilm", None), "there is a study 'default' already"),
+        (("imdb_local", "minilm", "notes.txt"), "there is a data set 'imdb_local' already"),
+        (("mine", "minilmm", None), "no model 'minilmm'; did you mean 'minilm'"),
         (("mine", "decoder", None), "'decoder' is trained here"),
         (("mine", "minilm", "absent.txt"), "no file .*absent.txt"),
         (("my study", "minilm", None), "a study cannot be called 'my study': take lower-case"),
@@ -171,11 +172,12 @@ def test_a_study_that_cannot_be_written_changes_nothing(project, given, message)
     with pytest.raises(StudyError, match=message):
         write_study(project / "params.yaml", name, model, text and project.parent / text)
     assert (project / "params.yaml").read_bytes() == before
+    assert not (project / "studies/mine.yaml").exists()
 
 
 def test_a_name_that_no_study_can_have_changes_nothing(project):
     before = (project / "params.yaml").read_bytes()
-    with pytest.raises(ParamsError, match=rf"^{project}/params\.yaml.*'long' names a file"):
+    with pytest.raises(ParamsError, match=rf"^{project}/.*'long' names a file"):
         write_study(project / "params.yaml", "long", "minilm", project.parent / "notes.txt")
     assert (project / "params.yaml").read_bytes() == before
 
@@ -217,12 +219,8 @@ def test_a_folder_of_weights_is_looked_at_before_a_run(project):
         write = {"models": ["own"], "pretrained": ["own"], "captured": ["own"]}
         raw["models"]["own"] = {"family": "gpt2", "max_tokens": 41, "source": source}
         raw["study"] = "mine"
-        raw["studies"]["mine"] = {
-            **write,
-            "datasets": ["sample_reviews"],
-            "conditions": ["intact"],
-            "measurements": [],
-        }
+        study = {"datasets": ["sample_reviews"], "conditions": ["intact"], "measurements": []}
+        raw["studies"] = {"mine": {**write, **study}}
 
     (line,) = problems(edited(project, change))
     assert line.startswith("models.own: source.path is") and "no such folder" in line
@@ -262,33 +260,40 @@ def test_a_table_is_looked_at_before_a_run(project):
             "kind": "path", "path": "table.npy", "sha256": "0" * 64, "first_row": 0,
         }  # fmt: skip
         raw["study"] = "default"
-        raw["studies"]["default"]["matrices"] = ["mine"]
+        raw["studies"] = {"default": {"matrices": ["mine"]}}
 
     lines = list(problems(edited(project, change)))
     assert any(line.startswith("matrices.mine.sha256: table.npy") for line in lines)
 
 
-@pytest.mark.parametrize("command", ["new", "study"])
-def test_parameters_that_a_person_saves_meanwhile_stay_as_they_were_saved(
-    project, monkeypatch, command
-):
+def test_parameters_that_a_person_saves_meanwhile_stay_as_they_were_saved(project, monkeypatch):
     path = project / "params.yaml"
-    module, write = {
-        "new": (new, lambda: write_study(path, "mine", "minilm", None)),
-        "study": (switch, lambda: activate(path, "real")),
-    }[command]
     saved = path.read_text() + "# saved in an editor\n"
 
     def save_and_replace(*given) -> None:
         path.write_text(saved)
         replace_text(*given)
 
-    monkeypatch.setattr(module, "replace_text", save_and_replace)
+    monkeypatch.setattr(switch, "replace_text", save_and_replace)
     with pytest.raises(ArtifactError, match=r"params\.yaml was saved meanwhile: run this again"):
-        write()
+        activate(path, "real")
     assert path.read_text() == saved
-    assert list(project.iterdir()) == [path], "nothing unfinished is left"
+    assert set(project.iterdir()) == {path, project / "studies"}, "nothing unfinished is left"
     monkeypatch.undo()
     monkeypatch.chdir(project)
-    write()
+    activate(path, "real")
     assert path.read_text() != saved and "# saved in an editor" in path.read_text()
+
+
+def test_a_study_that_a_person_saves_meanwhile_stays_as_it_was_saved(project, monkeypatch):
+    file = project / "studies/mine.yaml"
+
+    def try_and_save(*given):
+        found = tried(*given)
+        file.write_text("# saved in an editor\n")
+        return found
+
+    monkeypatch.setattr(writing, "tried", try_and_save)
+    with pytest.raises(ArtifactError, match=r"studies/mine\.yaml was saved meanwhile"):
+        write_study(project / "params.yaml", "mine", "minilm", None)
+    assert file.read_text() == "# saved in an editor\n"

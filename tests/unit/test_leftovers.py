@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from posenc.artifacts.receipts import Receipt
 from posenc.frontends import leftovers
 from posenc.study import configs, phases, plan
 from posenc.study.params import load, validate
+from tests.copies import whole_params
 
 from .synthetic import OF_WEIGHTS, PROJECT
 from .test_plan import edited, files_in, mentions
@@ -18,7 +18,7 @@ from .test_plan import edited, files_in, mentions
 
 @pytest.fixture
 def raw() -> dict:
-    return YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    return whole_params()
 
 
 @pytest.fixture(autouse=True)

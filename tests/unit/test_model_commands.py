@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import runpy
-import shutil
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from posenc.steps.model import look
 from posenc.study.new import write_study
 from posenc.study.params import load as load_params
 from posenc.study.sources import problems
-from tests.copies import ROOT
+from tests.copies import ROOT, copy_params
 from tests.unit.api_models import words
 
 SIZES = {
@@ -48,7 +47,7 @@ KINDS = {
 def project(tmp_path, monkeypatch):
     """A folder with the parameters as they are shipped."""
     (tmp_path / "project").mkdir()
-    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
+    copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     (tmp_path / "notes.txt").write_text("the film was good\nthe plot was slow again\n")
     return tmp_path / "project"

@@ -21,7 +21,7 @@ from posenc.study.params import load
 from posenc.study.repin import write_checksum
 from posenc.study.sources import of_dataset
 from posenc.study.switch import StudyError
-from tests.copies import ROOT
+from tests.copies import ROOT, copy_params
 
 from .own_files import csv_bytes, json_lines, parquet_bytes, zip_bytes
 from .raw_files import REVIEWS, archive
@@ -39,7 +39,7 @@ LABELLED = [
 def project(tmp_path, monkeypatch):
     """A folder with the parameters as they are shipped."""
     (tmp_path / "project").mkdir()
-    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
+    copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     return tmp_path / "project"
 
@@ -138,7 +138,7 @@ def test_a_folder_of_reviews_is_known_by_its_layout(project):
 )
 @given(NAMES)
 def test_files_may_be_called_anything(project, name):
-    shutil.copy(ROOT / "params.yaml", project)
+    (project / "studies/mine.yaml").unlink(missing_ok=True)
     path = project.parent / "files" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("One.\nTwo.\n")
@@ -160,7 +160,7 @@ def test_files_may_be_called_anything(project, name):
     st.sampled_from(["本文", "the text", "a: b", "#1", "it's", '"q"', "null", "1", "{x}, y", "a.b"])
 )
 def test_columns_may_be_called_anything(project, column):
-    shutil.copy(ROOT / "params.yaml", project)
+    (project / "studies/mine.yaml").unlink(missing_ok=True)
     path = project.parent / "a.csv"
     path.write_bytes(csv_bytes([{"n": 1, column: "One."}, {"n": 2, column: "Two."}]))
     params = begun(project, path, column)
@@ -258,15 +258,15 @@ def test_a_checksum_is_written_and_nothing_else(project, end):
     path = project.parent / "a.txt"
     path.write_text("One.\nTwo.\n")
     begun(project, path)
-    params = project / "params.yaml"
-    text = params.read_text().replace("\n", end) + f"# A last comment.{end}"
-    params.write_bytes(text.encode())
+    params, file = project / "params.yaml", project / "studies/mine.yaml"
+    text = file.read_text().replace("\n", end) + f"# A last comment.{end}"
+    file.write_bytes(text.encode())
     old = sha256_file(path)
     new = changed(path, b"One.\nThree.\n")
     assert write_checksum(params, "mine").endswith(f"datasets.mine.source.sha256 is now {new}")
-    assert params.read_bytes() == text.replace(old, new).encode()
+    assert file.read_bytes() == text.replace(old, new).encode()
     assert write_checksum(params, "mine").endswith("stays as it is")
-    assert params.read_bytes() == text.replace(old, new).encode()
+    assert file.read_bytes() == text.replace(old, new).encode()
 
 
 def test_what_cannot_be_repinned_is_explained(project):
@@ -274,26 +274,18 @@ def test_what_cannot_be_repinned_is_explained(project):
     path = project.parent / "a.txt"
     path.write_text("One.\nTwo.\n")
     begun(project, path)
-    with pytest.raises(StudyError, match=r"no data set 'mien' in .*did you mean 'mine'"):
+    with pytest.raises(StudyError, match=r"no data set 'mien'; did you mean 'mine'"):
         write_checksum(params, "mien")
     with pytest.raises(StudyError, match=r"sample_reviews\.source\.kind is 'sample', and only a f"):
         write_checksum(params, "sample_reviews")
-    # Another data set that shares the line would change too.
-    text = params.read_text()
-    flow = f"{{kind: path, path: {path}, sha256: {sha256_file(path)}}}"
-    assert flow in text
-    twin = text.replace(f"source: {flow}", f"source: &file {flow}", 1).replace(
-        "\nmodels:",
-        "\n  twin:\n    format: text\n    source: *file\n"
-        "    text: {line_breaks: keep, normalization: none}\n"
-        "    evaluation: {split: test, documents: null, seed: 0}\n\nmodels:",
-        1,
-    )
-    params.write_text(twin)
+    # Another data set that is like it would change too.
+    file = project / "studies/mine.yaml"
+    twin = file.read_text().replace("  datasets:\n", "  datasets:\n    twin: {like: mine}\n", 1)
+    file.write_text(twin)
     new = changed(path, b"One.\nThree.\n")
     with pytest.raises(StudyError, match=rf"cannot be changed there alone: write `sha256: {new}`"):
         write_checksum(params, "mine")
-    assert params.read_text() == twin
+    assert file.read_text() == twin
     path.unlink()
     with pytest.raises(DatasetError, match="no such file"):
         write_checksum(params, "mine")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from posenc.config.base import Section
 from posenc.frontends import leftovers
@@ -16,13 +15,14 @@ from posenc.study.names import RESERVED
 from posenc.study.params import ParamsError, load, validate
 from posenc.study.schema import json_schema
 from posenc.study.switch import activate
+from tests.copies import copy_params, whole_params
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def raw() -> dict:
-    return YAML(typ="safe").load((ROOT / "params.yaml").read_text())
+    return whole_params()
 
 
 def changed(raw: dict, key: str, value) -> dict:
@@ -113,7 +113,9 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("masks.fitted.begin", "fitted", r"masks\.fitted\.begin leads back to 'fitted'"),
         ("masks.hashed_zero.begin", "closed", r"masks\.hashed_zero.*hashed distances begin with no "
          r"mask: leave begin out"),
-        ("measurements.conditions.controls.zero_fitted.placebo", "zero_hash",
+        ("measurements.conditions.controls",
+         {"zero_fitted": {"intact": "intact_fitted", "placebo": "zero_hash",
+                          "placebo_intact": "intact_hashed"}},
          r"measurements\.conditions\.controls names 'zero_hash', which is not defined in "
          r"conditions; did you mean 'zero_hashed'"),
         ("masks.distilled_scores.sequential", True, r"has no order of layers: set sequential"),
@@ -267,42 +269,55 @@ def test_a_name_fits_a_file_name(raw):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "key"),
+    ("name", "before", "after", "key"),
     [
-        # Merged into five models, and an item of a mapping in a mapping.
-        ("scheme_learned: &scheme\n    family: gpt2", "scheme_learned: &scheme\n    family: gpt3",
-         "models.scheme_learned.family"),
-        ("profile: {kind: linear, floor: 0.1}", "profile: {kind: linear, floor: 7}",
-         "conditions.zero_hf_le420.mask.profile.floor"),
-        ("{kind: alibi, slope: 0.1}", "{kind: alibi, slope: -1.0}",
-         "conditions.zero_alibi.mask.profile.slope"),
+        # What fifteen models are like, through a grid.
+        ("params.yaml", "label: IMDB decoder\n    family: gpt2",
+         "label: IMDB decoder\n    family: gpt3", "models.decoder_imdb.family"),
+        ("params.yaml", "      d_model: 64\n      steps: 300", "      d_model: 64\n      steps: x",
+         "models.scheme_learned.source.steps"),
         # The active study is one of studies; a misspelt key is not missing as well.
-        ("    labelled: sample_reviews", "    labeled: sample_reviews", "studies.default.labeled"),
-        ("    labelled: sample_reviews", "    labelled: 3", "studies.default.labelled"),
-        ("    calibration: sample_reviews", "    calibration: x", "studies.default.calibration"),
-        # One value, several alternatives.
-        ("embeddings: unit_norm", "embeddings: unit", "conditions.unit_norm.embeddings"),
-        ("values: [16, 32,", "values: [x, 32,", "sweeps.length.values.0"),
-        ("zero: {position: zero}", "zero: {position: {kind: shuffle}}", "conditions.zero.position"),
+        ("studies/default.yaml", "labelled: sample_reviews", "labeled: sample_reviews",
+         "studies.default.labeled"),
+        ("studies/default.yaml", "labelled: sample_reviews", "labelled: 3",
+         "studies.default.labelled"),
+        ("studies/default.yaml", "calibration: sample_reviews", "calibration: x",
+         "studies.default.calibration"),
+        # What a study defines.
+        ("studies/rotary_text_1.yaml", "calibration: {seed: 11}", "calibration: {seed: -1}",
+         "datasets.imdb_fresh_1.calibration.seed"),
+        # Several alternatives, an item of a list, a kind without what it needs.
+        ("params.yaml", "authors:", "conditions: {unit_norm: {embeddings: unit}}\nauthors:",
+         "conditions.unit_norm.embeddings"),
+        ("params.yaml", "authors:", "sweeps: {length: {values: [x, 32]}}\nauthors:",
+         "sweeps.length.values.0"),
+        ("params.yaml", "authors:", "conditions: {zero: {position: {kind: shuffle}}}\nauthors:",
+         "conditions.zero.position"),
+        ("params.yaml", "authors:",
+         "conditions: {zero_alibi: {mask: {profile: {slope: -1.0}}}}\nauthors:",
+         "conditions.zero_alibi.mask.profile.slope"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_reported_once_with_its_line(tmp_path, before, after, key):
-    text = (ROOT / "params.yaml").read_text()
+def test_a_mistake_is_reported_once_with_its_line(tmp_path, name, before, after, key):
+    copy_params(tmp_path)
+    path = tmp_path / name
+    text = path.read_text()
     assert before in text
-    path = tmp_path / "params.yaml"
     path.write_text(text.replace(before, after, 1))
     with pytest.raises(ParamsError) as caught:
-        load(path)
+        load(tmp_path / "params.yaml")
     (said,) = str(caught.value).splitlines()
     start = text.index(before)
-    line = text[: start + len(before)].count("\n") + 1
+    line = text[:start].count("\n") + 1
+    if not after.endswith("authors:"):
+        line += before.count("\n")
     assert said.startswith(f"{path}:{line}: {key}")
 
 
 def test_switching_the_study_changes_one_line(tmp_path):
+    copy_params(tmp_path)
     path = tmp_path / "params.yaml"
-    before = (ROOT / "params.yaml").read_text()
-    path.write_text(before)
+    before = path.read_text()
     activate(path, "real")
     after = path.read_text()
     assert load(path).study.name == "real"
@@ -321,27 +336,11 @@ def test_switching_the_study_changes_one_line(tmp_path):
     assert path.read_text() == after
 
 
-def test_a_file_of_before_is_refused_and_switched(tmp_path):
-    """It named its study by an alias, which `dvc exp run -S study=NAME` cannot write."""
-    path = tmp_path / "params.yaml"
-    text = (ROOT / "params.yaml").read_text()
-    before = text.replace("  real:\n", "  real: &real\n    name: real\n")
-    path.write_text(before.replace("study: default\n", "study: *real\n"))
-    line = before.splitlines().index("study: default") + 1
-    with pytest.raises(ParamsError) as caught:
-        load(path)
-    assert str(caught.value) == (
-        f"{path}:{line}: study: is no name: write it alone, as in `study: real`"
-    )
-    activate(path, "real")
-    assert load(path).study.name == "real"
-    assert path.read_text() == before.replace("study: default\n", "study: real\n")
-
-
 @pytest.mark.parametrize("name", ["yes", "null"])
 def test_a_study_may_be_called_as_a_word_of_yaml(tmp_path, name):
+    copy_params(tmp_path)
     path = tmp_path / "params.yaml"
-    path.write_text((ROOT / "params.yaml").read_text().replace("  real:\n", f'  "{name}":\n'))
+    (tmp_path / "studies/real.yaml").rename(tmp_path / f"studies/{name}.yaml")
     activate(path, name)
     assert load(path).study.name == name
 
@@ -350,8 +349,8 @@ def test_dvc_names_a_study(tmp_path):
     """As `dvc exp run -S study=local` does, and DVC's stages are of it."""
     from dvc.utils.hydra import apply_overrides
 
+    copy_params(tmp_path)
     path = tmp_path / "params.yaml"
-    path.write_text((ROOT / "params.yaml").read_text())
     before = load(path).model_dump(exclude={"study"}, warnings=False)
     apply_overrides(path, ["study=local", "++measurements.perplexity.seed=5"])
     after = load(path)

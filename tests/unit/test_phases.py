@@ -21,6 +21,7 @@ from posenc.study.new import write_study
 from posenc.study.params import load
 from posenc.study.phases import PHASES, dvc_yaml, folders, makes, phase_of_command, target
 from posenc.study.switch import activate
+from tests.copies import copy_params
 
 from .synthetic import PROJECT
 
@@ -57,7 +58,7 @@ def test_each_stage_has_snakemake_make_its_phase_of_its_own_part_of_the_paramete
 def test_what_people_write_is_what_the_first_stage_reads():
     """An edit of anything else reaches no stage; of these, it reaches the first one."""
     written = {text for phase in PHASES.values() for text in phase.text}
-    deps = {"params.yaml", "workflow/posenc", "data/packages", *written}
+    deps = {"params.yaml", "studies", "workflow/posenc", "data/packages", *written}
     assert set(STAGES["check"]["do"]["deps"]) == deps
     for text in written:
         assert (PROJECT / text).is_file()
@@ -67,8 +68,8 @@ def test_what_people_write_is_what_the_first_stage_reads():
 def repository(tmp_path_factory):
     """DVC's own reading of the stages, with a small study of which most is left out."""
     folder = tmp_path_factory.mktemp("repository")
-    for name in ("dvc.yaml", "params.yaml"):
-        shutil.copy(PROJECT / name, folder)
+    shutil.copy(PROJECT / "dvc.yaml", folder)
+    copy_params(folder)
     write_study(folder / "params.yaml", "mine", "minilm", None)
     activate(folder / "params.yaml", "mine")
     Repo.init(str(folder), no_scm=True).close()
@@ -130,7 +131,7 @@ def test_a_file_is_made_by_one_phase_and_lies_where_a_study_or_several_have_it()
 
 def test_every_rule_belongs_to_one_phase(tmp_path):
     """Of the whole Snakefile, as Snakemake reads it: a stage allows its own rules and no others."""
-    shutil.copy(PROJECT / "params.yaml", tmp_path)
+    copy_params(tmp_path)
     snakefile = ["--snakefile", PROJECT / "Snakefile"]
     command = [sys.executable, "-m", "snakemake", *snakefile, "--list-rules"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "workflow")}

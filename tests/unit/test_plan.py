@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
@@ -19,6 +18,7 @@ from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study import configs, phases, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import load, validate
+from tests.copies import whole_params
 
 from .synthetic import OF_MODELS, OF_OTHER_STUDIES, PROJECT
 
@@ -53,7 +53,7 @@ OTHERS = {"figures/style.json", "figures/runs.json"} | FACTS | TEXTS
 
 @pytest.fixture
 def raw() -> dict:
-    return YAML(typ="safe").load((PROJECT / "params.yaml").read_text())
+    return whole_params()
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ from posenc.datasets.fetch import fetch
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, PublicSource, Text
+from tests.copies import copy_params
 
 from .synthetic import PROJECT
 
@@ -236,14 +237,15 @@ def take(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 @pytest.fixture
 def project(tmp_path):
     """A project whose data set `imdb_public` is six reviews."""
-    text = (PROJECT / "params.yaml").read_text(encoding="utf-8")
-    known = of(archive(tmp_path / "a.tar.gz", REVIEWS))
-    section = text[text.index("  imdb_public:") : text.index("  truthfulqa_public:")]
-    declared = next(line for line in section.splitlines() if "contents:" in line)
-    text = text.replace(declared.split()[-1], known)
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "params.yaml").write_text(text, encoding="utf-8")
+    copy_params(folder)
+    path = folder / "studies/headline.yaml"
+    text = path.read_text(encoding="utf-8")
+    known = of(archive(tmp_path / "a.tar.gz", REVIEWS))
+    section = text[text.index("    imdb_public:") : text.index("    truthfulqa_public:")]
+    declared = next(line for line in section.splitlines() if "contents:" in line)
+    path.write_text(text.replace(declared.split()[-1], known), encoding="utf-8")
     return folder
 
 

@@ -19,6 +19,7 @@ from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.phases import PHASES
 from posenc.study.switch import activate
+from tests.copies import copy_params
 
 from .synthetic import PROJECT
 
@@ -30,7 +31,8 @@ WRITTEN = ("paper", "docs/mask-versions.json", "workflow/posenc/__init__.py", "w
 def made(tmp_path_factory) -> Path:
     """A project under DVC with a small study, of which nothing is recorded yet."""
     root = tmp_path_factory.mktemp("made")
-    for name in ("params.yaml", "dvc.yaml", *WRITTEN):
+    copy_params(root)
+    for name in ("dvc.yaml", *WRITTEN):
         source, target = PROJECT / name, root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from posenc.cli import app
 from posenc.study import configs
 from posenc.study.params import Params, load, validate
 from posenc.study.shown import UnknownParameterError, described, is_parameter, reach
+from tests.copies import copy_params
 
 from .test_params import changed, raw  # noqa: F401
 
@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 def shown(tmp_path: Path, key: str, study: str | None = None, **edits: str) -> list[str]:
     """What is said of a parameter of a copy of the shipped file, with lines added at its end."""
     path = tmp_path / "params.yaml"
+    if not path.exists():
+        copy_params(tmp_path)
     text = (ROOT / "params.yaml").read_text()
     for before, after in edits.items():
         assert f"\n{before}:\n" in text
@@ -76,9 +78,9 @@ def test_a_value_that_is_merged_is_shown_where_it_stands(tmp_path):
 
 def test_a_study_s_own_value_is_shown_as_its_own(tmp_path):
     lines = shown(tmp_path, "measurements.spectra.window", "questions")
-    path = tmp_path / "params.yaml"
+    path = tmp_path / "studies/questions.yaml"
     assert lines[0] == "measurements.spectra.window: 12"
-    line = line_of(path, "      spectra: {documents: null, window: 12}")
+    line = line_of(path, "  spectra: {documents: null, window: 12}")
     assert f"  from: {path}:{line}, parameters of the study questions" in lines
     assert any("of the study questions" in one for one in lines[3:])
     # Null is a value like others: all documents.
@@ -99,10 +101,13 @@ def test_a_section_is_shown_key_by_key(tmp_path):
 
 def test_whole_sections_the_study_and_labels_have_lines(tmp_path):
     assert "  rotary_heads:" in "\n".join(shown(tmp_path, "studies"))
+    assert "studies/rotary_heads.yaml:1)" in "\n".join(shown(tmp_path, "studies"))
     assert any(line.startswith("  similarity: ") for line in shown(tmp_path, "measurements"))
     assert any(line.startswith('  models: ["minilm"') for line in shown(tmp_path, "study"))
     assert shown(tmp_path, "study.models.0")[0] == 'study.models.0: "minilm"'
-    assert shown(tmp_path, "figures.style.labels.zero")[0].endswith('"no positions"')
+    label, origin, *_ = shown(tmp_path, "figures.style.labels.zero")
+    assert label.endswith('"no positions"')
+    assert origin.startswith("  from: workflow/posenc/conditions/catalogue.yaml:")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +158,7 @@ def test_numbers_and_parameters_are_told_apart():
 
 
 def test_the_command_says_it(tmp_path, monkeypatch):
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    copy_params(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert isinstance(app, typer.Typer)
 

@@ -13,6 +13,7 @@ from posenc.capture import capture
 from posenc.study import plan, storage
 from posenc.study.new import write_study
 from posenc.study.params import load
+from tests.copies import copy_params
 
 from .synthetic import PROJECT
 
@@ -22,7 +23,7 @@ def project(tmp_path, monkeypatch) -> Path:
     """A folder where nothing is made, with the parameters as they are shipped."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    Path("params.yaml").write_text((PROJECT / "params.yaml").read_text())
+    copy_params(Path())
     return tmp_path / "project"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from types import SimpleNamespace
 
 import huggingface_hub
@@ -16,7 +15,7 @@ from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.cli import app
 from posenc.study.configs import masks_of
 from posenc.study.params import load
-from tests.copies import ROOT
+from tests.copies import copy_params
 from tests.parity.any_models import WINDOW, tiny, words
 
 TABLES = ("gpt2", "biogpt", "opt")
@@ -48,7 +47,7 @@ def hub(tmp_path_factory):
 def project(tmp_path, monkeypatch, hub):
     """A folder with the parameters as they are shipped and two texts, and the hub at hand."""
     (tmp_path / "project").mkdir()
-    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
+    copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(hub))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)

@@ -21,7 +21,7 @@ from tests.unit.synthetic import OF_OTHER_STUDIES
 from tests.workflow.conftest import ROOT, Project, make_project
 
 TARGETS = {"all", *map(phases.target, phases.PHASES)}
-WRITTEN = ("params.yaml", "workflow/", "paper/", "docs/")
+WRITTEN = ("params.yaml", "studies", "workflow/", "paper/", "docs/")
 """Where people write; DVC's first stage follows it, and writes its checksums for the others."""
 
 
@@ -157,7 +157,13 @@ def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(roo
 
 def test_the_first_stage_sees_every_edit_of_what_people_write(stages):
     text = {path for phase in phases.PHASES.values() for path in phase.text}
-    assert stages["check"].deps == {"params.yaml", "workflow/posenc", "data/packages", *text}
+    assert stages["check"].deps == {
+        "params.yaml",
+        "studies",
+        "workflow/posenc",
+        "data/packages",
+        *text,
+    }
     for name, stage in stages.items():
         assert name == "check" or "workflow/rules" in stage.deps
 

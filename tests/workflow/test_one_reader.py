@@ -33,7 +33,7 @@ def write(project: Project, before: str, after: str) -> int:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("max_tokens: 1024", "max_tokens: 020000", "'020000' without quotes is 20000"),
+        ("max_tokens: 256", "max_tokens: 020000", "'020000' without quotes is 20000"),
         ("learning_rate: 2.0e-3", "learning_rate: .inf", "learning_rate: is inf: should be a fin"),
         ("sample_questions:", "long:", "'long' names a file of the workflow"),
     ],
@@ -52,7 +52,10 @@ def test_each_command_refuses_it_with_the_line(project, command, before, after, 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("study: default", "study: {name: default}"), ("    key: tokens\n", "    key: tokens\n" * 2)],
+    [
+        ("study: default", "study: {name: default}"),
+        ("    max_tokens: 256\n", "    max_tokens: 256\n" * 2),
+    ],
     ids=["no name", "a key twice"],
 )
 def test_what_dvc_itself_cannot_read_starts_no_job(project, command, before, after):
@@ -61,7 +64,7 @@ def test_what_dvc_itself_cannot_read_starts_no_job(project, command, before, aft
     assert result.returncode and "Traceback" not in result.stdout
     assert not Path(project.folder, "data/raw").exists()
     if command != "dvc":  # it says so in its own words
-        assert f"params.yaml:{line + after.count('key') // 2}: " in result.stdout
+        assert f"params.yaml:{line + after.count('max_tokens') // 2}: " in result.stdout
 
 
 def test_numbers_in_scientific_notation_are_numbers_to_all(project):

@@ -33,18 +33,15 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     path = f"../{UGLY}/{UGLY}.txt"
     block = BLOCK.search((ROOT / "docs/studies.md").read_text())[1]
     shown = YAML(typ="safe").load(block.replace("CHECKSUM", sha256_file(text)))
-    shown["datasets"]["mine"]["source"]["path"] = path
+    shown["define"]["datasets"]["mine"]["source"]["path"] = path
     (project.folder / "dvc.lock").unlink()
     for command in (["git", "init", "-q"], ["git", "add", "-A"], ["dvc", "init", "-q", "-f"]):
         subprocess.run(command, cwd=project.folder, env=project.environment, check=True)
 
     said = project.run("posenc", "new", "mine", "--text", path).stdout
     assert "Study 'mine': 2 runs" in said
-    written = YAML(typ="safe").load((project.folder / "params.yaml").read_text())
-    for kind in shown:
-        for name, one in shown[kind].items():
-            assert written[kind][name] == one
-    assert len(written["studies"]["mine"]) <= 10
+    written = YAML(typ="safe").load((project.folder / "studies/mine.yaml").read_text())
+    assert written == shown and len(written) <= 10
     assert sum(project.planned().values()) <= JOBS
     assert "have not run here" not in project.run("posenc", "plan").stdout
     followed = project.snakemake().stdout

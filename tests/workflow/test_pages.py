@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from posenc.figures.catalogue import FIGURES
+from tests.copies import whole_params
 from tests.unit.synthetic import OF_OTHER_STUDIES
 from tests.workflow.conftest import ROOT
 
@@ -47,7 +47,7 @@ def test_every_row_of_the_catalogue_has_its_command_and_finding(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page_name_what_is_there(finished, page):
     """Asked in one call: planning takes seconds, however many targets there are."""
-    raw = YAML(typ="safe").load((ROOT / "params.yaml").read_text())
+    raw = whole_params()
     targets = []
     for command in commands(page):
         *words, separator, target = shlex.split(command)

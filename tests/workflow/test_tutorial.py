@@ -82,11 +82,9 @@ def test_pictures_show_what_the_cells_draw(printed, folder, name):
 def edited(path: Path, line: str) -> None:
     """Do what a reader is told to: give the study's line another value."""
     key = line.split(":")[0]
-    head, studies, rest = path.read_text(encoding="utf-8").partition("\nstudies:\n")
-    before, study, rest = rest.partition("\n  mine:\n")
-    changed, count = re.subn(rf"(?m)^{key}:.*\n", line, rest, count=1)
+    changed, count = re.subn(rf"(?m)^{key}:.*\n", line, path.read_text(encoding="utf-8"), count=1)
     assert count == 1, f"the study has no line like {line}"
-    path.write_text(head + studies + before + study + changed, encoding="utf-8")
+    path.write_text(changed, encoding="utf-8")
 
 
 def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
@@ -112,15 +110,15 @@ def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
     jobs = int(re.search(r"(?m)^(\d+) jobs", planned)[1])
     rows = re.findall(r"(?m)^ {2}\w+ +(\d+) .*not made yet$", planned)
     assert sum(map(int, rows)) == jobs
-    written = YAML(typ="safe").load((project.folder / "params.yaml").read_text())
-    assert written["study"] == "mine" and "own_model" in written["models"]
+    written = YAML(typ="safe").load((project.folder / "studies/mine.yaml").read_text())
+    assert "own_model" in written["define"]["models"]
 
     table = dict(line.split(maxsplit=1) for line in said(run).splitlines()[-30:] if " " in line)
     assert table["model"] == "own_model" and {"zero_closed", "placebo_heads"} <= {*table}
     assert (project.folder / "report/index.html").is_file()
     assert "recorded in dvc.lock" in said(record)
 
-    edited(project.folder / "params.yaml", line)
+    edited(project.folder / "studies/mine.yaml", line)
     planned = said(plan)
     assert int(re.search(r"(?m)^(\d+) jobs", planned)[1]) < jobs
     assert not re.search(r"(?m)^ {2}(fetch|documents|model) ", planned)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
+from posenc.conditions.section import dumped
 from posenc.config.labels import display, labelled
 from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
 from posenc.models.section import Model
 from posenc.report.page_materials import source_of
+from posenc.study import plan
 from posenc.study.explain import suggestion
+from posenc.study.layers import Layers
 from posenc.study.params import Params
 from posenc.study.switch import StudyError
 
@@ -59,6 +64,65 @@ def listed(params: Params, kind: str) -> list[str]:
         f"{star if _is_active(params, kind, name) else '  '}{name:{width}}  {text}".rstrip()
         for name, text in words.items()
     ]
+
+
+def of_conditions(params: Params, layers: Layers, names: Sequence[str]) -> list[str]:
+    """What each condition is called and does, in lines.
+
+    Parameters
+    ----------
+    params
+        The parameters.
+    layers
+        Where they come from, with the sentences about them.
+    names
+        The conditions that are asked for, which are shown with their keys; without any, all.
+
+    Raises
+    ------
+    StudyError
+        If there is no such condition.
+    """
+    lines = []
+    for name in names:
+        if name not in params.conditions:
+            raise StudyError(f"there is no condition {name!r}{suggestion(name, params.conditions)}")
+    with labelled(params.figures.style.labels):
+        for name in names or params.conditions:
+            label = display(name)
+            lines.append(name if label == name.replace("_", " ") else f"{name} ({label})")
+            if said := layers.about.get(("conditions", name)):
+                lines.append(f"    {said}")
+            if names:
+                keys = dumped(params.conditions[name])
+                lines += [f"    {key}: {json.dumps(value)}" for key, value in keys.items()]
+                lines.append(f"    from: {layers.place(('conditions', name))[0]}")
+    return lines
+
+
+def of_studies(params: Params) -> list[str]:
+    """What each study asks, and what of it is on disk, in lines; the active one has a star."""
+    lines = []
+    for name, one in params.studies.items():
+        star = "*" if name == params.study.name else " "
+        lines.append(f"{star} {name}: {_on_disk(params.model_copy(update={'study': one}))}")
+        said = one.asks or one.title or ""
+        lines += textwrap.wrap(said, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return [*lines, "* is the active study; `posenc study NAME` makes another one active"]
+
+
+def _on_disk(params: Params) -> str:
+    """How much of a study there is, when it was made last, and how large it is."""
+    wanted = {path for name in params.study.measured for path in plan.files(params, name)}
+    folder = plan.folder(params)
+    made = [path for path in wanted if (folder / path).is_file()]
+    if not made:
+        return "not run here"
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    last = max((folder / path).stat().st_mtime for path in made)
+    size = sum(path.stat().st_size for path in files)
+    state = "whole" if len(made) == len(wanted) else f"{len(made)} of {len(wanted)} measurements"
+    return f"{state}, {datetime.fromtimestamp(last):%Y-%m-%d %H:%M}, {size / 1e6:,.0f} MB"
 
 
 def _is_active(params: Params, kind: str, name: str) -> bool:

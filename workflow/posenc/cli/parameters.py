@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc.cli.common import PARAMS, OtherStudy, StudyName, app, holding, read_params, stop, warn
+from posenc.cli.common import (
+    PARAMS,
+    OtherStudy,
+    StudyName,
+    app,
+    holding,
+    read_params,
+    stop,
+    study_names,
+    warn,
+)
 
 if TYPE_CHECKING:
     from posenc.api.describing import Entry
 
-SCHEMA = Path("workflow/schemas/params.schema.json")
+SCHEMAS = Path("workflow/schemas")
 
 
 @app.command()
@@ -159,13 +169,23 @@ def take(
 
 
 @app.command()
-def study(name: StudyName) -> None:
-    """Make a study the active one, for both front ends: changes one line of params.yaml."""
+def study(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="STUDY", help="to be the active one", autocompletion=study_names),
+    ] = None,
+) -> None:
+    """List studies, or make one the active one for both front ends: one line of params.yaml."""
     from posenc.artifacts.files import ArtifactError
     from posenc.report.links import link
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError, activate
 
+    if name is None:
+        from posenc.cli.listing import of_studies
+
+        print("\n".join(of_studies(read_params())))
+        return
     try:
         with holding(f"study {name}"):
             activate(PARAMS, name)
@@ -185,7 +205,7 @@ def new(
     ] = "minilm",
     revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
-    """Write a small study into params.yaml, to begin with, and make it the active one."""
+    """Write the file of a small study, to begin with, and make it the active one."""
     from posenc.artifacts.files import ArtifactError
     from posenc.datasets.errors import DatasetError
     from posenc.study.new import write_study
@@ -225,7 +245,7 @@ def survey(
     name: Annotated[str, typer.Option(help="of the study")] = "survey",
     tokens: Annotated[int, typer.Option(min=4, help="at which texts are cut, at most")] = 512,
 ) -> None:
-    """Write a study of many decoders into params.yaml: what do masks recover, by model?
+    """Write the file of a study of many decoders: what do masks recover, by model?
 
     Each model is downloaded, compared with the library and pinned by its commit. Text, precision
     and length are the same for all: the length is --tokens, or the shortest limit of a model.
@@ -306,7 +326,7 @@ def remove(
     name: StudyName,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Take a study out of params.yaml; its results go to data/set_aside, and none is deleted."""
+    """Take a study out; its file and its results go to data/set_aside, and none is deleted."""
     from posenc.artifacts.files import ArtifactError
     from posenc.frontends.leftovers import SET_ASIDE, set_aside
     from posenc.report.links import list_pages
@@ -315,19 +335,19 @@ def remove(
 
     try:
         check_removable(read_params(), name)
-        if not yes and not typer.confirm(f"Take the study {name!r} out of {PARAMS}?"):
+        if not yes and not typer.confirm(f"Take the study {name!r} out?"):
             raise typer.Exit(1)
         with holding(f"remove {name}"):
-            left = take_out(PARAMS, name)
+            left = take_out(PARAMS, name, SET_ASIDE / "_studies")
             count = set_aside(name)
             list_pages()
     except (StudyError, ArtifactError) as error:
         stop(str(error))
-    print(f"studies.{name} is taken out of {PARAMS}")
+    print(f"{name} is taken out: its file is {SET_ASIDE / '_studies' / name}.yaml now")
     if count:
         print(f"{count} files of it are in {SET_ASIDE / name}; a study of that name has them back")
     for dataset in left:
-        print(f"datasets.{dataset} is of no study now: it stays in {PARAMS} until you delete it")
+        print(f"datasets.{dataset} is of no study now: it stays until you delete it")
 
 
 @app.command()
@@ -354,7 +374,7 @@ def models(
 
 @app.command()
 def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> None:
-    """Take in that a file of yours has changed: writes its checksum into params.yaml."""
+    """Take in that a file of yours has changed: writes its checksum where the old one stands."""
     from posenc.artifacts.files import ArtifactError
     from posenc.datasets.errors import DatasetError
     from posenc.study.params import ParamsError
@@ -376,13 +396,44 @@ def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> N
 def schema(
     verify: Annotated[bool, typer.Option(help="only compare, and fail when it differs")] = False,
 ) -> None:
-    """Write the JSON Schema of params.yaml, which editors use for completion."""
+    """Write the JSON Schemas of params.yaml and of studies, which editors use for completion."""
     from posenc.artifacts.files import write_text
-    from posenc.study.schema import json_schema
+    from posenc.study.schema import json_schema, study_schema
 
-    text = json.dumps(json_schema(), indent=1) + "\n"
-    if verify:
-        if not SCHEMA.exists() or SCHEMA.read_text() != text:
-            stop(f"{SCHEMA} is out of date: run `posenc schema`")
-        return
-    write_text(SCHEMA, text)
+    for name, made in (("params", json_schema), ("study", study_schema)):
+        path, text = SCHEMAS / f"{name}.schema.json", json.dumps(made(), indent=1) + "\n"
+        if not verify:
+            write_text(path, text)
+        elif not path.exists() or path.read_text() != text:
+            stop(f"{path} is out of date: run `posenc schema`")
+
+
+@app.command()
+def migrate() -> None:
+    """Write a params.yaml of before as plain YAML, each study as a file of its own."""
+    from posenc.artifacts.files import ArtifactError
+    from posenc.study.migrate import migrate as write_anew
+    from posenc.study.params import ParamsError
+    from posenc.study.switch import StudyError
+
+    try:
+        with holding("migrate"):
+            print("\n".join(write_anew(PARAMS)))
+    except (ParamsError, StudyError, ArtifactError) as error:
+        stop(str(error))
+
+
+@app.command()
+def conditions(
+    names: Annotated[list[str] | None, typer.Argument(help="by default, all")] = None,
+) -> None:
+    """Say what conditions there are: name, label, and what is done to the model."""
+    from posenc.cli.listing import of_conditions
+    from posenc.study.layers import read
+    from posenc.study.switch import StudyError
+
+    params = read_params()
+    try:
+        print("\n".join(of_conditions(params, read(PARAMS), names or [])))
+    except StudyError as error:
+        stop(str(error))

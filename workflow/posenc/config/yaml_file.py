@@ -1,8 +1,8 @@
-"""``params.yaml`` as text: one reader for all commands, and the line of each key.
+"""``params.yaml`` and files of studies as text: one reader, and the line of each key.
 
-DVC reads the file as YAML 1.2 (ruamel.yaml); PyYAML and many editors still read YAML 1.1, where
-``020000`` is 8192, ``1:40:00`` is 6000 and ``yes`` is true. Here it is YAML 1.2, and what the two
-libraries do not read alike is refused.
+DVC reads YAML 1.2 (ruamel.yaml); PyYAML and many editors still read YAML 1.1, where ``020000`` is
+8192, ``1:40:00`` is 6000 and ``yes`` is true. Here it is YAML 1.2, and what the two libraries do
+not read alike is refused. So are anchors: `dvc exp run -S` copies what they share into its users.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 MAX_DEPTH = 20
 """Of mappings and lists within each other; sections need eight, and Python's stack ends at about
 two hundred."""
-MAX_VALUES = 100_000
-"""Once all aliases are followed; the shipped file has about 3,000."""
 KINDS = ("str", "int", "float", "bool", "null")
 """What a value can be; the schema has no use for dates, sets or objects."""
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} deep: close a bracket, or indent less"
@@ -32,6 +30,10 @@ _NUMBER = re.compile(
 )
 """YAML 1.2.2, section 10.3.2; ruamel.yaml also reads 1_000 and 0b11."""
 _TAG = "tag:yaml.org,2002:"
+ANCHORS = (
+    "anchors, aliases and merges (&, *, <<) are no longer read: `posenc migrate` writes the file "
+    "without them"
+)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -53,7 +55,7 @@ class YamlFile:
         text = _text(path)
         reader = YAML(typ="safe")
         try:
-            _check_depth(path, text)
+            _check_structure(path, text)
             other = yaml.compose(text, _Loader)
             self._root = reader.compose(text)
             self.value: Any = None
@@ -83,19 +85,19 @@ class YamlFile:
         Returns
         -------
         tuple of int
-            Its line, from 1, and a number that is the same for all aliases of one value.
+            Its line, from 1, and how many parts of the location are there.
         """
         node, line = self._root, 1
-        for part in location:
+        for depth, part in enumerate(location):
             found = None
-            if isinstance(node, MappingNode):  # merged keys come first, so the last one holds
-                found = next((pair for pair in reversed(node.value) if pair[0].value == part), None)
+            if isinstance(node, MappingNode):
+                found = next((pair for pair in node.value if pair[0].value == part), None)
             elif isinstance(node, SequenceNode) and isinstance(part, int):
                 found = (node.value[part],) * 2 if part < len(node.value) else None
             if found is None:
-                break
+                return line, depth
             node, line = found[1], found[0].start_mark.line + 1
-        return line, id(node)
+        return line, len(location)
 
 
 def _text(path: Path) -> str:
@@ -120,10 +122,12 @@ def _begins_with_tab(text: str, line: int) -> bool:
     return line < len(lines) and lines[line].lstrip(" ").startswith("\t")
 
 
-def _check_depth(path: Path, text: str) -> None:
-    """Refuse what would exhaust the stack of either library; events need none."""
+def _check_structure(path: Path, text: str) -> None:
+    """Refuse what would exhaust the stack of either library, and anchors; events need no stack."""
     depth = 0
     for event in yaml.parse(text, _Loader):
+        if getattr(event, "anchor", None) is not None:
+            raise YamlError(f"{path}:{event.start_mark.line + 1}: {ANCHORS}")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -137,10 +141,6 @@ class _Comparison:
 
     def __init__(self, reader: YAML) -> None:
         self._now, self._then = reader.constructor, yaml.SafeLoader("")
-        self._seen: set[tuple[int, int]] = set()
-        self._open: set[int] = set()
-        self._extent: dict[int, tuple[int, int]] = {}  # depth, and values with all aliases followed
-        self._too_large = False
 
     def problems(self, node: Any, other: Any, key: str = "") -> Iterator[str]:
         """What differs or is not allowed: a line number, the key, and the way out.
@@ -153,11 +153,7 @@ class _Comparison:
             Where it is.
         """
         at = _at(node, key)
-        if id(node) in self._open:
-            yield f"{at}is an alias of what it stands in: name another anchor"
-        elif (id(node), id(other)) in self._seen:
-            return
-        elif type(node).__name__ != type(other).__name__:
+        if type(node).__name__ != type(other).__name__:
             yield f"{at}{_DIFFERENT}"
         elif isinstance(node, ScalarNode):
             yield from self._of_scalar(node, other, at)
@@ -166,31 +162,14 @@ class _Comparison:
         elif len(node.value) != len(other.value):
             yield f"{at}{_DIFFERENT}"
         else:
-            self._open.add(id(node))
             if isinstance(node, MappingNode):
                 yield from self._of_keys(node, other, key)
-            parts = _parts(node)
-            for (name, part), (_, part_then) in zip(parts, _parts(other), strict=True):
+            for (name, part), (_, part_then) in zip(_parts(node), _parts(other), strict=True):
                 yield from self.problems(part, part_then, f"{key}.{name}".lstrip("."))
-            self._open.remove(id(node))
-            yield from self._of_extent(node, [part for _, part in parts], at)
-        self._seen.add((id(node), id(other)))
-
-    def _of_extent(self, node: Any, parts: list[Any], at: str) -> Iterator[str]:
-        depths, sizes = zip((0, 0), *(self._extent.get(id(p), (0, 1)) for p in parts), strict=True)
-        depth, size = 1 + max(depths), 1 + sum(sizes)
-        self._extent[id(node)] = depth, size
-        if self._too_large:  # as is all that holds it
-            return
-        self._too_large = depth > MAX_DEPTH or size > MAX_VALUES
-        if depth > MAX_DEPTH:
-            yield f"{at}{_TOO_DEEP}"
-        elif size > MAX_VALUES:
-            yield f"{at}has more than {MAX_VALUES:,} values with its aliases: use fewer"
 
     def _of_keys(self, node: Any, other: Any, key: str) -> Iterator[str]:
         seen: dict[str, int] = {}
-        for (name, value), (name_then, _) in zip(node.value, other.value, strict=True):
+        for (name, _), (name_then, _) in zip(node.value, other.value, strict=True):
             at, tags = _at(name, key), {name.tag, name_then.tag}
             if not isinstance(name, ScalarNode) or name.value != name_then.value:
                 yield f"{at}a key must be a word that every reader reads alike"
@@ -198,10 +177,6 @@ class _Comparison:
             if name.value in seen:
                 first = seen[name.value]
                 yield f"{at}the key {_shown(name.value)} is there twice, first in line {first}"
-            elif tags == {f"{_TAG}merge"}:
-                merged = value.value if isinstance(value, SequenceNode) else [value]
-                if not all(isinstance(one, MappingNode) for one in merged):
-                    yield f"{at}<< takes the alias of a mapping, as in <<: *name"
             elif tags != {f"{_TAG}str"}:
                 yield f"{at}the key {name.value} is not a word to every reader: put it in quotes"
             seen[name.value] = name.start_mark.line + 1

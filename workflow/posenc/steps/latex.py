@@ -25,7 +25,7 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.receipts import inputs_digest
 
-SOURCES = ("params.yaml", "Snakefile", "workflow", "paper", "docs/mask-versions.json")
+SOURCES = ("params.yaml", "studies", "Snakefile", "workflow", "paper", "docs/mask-versions.json")
 """What documents are made of. A commit of anything else leaves them as they are."""
 COMMAND = (
     "latexmk", "-norc", "-gg", "-lualatex", "-bibtex", "-interaction=nonstopmode",

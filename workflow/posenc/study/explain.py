@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-Place = Callable[[tuple], tuple[int, int]]
-"""Line of a key, and a number that is the same for all aliases of its value."""
+Place = Callable[[tuple], tuple[str, Any]]
+"""File and line of a key, and what is the same for all that is said there."""
 
 
 CHOSEN = (("measurements",), ("figures",))
@@ -42,8 +42,8 @@ def explain(
     source
         Name of the file.
     place
-        Gives lines. Without it there are none, and a mistake in what is merged into several
-        mappings is shown for each of them.
+        Gives files and lines. Without it there are none, and a mistake in what several entries are
+        like is shown for each of them.
 
     Returns
     -------
@@ -62,11 +62,11 @@ def explain(
             # A contradiction between sections belongs to the whole; its text begins with a key.
             spoken = tuple(text.split(maxsplit=1)[0].rstrip(":").split("."))
             at = path or (spoken if spoken[0] in raw else ())
-            line, number = place(at)
-            where = f"{source}:{line}: " if at else where
-            if (number, path[-1:], text) in seen:
+            said, identity = place(at)
+            where = f"{said}: " if at else where
+            if (identity, path[-1:], text) in seen:
                 continue
-            seen.add((number, path[-1:], text))
+            seen.add((identity, path[-1:], text))
         seen.add(path)
         key = ".".join(part if len(part) <= 80 else f"{part[:77]}..." for part in map(str, path))
         lines.append(f"{where}{key + ': ' if key else ''}{text}")

@@ -1,27 +1,27 @@
-"""A study of one's own to begin with, written into ``params.yaml``; everything else stays."""
+"""A study of one's own to begin with, as a file of its own; everything else stays."""
 
 from __future__ import annotations
 
 import math
-import re
-import tempfile
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from posenc.artifacts.files import replace_text
 from posenc.config.base import Name
 from posenc.datasets.fetch import checksum_of
 from posenc.datasets.look import Look, look
 from posenc.models.section import TrainSource
+from posenc.study import writing
 from posenc.study.explain import suggestion
-from posenc.study.params import Params, ParamsError, load
+from posenc.study.params import Params, load
 from posenc.study.switch import StudyError
 
-DATASET = """
+HEAD = "# yaml-language-server: $schema=../workflow/schemas/study.schema.json\n"
+DATASET = """\
   # `documents` of them are evaluated, null for all.
   {name}:
     format: {format}
@@ -31,18 +31,19 @@ DATASET = """
 """
 MOST_DOCUMENTS = 1000
 """That a study begins with: more take long, and its file says how many."""
-STUDY = """  # Written by `posenc new`: docs/studies.md says what else a study can have.
-  {name}:
-    models: [{model}]
-    # Of those, the ones whose weights are fetched, and the ones whose hidden states are kept.
-    pretrained: [{model}]
-    captured: [{model}]
-    datasets: [{dataset}]
-    # Keys of `conditions`. More go under `evaluated`, which keeps no hidden states.
-    conditions: [intact, zero]
-    # Beside similarity and perplexity. Without the line: all; the same goes for figures.
-    measurements: []
-    figures: [layer_similarity]
+STUDY = """\
+# Written by `posenc new`: docs/studies.md says what else a study can have.
+asks: What does {model} do without positions?
+models: [{model}]
+# Of those, the ones whose weights are fetched, and the ones whose hidden states are kept.
+pretrained: [{model}]
+captured: [{model}]
+datasets: [{dataset}]
+# More conditions (`posenc conditions`) go under `evaluated`, which keeps no hidden states.
+conditions: [intact, zero]
+# Beside similarity and perplexity. Without the line: all; the same goes for figures.
+measurements: []
+figures: [layer_similarity]
 """
 
 
@@ -54,7 +55,7 @@ def write_study(
     column: str | None = None,
     entry: str | None = None,
 ) -> list[str]:
-    """Add a small study to ``params.yaml``: one model, one data set, with and without positions.
+    """Write the file of a small study: one model, one data set, with and without positions.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def write_study(
     model
         A key of ``models`` whose weights are fetched.
     entry
-        Lines of the model, where ``models`` has it not yet.
+        Lines of the model, where there is no such model yet.
     text
         A file or a folder of texts, see :mod:`posenc.datasets.look`. Without it, the study's data
         set is the first one.
@@ -82,35 +83,42 @@ def write_study(
     DatasetError
         If the text cannot be read.
     StudyError
-        If the name is none, there is such a study or data set already, no such model or file, too
-        few documents, or no place for it in ``params.yaml``.
+        If the name is none, there is such a study or data set already, no such model or file, or
+        too few documents.
     ParamsError
         If the name is taken by the workflow.
     """
     params = load(path)
     check_name(path, params, name, [] if text is None else [name])
     if entry is None and model not in params.models:
-        raise StudyError(f"there is no model {model!r} in {path}{suggestion(model, params.models)}")
+        raise StudyError(f"there is no model {model!r}{suggestion(model, params.models)}")
     if entry is None and isinstance(params.models[model].source, TrainSource):
         raise StudyError(
             f"{model!r} is trained here, and a study says on what: take a model whose weights are "
             f"fetched, or copy a study that trains one"
         )
-    content = read = path.read_text(encoding="utf-8")
-    if entry is not None:
-        content = added(content, "models", entry)
     dataset = next(iter(params.datasets))
     said: list[str] = []
+    defined = {"models": [] if entry is None else [entry]}
     if text is not None:
         dataset = name
-        looked = looked_at(text, column)
-        block, said = dataset_of(name, text, column, looked)
-        content = added(content, "datasets", block)
+        block, said = dataset_of(name, text, column, looked_at(text, column))
+        defined["datasets"] = [block]
     elif column is not None:
         raise StudyError(f"--column {column} is of a table: name it as --text FILE")
-    content = added(content, "studies", STUDY.format(name=name, model=model, dataset=dataset))
-    replace_valid(path, read, content)
+    content = STUDY.format(model=model, dataset=dataset)
+    writing.create(path, name, f"{HEAD}{content}{definitions(defined)}")
     return said
+
+
+def definitions(blocks: Mapping[str, Iterable[str]]) -> str:
+    """The part of a study's file that defines entries, whose lines are as in ``params.yaml``."""
+    sections = [
+        f"  {section}:\n{textwrap.indent(''.join(entries), '  ')}"
+        for section, entries in blocks.items()
+        if entries
+    ]
+    return "".join(["\ndefine:\n", *sections]) if sections else ""
 
 
 def check_name(path: Path, params: Params, name: str, datasets: Iterable[str]) -> None:
@@ -129,35 +137,10 @@ def check_name(path: Path, params: Params, name: str, datasets: Iterable[str]) -
             f"a letter first"
         ) from None
     if name in params.studies:
-        raise StudyError(f"{path} has a study {name!r} already: choose another name")
+        raise StudyError(f"there is a study {name!r} already: choose another name")
     for dataset in datasets:
         if dataset in params.datasets:
-            raise StudyError(f"{path} has a data set {dataset!r} already: choose another name")
-
-
-def replace_valid(path: Path, read: str, content: str) -> None:
-    """Replace ``params.yaml``, if the new content is valid.
-
-    Parameters
-    ----------
-    path
-        ``params.yaml``.
-    read, content
-        What it was, and what it is to be.
-
-    Raises
-    ------
-    ParamsError
-        If it would be wrong; it stays as it is then.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        candidate = Path(folder) / path.name
-        candidate.write_text(content, encoding="utf-8")
-        try:
-            load(candidate)
-        except ParamsError as error:
-            raise ParamsError(str(error).replace(str(candidate), str(path))) from None
-    replace_text(path, read, content)
+            raise StudyError(f"there is a data set {dataset!r} already: choose another name")
 
 
 def looked_at(text: Path, column: str | None) -> Look:
@@ -194,7 +177,7 @@ def dataset_of(name: str, text: Path, column: str | None, looked: Look) -> tuple
         documents = str(MOST_DOCUMENTS)
         said.append(
             f"{MOST_DOCUMENTS:,} of the {count:,} documents of the split {split} are evaluated: "
-            f"datasets.{name}.evaluation.documents in params.yaml"
+            f"datasets.{name}.evaluation.documents in its file"
         )
     source = {"kind": "path", "path": str(text), "sha256": checksum_of(text)}
     block = DATASET.format(
@@ -209,12 +192,3 @@ def _flow(value: Any) -> str:
     """A value as YAML in one line, with quotation marks where it needs them."""
     options = {"default_flow_style": True, "allow_unicode": True, "sort_keys": False}
     return yaml.safe_dump(value, width=math.inf, **options).rstrip("\n")
-
-
-def added(content: str, section: str, block: str) -> str:
-    """The file with some lines at the end of one of its sections."""
-    found = re.search(rf"(?m)^{section}:[^\n]*\n((?:[ \t][^\n]*\n|[ \t]*\n)*)", content)
-    if found is None:
-        raise StudyError(f"params.yaml has no section {section!r} of its own lines")
-    end = found.start(1) + len(found[1].rstrip("\n")) + 1
-    return content[:end] + block + content[end:]

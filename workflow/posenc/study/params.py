@@ -390,7 +390,6 @@ def _active(name: Any, studies: Mapping[str, Any], at: str) -> Any:
         raise ParamsError(
             f"{at}: study: is {name!r}, which is not one of studies{suggestion(name, studies)}"
         )
-    # Files of before named it by an alias, which DVC's `-S study=NAME` cannot write.
     meant = name.get("name") if isinstance(name, dict) else None
     meant = meant or next((key for key, one in studies.items() if one == name), "NAME")
     raise ParamsError(f"{at}: study: is no name: write it alone, as in `study: {meant}`")
@@ -411,7 +410,7 @@ def validate(
     source
         Its name, for messages.
     place
-        Gives the line of a key, where it is known.
+        Gives file and line of a key, where they are known.
     study
         The active study in place of the one that is named there.
 
@@ -432,7 +431,7 @@ def validate(
         if study is not None:
             raw["study"] = _active(study, raw["studies"], source)
         elif "study" in raw:
-            at = source if place is None else f"{source}:{place(('study',))[0]}"
+            at = source if place is None else place(("study",))[0]
             raw["study"] = _active(raw["study"], raw["studies"], at)
     try:
         return Params.model_validate(raw)
@@ -456,16 +455,16 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
     ParamsError
         If the file is absent, has two meanings, or is wrong; each line names a place and a way out.
     """
-    from posenc.config.yaml_file import YamlError, YamlFile
+    from posenc.study.layers import LayerError, YamlError, read
 
     for key in config or {}:
         if key != "study":
             raise ParamsError(f"--config: {key}: only study=NAME is taken; edit {path} instead")
     try:
-        file = YamlFile(Path(path))
-    except YamlError as error:
+        layers = read(Path(path))
+    except (YamlError, LayerError) as error:
         raise ParamsError(str(error)) from None
-    raw = file.value
-    if not isinstance(raw, dict):
+    if not isinstance(layers.value, dict):
         raise ParamsError(f"{path}: must be a mapping of sections")
-    return validate(raw, str(path), file.place, str(config["study"]) if config else None)
+    study = str(config["study"]) if config else None
+    return validate(layers.value, str(path), layers.place, study)

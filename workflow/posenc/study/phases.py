@@ -5,6 +5,7 @@ They are DVC's stages, the same for every study; Snakemake's rules are finer.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,34 +169,22 @@ stages:
     foreach: ["${study}"]
     do:
       cmd: posenc check --write
-      deps:
-        - params.yaml
-        - workflow/posenc
 """
     written = dict.fromkeys(text for phase in PHASES.values() for text in phase.text)
-    lines = [*(f"        - {path}" for path in written), "        - data/packages"]
+    lines = _paths("deps", ["params.yaml", "studies", "workflow/posenc", *written, "data/packages"])
     lines += ["      outs:", "        - data/config:", "            cache: false"]
     for name, phase in PHASES.items():
+        made = [*phase.makes, receipts(name)]
+        metrics = [path for path in made if path.endswith(METRICS)]
         lines += [
-            "",
             f"  {name}:",
             '    foreach: ["${study}"]',
             "    do:",
             f"      cmd: posenc stage {name}",
-            "      deps:",
-            *(f"        - {_templated(path)}" for path in phase.reads),
-            f"        - data/config/{name}",
-            "        - workflow/rules",
-            "      outs:",
-            *(
-                f"        - {_templated(path)}"
-                for path in (*phase.makes, receipts(name))
-                if not path.endswith(METRICS)
-            ),
+            *_paths("deps", [*phase.reads, f"data/config/{name}", "workflow/rules"]),
+            *_paths("outs", [path for path in made if path not in metrics]),
+            *(_paths("metrics", metrics) if metrics else []),
         ]
-        metrics = [path for path in phase.makes if path.endswith(METRICS)]
-        lines += ["      metrics:"] * bool(metrics)
-        lines += [f"        - {_templated(path)}" for path in metrics]
     return head + "\n".join(lines) + TAIL
 
 
@@ -218,5 +207,12 @@ plots:
 """
 
 
-def _templated(path: str) -> str:
-    return path.replace("{study}", "${study}")
+def _paths(key: str, paths: Iterable[str]) -> list[str]:
+    """A list of a stage, in lines; DVC puts the name of the study into a path."""
+    quoted = (
+        f'"{path.replace("{study}", "${study}")}"' if "{study}" in path else path for path in paths
+    )
+    text = textwrap.fill(
+        f"{key}: [{', '.join(quoted)}]", 96, break_long_words=False, break_on_hyphens=False
+    )
+    return textwrap.indent(text.replace("\n", "\n  "), "      ").split("\n")

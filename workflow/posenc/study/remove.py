@@ -1,22 +1,18 @@
-"""A study taken out of ``params.yaml``: every other line stays, and no result is deleted."""
+"""A study taken out: its file is set aside, every other line stays, and no result is deleted."""
 
 from __future__ import annotations
 
-import re
-import tempfile
 from pathlib import Path
 
-from posenc.artifacts.files import replace_text
 from posenc.config.yaml_file import YamlFile
+from posenc.study import writing
 from posenc.study.explain import suggestion
 from posenc.study.params import Params, ParamsError, load
 from posenc.study.switch import StudyError
 
-_ANCHOR = re.compile(r"(?:^|[\s\[{,:])&([^\s,\[\]{}]+)")
-
 
 def check_removable(params: Params, name: str) -> None:
-    """Refuse what cannot be removed whatever the file's lines are.
+    """Refuse what cannot be removed whatever its lines are.
 
     Raises
     ------
@@ -24,25 +20,24 @@ def check_removable(params: Params, name: str) -> None:
         If there is no such study, or it is the active one.
     """
     if name not in params.studies:
-        known = suggestion(name, params.studies)
-        raise StudyError(f"there is no study {name!r} in params.yaml{known}")
+        raise StudyError(f"there is no study {name!r}{suggestion(name, params.studies)}")
     if name == params.study.name:
         raise StudyError(
             f"{name!r} is the active study: make another one active first, `posenc study NAME`"
         )
 
 
-def take_out(path: Path, name: str) -> list[str]:
-    """Take a study's lines out of ``params.yaml``.
-
-    Its block goes with the comment directly above its key. All other lines stay as they are.
+def take_out(path: Path, name: str, aside: Path) -> list[str]:
+    """Set the file of a study aside.
 
     Parameters
     ----------
     path
         ``params.yaml``.
     name
-        A key of ``studies``, not the active one.
+        A study, not the active one.
+    aside
+        The folder that keeps its file.
 
     Returns
     -------
@@ -52,71 +47,26 @@ def take_out(path: Path, name: str) -> list[str]:
     Raises
     ------
     StudyError
-        If there is no such study, it is active, other lines refer to what stands in it, or its
-        lines cannot be taken out alone.
+        If there is no such study, it is active, it stands in ``params.yaml``, or other files refer
+        to what stands in it.
     """
     params = load(path)
     check_removable(params, name)
-    # In bytes, so that ends of lines stay as they are.
-    read = path.read_bytes().decode("utf-8")
-    lines = read.split("\n")
-    first, _ = YamlFile(path).place(("studies", name))
-    begin, end = _block(lines, first - 1)
-    block, rest = lines[begin:end], [*lines[:begin], *lines[end:]]
-    for anchor in _ANCHOR.findall("\n".join(line for line in block if not _is_comment(line))):
-        for number, line in enumerate(lines, 1):
-            if begin < number <= end or _is_comment(line):
-                continue
-            if re.search(rf"\*{re.escape(anchor)}(?![^\s,\[\]{{}}])", line):
-                raise StudyError(
-                    f"{path}:{number} refers to &{anchor}, which stands in studies.{name}: write "
-                    f"there what it stands for, then remove the study"
-                )
-    text = "\n".join(rest)
-    if not _is_alone(params, name, text):
-        raise StudyError(
-            f"{path}:{first}: the lines of studies.{name} cannot be taken out alone: edit them "
-            f"yourself"
-        )
-    replace_text(path, read, text)
-    others = {one for key, study in params.studies.items() if key != name for one in _texts(study)}
-    return sorted(_texts(params.studies[name]) - others)
+    own = YamlFile(path)
+    line, depth = own.place(("studies", name))
+    if depth == 2:
+        raise StudyError(f"{path}:{line} has lines of studies.{name}: take them out yourself first")
+    file = writing.file_of(path, name)
+    try:
+        now = writing.tried(path, {file: None})
+    except ParamsError as error:
+        raise StudyError(f"{file} cannot go, as others refer to it: {error}") from None
+    aside.mkdir(parents=True, exist_ok=True)
+    places = (aside / f"{name}{number}.yaml" for number in ("", *(f".{n}" for n in range(1, 1000))))
+    file.replace(next(place for place in places if not place.exists()))
+    others = {one for study in now.studies.values() for one in _texts(study)}
+    return sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 
 
 def _texts(study) -> set[str]:
     return {*study.all_datasets, *study.corpora}
-
-
-def _is_comment(line: str) -> bool:
-    return line.lstrip().startswith("#")
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _block(lines: list[str], key: int) -> tuple[int, int]:
-    """The lines of a key: with the comment above it, to the last line that is indented deeper."""
-    depth, begin, end = _indent(lines[key]), key, key + 1
-    while begin > 0 and _is_comment(lines[begin - 1]) and _indent(lines[begin - 1]) == depth:
-        begin -= 1
-    for number in range(key + 1, len(lines)):
-        line = lines[number]
-        if line.strip() and _indent(line) <= depth:
-            break
-        if line.strip():
-            end = number + 1
-    return begin, end
-
-
-def _is_alone(params: Params, name: str, text: str) -> bool:
-    """Whether a text says the same as the parameters, but for one study that is not there."""
-    with tempfile.TemporaryDirectory() as folder:
-        candidate = Path(folder) / "params.yaml"
-        candidate.write_text(text, encoding="utf-8", newline="")
-        try:
-            now = load(candidate)
-        except ParamsError:
-            return False
-    studies = {key: study for key, study in params.studies.items() if key != name}
-    return now == params.model_copy(update={"studies": studies})

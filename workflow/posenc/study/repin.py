@@ -1,21 +1,20 @@
-"""A file of one's own that has changed: its new checksum in ``params.yaml``, and nothing else."""
+"""A file of one's own that has changed: its new checksum where the old one stands."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from posenc.artifacts.files import replace_text
-from posenc.config.yaml_file import YamlFile
 from posenc.datasets import fetch
 from posenc.datasets.section import PathSource
+from posenc.study import layers, writing
 from posenc.study.explain import suggestion
 from posenc.study.params import Params, load
 from posenc.study.switch import StudyError
 
 
 def write_checksum(path: Path, name: str) -> str:
-    """Write the checksum that a data set's file has now into ``params.yaml``.
+    """Write the checksum that a data set's file has now in the place of the old one.
 
     All other lines stay as they are, comments included.
 
@@ -24,7 +23,7 @@ def write_checksum(path: Path, name: str) -> str:
     path
         ``params.yaml``.
     name
-        A key of ``datasets`` whose source is of kind ``path``.
+        A data set whose source is of kind ``path``.
 
     Returns
     -------
@@ -41,40 +40,38 @@ def write_checksum(path: Path, name: str) -> str:
     """
     params = load(path)
     if name not in params.datasets:
-        known = suggestion(name, params.datasets)
-        raise StudyError(f"there is no data set {name!r} in {path}{known}")
+        raise StudyError(f"there is no data set {name!r}{suggestion(name, params.datasets)}")
     section = params.datasets[name]
     source, key = section.source, f"datasets.{name}.source"
     if not isinstance(source, PathSource):
         raise StudyError(
             f"{key}.kind is {source.kind!r}, and only a file on this machine is pinned anew: edit "
-            f"{key} in {path}"
+            f"{key}"
         )
     new = fetch.checksum_of(fetch.find(source, section.format, name))
     if new == source.sha256:
         return f"{source.path} has not changed: {key}.sha256 stays as it is"
-    line, _ = YamlFile(path).place(("datasets", name, "source", "sha256"))
+    said, _ = layers.read(path).place(("datasets", name, "source", "sha256"))
+    written, line = said.rsplit(":", 1)
+    file = Path(written)
     # In bytes, so that ends of lines stay as they are.
-    read = path.read_bytes().decode("utf-8")
+    read = file.read_bytes().decode("utf-8")
     lines = read.split("\n")
-    before = lines[line - 1]
-    lines[line - 1] = before.replace(source.sha256, new)
+    before = lines[int(line) - 1]
+    lines[int(line) - 1] = before.replace(source.sha256, new)
     text = "\n".join(lines)
-    if before.count(source.sha256) != 1 or not _is_alone(params, name, new, text):
+    if before.count(source.sha256) != 1 or not _is_alone(params, name, new, path, file, text):
         raise StudyError(
-            f"{path}:{line}: the checksum of {name} cannot be changed there alone: write "
+            f"{said}: the checksum of {name} cannot be changed there alone: write "
             f"`sha256: {new}` yourself"
         )
-    replace_text(path, read, text)
-    return f"{path}:{line}: {key}.sha256 is now {new}"
+    replace_text(file, read, text)
+    return f"{said}: {key}.sha256 is now {new}"
 
 
-def _is_alone(params: Params, name: str, sha256: str, text: str) -> bool:
+def _is_alone(params: Params, name: str, sha256: str, path: Path, file: Path, text: str) -> bool:
     """Whether a text says the same as the parameters, but for one checksum."""
-    with tempfile.TemporaryDirectory() as folder:
-        candidate = Path(folder) / "params.yaml"
-        candidate.write_text(text, encoding="utf-8", newline="")
-        changed = load(candidate)
+    changed = writing.tried(path, {file: text})
     section = params.datasets[name]
     source = section.source.model_copy(update={"sha256": sha256})
     datasets = {**params.datasets, name: section.model_copy(update={"source": source})}

@@ -1,4 +1,4 @@
-"""The JSON Schema of ``params.yaml``."""
+"""The JSON Schemas of ``params.yaml`` and of the file of a study."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import ModelSchema
 
+from posenc.config.yaml_file import YamlFile
+from posenc.study.layers import BUILT_IN, DEFINE, DEPTHS, GRID, LIKE, SAID
 from posenc.study.params import Params
 
 
@@ -50,11 +52,95 @@ class _Described(GenerateJsonSchema):
         return made
 
 
+FORM = "https://json-schema.org/draft/2020-12/schema"
+
+
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor."""
-    schema = Params.model_json_schema(schema_generator=_Described)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "posenc params.yaml",
-        **{key: value for key, value in schema.items() if key != "title"},
+    """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor.
+
+    An entry may change another one, so that none of its keys has to be there: `posenc check` says
+    what is missing. ``StudyFile`` is the schema of a study's file.
+    """
+    whole = _partial(Params.model_json_schema(schema_generator=_Described))
+    definitions, properties = whole["$defs"], whole["properties"]
+    definitions["ConditionName"] = _condition_names()
+    for section in DEPTHS:
+        _add_keys(section, properties[section], definitions)
+    for name in ("Study", "OfOneModel"):
+        for key in ("conditions", "evaluated"):
+            if key in definitions[name]["properties"]:
+                definitions[name]["properties"][key]["items"] = {"$ref": "#/$defs/ConditionName"}
+    study = definitions["Study"]
+    defined = {name: properties[name] for name in DEPTHS if name != "studies"}
+    definitions["StudyFile"] = {
+        **study,
+        "properties": {
+            **{name: part for name, part in study["properties"].items() if name != "name"},
+            DEFINE: {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": defined,
+                "description": "Entries that come with the study.",
+            },
+        },
     }
+    return {
+        "$schema": FORM,
+        "title": "posenc params.yaml",
+        **{key: value for key, value in whole.items() if key != "title"},
+        "required": ["authors", "datasets", "models", "study"],
+    }
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON Schema of a study's file, which is a part of that of ``params.yaml``."""
+    return {
+        "$schema": FORM,
+        "title": "posenc study",
+        "$ref": "params.schema.json#/$defs/StudyFile",
+    }
+
+
+def _partial(node: Any) -> Any:
+    """A schema without what has to be there, and without alternatives that this tells apart."""
+    if isinstance(node, list):
+        return [_partial(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    found = {
+        "anyOf" if key == "oneOf" else key: _partial(part)
+        for key, part in node.items()
+        # A property may be called `required` as well: that is a mapping.
+        if not (key == "required" and isinstance(part, list)) and key != "discriminator"
+    }
+    return found
+
+
+def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """What an entry can have beside its own keys."""
+    shelves = [shelf]
+    if "$ref" in shelf:
+        shelves = list(definitions[shelf["$ref"].rsplit("/", 1)[1]]["properties"].values())
+    keys: dict[str, Any] = {LIKE: {"type": "string", "description": "An entry that it is like."}}
+    if section == "models":
+        keys[GRID] = {
+            "type": "object",
+            "additionalProperties": {"type": "array"},
+            "description": "Keys of source with lists: a model for each combination of values.",
+        }
+    said = {"label": "As figures and tables call it: at most 28 characters.",
+            "about": "What it is, in a sentence."}  # fmt: skip
+    for name, sections in SAID.items():
+        if section in sections:
+            keys[name] = {"type": "string", "description": said[name]}
+    for one in shelves:
+        (entry,) = one["patternProperties"].values()
+        for part in entry.get("anyOf", [entry]):
+            definitions[part["$ref"].rsplit("/", 1)[1]]["properties"].update(keys)
+
+
+def _condition_names() -> dict[str, Any]:
+    """Names of the catalogue, each with its sentence, and any other name."""
+    entries = YamlFile(BUILT_IN).value["conditions"]
+    known = [{"const": name, "description": entry["about"]} for name, entry in entries.items()]
+    return {"anyOf": [*known, {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}]}

@@ -34,6 +34,8 @@ class Study(Section):
 
     name: Name = ""
     """Its key in `studies`."""
+    asks: Line | None = None
+    """What it is to find out, in a sentence."""
     title: Annotated[Line, Field(max_length=300)] | None = None
     """Shown in the paper, the slides and the report; of any script, in one line. Its name where it
     is left out."""

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc.config.base import Section
-from posenc.config.yaml_file import YamlFile
 from posenc.drawing.section import Figure
 from posenc.study import configs
 from posenc.study.explain import suggestion
+from posenc.study.layers import Layers, read
 from posenc.study.params import Params
 from posenc.study.schema import field_docstrings
 from posenc.study.section import Study
@@ -68,8 +68,8 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     # The active study is one of studies.
     parts = ["studies", params.study.name, *others] if first == "study" else [first, *others]
     nodes = list(_nodes(params, parts))
-    value, file = _effective(params, parts, nodes[-1]), YamlFile(path)
-    origin = functools.partial(_origin, params, file)
+    value = _effective(params, parts, nodes[-1])
+    origin = functools.partial(_origin, params, read(path))
     lines = [key if isinstance(value, Section | dict) else f"{key}: {_written(value)}"]
     lines += textwrap.wrap(
         _sentence(nodes, parts[-1]), WIDTH, initial_indent="  ", subsequent_indent="  "
@@ -124,18 +124,18 @@ def _changed_by_study(params: Params, parts: Sequence[str]) -> bool:
     return parts[2] in changes.model_fields_set
 
 
-def _origin(params: Params, file: YamlFile, parts: Sequence[str]) -> str:
-    """Where a value was said: a line of the file, or the declaration of its default."""
+def _origin(params: Params, layers: Layers, parts: Sequence[str]) -> str:
+    """Where a value was said: a line of a file, or the declaration of its default."""
     if _changed_by_study(params, parts):
         parts = ["studies", params.study.name, "parameters", *parts[1:]]
-        return f"{_line(file, parts)}, parameters of the study {params.study.name}"
+        return f"{_line(layers, parts)}, parameters of the study {params.study.name}"
     fields = [
         (type(node), name, name in node.model_fields_set)
         for node, name in zip(_nodes(params, parts), parts, strict=False)
         if isinstance(node, Section)
     ]
     if all(is_written for *_, is_written in fields):
-        return _line(file, parts)
+        return _line(layers, parts)
     section, name = next(
         (section, name)
         for section, name, _ in reversed(fields)
@@ -144,9 +144,9 @@ def _origin(params: Params, file: YamlFile, parts: Sequence[str]) -> str:
     return ", ".join(filter(None, ("default", _declared(section, name))))
 
 
-def _line(file: YamlFile, parts: Sequence[str]) -> str:
-    line, _ = file.place(tuple(int(part) if part.isdigit() else part for part in parts))
-    return f"{file.path}:{line}"
+def _line(layers: Layers, parts: Sequence[str]) -> str:
+    said, _ = layers.place(tuple(int(part) if part.isdigit() else part for part in parts))
+    return said
 
 
 def _declared(section: type[Section], name: str) -> str:

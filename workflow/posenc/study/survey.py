@@ -1,4 +1,4 @@
-"""A survey written into ``params.yaml``: one study of many models, alike in all but the model."""
+"""A survey as the file of a study: many models, alike in all but the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.datasets.look import SPLITS, Look
 from posenc.datasets.section import SPLITS as OF_FORMAT
-from posenc.study.new import added, check_name, dataset_of, looked_at, replace_valid
+from posenc.study import writing
+from posenc.study.new import HEAD, check_name, dataset_of, definitions, looked_at
 from posenc.study.params import load
 from posenc.study.switch import StudyError
 
@@ -22,22 +23,23 @@ CONDITIONS = {
 """Beside those with and without positions; a placebo follows what it is the placebo of."""
 FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
 BY_SIZE = "recovered_by_size"
-STUDY = """  # Written by `posenc survey`. Text, length (max_tokens) and activations.precision are
-  # the same for all models.
-  {name}:
-    models: [{models}]
-    pretrained: [{models}]
-    captured: []
-    datasets: [{name}]
-    conditions: [intact, zero]
-    # The mask in closed form, rotation to first order (of rotary models alone), and their placebos.
-    evaluated: [{evaluated}]
-    # The data set whose calibration documents both are computed from.
-    calibration: {calibration}
-    # It counts parameters. How many documents are evaluated: measurements.conditions.documents.
-    measurements: [savings]
-    parameters: {{savings: {{documents: 2, tokens: 8, offsets: [1]}}}}
-    figures: [{figures}]
+STUDY = """\
+# Written by `posenc survey`. Text, length (max_tokens) and activations.precision are the same for
+# all models.
+asks: What do masks recover of position, by model?
+models: [{models}]
+pretrained: [{models}]
+captured: []
+datasets: [{name}]
+conditions: [intact, zero]
+# The mask in closed form, rotation to first order (of rotary models alone), and their placebos.
+evaluated: [{evaluated}]
+# The data set whose calibration documents both are computed from.
+calibration: {calibration}
+# It counts parameters. How many documents are evaluated: measurements.conditions.documents.
+measurements: [savings]
+parameters: {{savings: {{documents: 2, tokens: 8, offsets: [1]}}}}
+figures: [{figures}]
 """
 
 
@@ -134,7 +136,7 @@ def _calibration(text: Path, looked: Look, split: str, share: float) -> str:
 def write_survey(
     path: Path, name: str, texts: Texts, entries: Mapping[str, str], positions: Mapping[str, str]
 ) -> None:
-    """Add a study of many models to ``params.yaml``, and make nothing else of it.
+    """Write the file of a study of many models, and make nothing else of it.
 
     Parameters
     ----------
@@ -145,22 +147,15 @@ def write_survey(
     texts
         What it reads.
     entries
-        Lines of each model, by its key in ``models``.
+        Lines of each model, by its key.
     positions
         How positions come into each: by a table or a rotation.
 
     Raises
     ------
-    StudyError
-        If there is no place for it in ``params.yaml``.
     ParamsError
         If a name is taken by the workflow, or a condition of :data:`CONDITIONS` is not there.
     """
-    content = read = path.read_text(encoding="utf-8")
-    for block in entries.values():
-        content = added(content, "models", block)
-    for block in texts.blocks:
-        content = added(content, "datasets", block)
     kinds = [kind for kind in CONDITIONS if kind in positions.values()]
     block = STUDY.format(
         name=name,
@@ -169,4 +164,5 @@ def write_survey(
         evaluated=", ".join(dict.fromkeys(one for kind in kinds for one in CONDITIONS[kind])),
         figures=", ".join([*(FIGURES[kind] for kind in kinds), BY_SIZE]),
     )
-    replace_valid(path, read, added(content, "studies", block))
+    defined = {"datasets": texts.blocks, "models": list(entries.values())}
+    writing.create(path, name, f"{HEAD}{block}{definitions(defined)}")

@@ -33,7 +33,13 @@ class CausalProbes(Section):
     """Random tokens of them: the same in all variants and layers."""
     windows: Annotated[list[Length], Field(max_length=8)] = [4, 16, 64]
     """Widths in tokens, the token itself included."""
-    conditions: list[Name]
+    conditions: list[Name] = [
+        "zero_alibi",
+        "zero_closed",
+        "placebo_heads",
+        "zero_fitted",
+        "fitted",
+    ]
     """Of those that a decoder is evaluated under, the ones whose states are probed too."""
     folds: Folds = 3
     """Of the cross-validation; all tokens of a document are in one fold."""

@@ -32,7 +32,17 @@ class Choices(Section):
     prompt: Annotated[list[Line], Field(min_length=1)] = ["Q: {question}", "A:"]
     """Lines that an answer follows, after a space; ``{question}`` stands for the question.
     As the harness's prompt, which has a primer too."""
-    conditions: Annotated[list[Name], Field(min_length=1)]
+    conditions: Annotated[list[Name], Field(min_length=1)] = [
+        "intact",
+        "zero",
+        "zero_closed",
+        "placebo_heads",
+        "zero_fitted",
+        "intact_fitted",
+        "fitted",
+        "zero_scores_fitted",
+        "intact_fitted_short",
+    ]
     """Of those that a model is evaluated under, the ones that are measured."""
     batch_tokens: Length = 4096
     """Tokens of one forward pass, all conditions of the pass included."""

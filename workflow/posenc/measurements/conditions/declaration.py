@@ -21,6 +21,23 @@ class Controls(Section):
     """The placebo on the intact model."""
 
 
+def _controls() -> dict[str, Controls]:
+    """Of the fitted masks in the catalogue of conditions."""
+
+    def of(intact: str, placebo: str, placebo_intact: str) -> Controls:
+        return Controls(intact=intact, placebo=placebo, placebo_intact=placebo_intact)
+
+    found = {
+        "zero_fitted": of("intact_fitted", "zero_hashed", "intact_hashed"),
+        "fitted": of("intact_fitted_vectors", "fitted_hashed", "intact_hashed_vectors"),
+    }
+    for seed in ("", "_1", "_2"):
+        found[f"zero_scores_fitted{seed}"] = of(
+            f"intact_fitted_short{seed}", f"zero_hashed_short{seed}", f"intact_hashed_short{seed}"
+        )
+    return found
+
+
 class Conditions(Section):
     """All conditions of a study on its first documents (A1, A3, A4, A5)."""
 
@@ -32,7 +49,7 @@ class Conditions(Section):
     """Tokens of one forward pass, those of all conditions that share it included."""
     calibration_share: Annotated[float, Field(gt=0, lt=1)] = 0.75
     """Share of the calibration documents that masks are fitted on; the rest chooses."""
-    controls: dict[Name, Controls] = Field(default_factory=dict)
+    controls: dict[Name, Controls] = Field(default_factory=_controls)
     """By condition of a fitted mask, where a model is evaluated under all of them."""
     bootstrap_samples: Samples = 2000
     confidence: Confidence

@@ -21,7 +21,12 @@ class JointOrder(Section):
     """What is read of a document at most: its first tokens, and no more than half of them."""
     candidates: Annotated[Length, Field(ge=2)] = 10
     """Tokens at either place: those that the intact model finds likeliest at one of both."""
-    conditions: Annotated[list[Name], Field(min_length=1)]
+    conditions: Annotated[list[Name], Field(min_length=1)] = [
+        "intact",
+        "zero",
+        "zero_closed",
+        "placebo_heads",
+    ]
     """Of those that the study evaluates the model under."""
     bootstrap_samples: Samples
     confidence: Confidence

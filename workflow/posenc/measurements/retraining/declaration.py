@@ -48,7 +48,7 @@ class Retraining(Section):
     """At most so many of its documents, drawn at random."""
     tokens: Annotated[Length, Field(ge=2)] = 512
     """Of a sequence, which begins where a document begins."""
-    conditions: Annotated[list[Name], Field(min_length=2)]
+    conditions: Annotated[list[Name], Field(min_length=2)] = ["intact", "zero", "zero_closed"]
     """Those that the model is trained under, of the ones that a study evaluates it under."""
     evaluated_tokens: Draws = 18_100
     """At most so many tokens of each data set: whole documents, the first that a study evaluates

@@ -18,7 +18,13 @@ class TokenClasses(Section):
     """One document of so many is read, which keeps a study's shares of its data sets."""
     tokens: Annotated[Length, Field(ge=4)] = 128
     """What is read of a document at most: its first tokens."""
-    conditions: Annotated[list[Name], Field(min_length=2)]
+    conditions: Annotated[list[Name], Field(min_length=2)] = [
+        "intact",
+        "zero",
+        "zero_closed",
+        "placebo_heads",
+        "zero_fitted",
+    ]
     """Of those that the study evaluates the model under; ``intact`` first."""
     bootstrap_samples: Samples
     confidence: Confidence

@@ -1,0 +1,284 @@
+"""``params.yaml`` over studies over the catalogue: what is like what, what wins, and what was."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from posenc.cli import app
+from posenc.study.layers import BUILT_IN, merged, read
+from posenc.study.migrate import migrate
+from posenc.study.params import ParamsError, load, validate
+from posenc.study.switch import StudyError
+from tests.copies import ROOT, copy_params
+
+BEFORE = Path(__file__).with_name("params_of_before.yaml")
+"""The file as it was when one file had all conditions and studies, with anchors."""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A folder with the parameters as they are shipped."""
+    copy_params(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def add(path: Path, text: str) -> None:
+    """Put lines into a file: below their section, where it has that."""
+    for block in re.findall(r"(?m)^\w+:[^\n]*\n(?: [^\n]*\n)*", text):
+        head, _, inner = block.partition("\n")
+        content = path.read_text() if path.exists() else ""
+        if inner and f"\n{head}\n" in content:
+            path.write_text(content.replace(f"\n{head}\n", f"\n{head}\n{inner}", 1))
+        else:
+            key = head.split(":")[0]
+            kept = re.sub(rf"(?ms)^{key}: (\S[^\n]*?(\[\n.*?^\]|\{{\n.*?^\}})?)\n", "", content)
+            path.write_text(kept + block)
+
+
+def differences(then: Any, now: Any, at: str = "") -> Iterator[str]:
+    """Keys whose values are others; what is there in addition is none."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key, value in then.items():
+            yield from differences(value, now.get(key, "is gone"), f"{at}.{key}")
+    elif then != now:
+        yield f"{at}: {then!r} {now!r}"
+
+
+# --- What is like another entry, and grids --------------------------------------------------------
+
+
+def test_an_entry_has_what_it_is_like_and_what_it_says_itself(project):
+    models = load(project / "params.yaml").models
+    long, imdb = models["scheme_long_alibi_2"].source, models["decoder_imdb"].source
+    assert (long.d_model, long.steps, long.positions, long.seed) == (256, 1500, "alibi", 2)
+    assert long.tokenizer == imdb.tokenizer and long.precision == imdb.precision == "bfloat16"
+    assert long.learning_rate == 2e-3 != imdb.learning_rate
+
+
+def test_a_grid_is_every_combination_and_the_seed_0_adds_nothing(project):
+    add(project / "params.yaml", "models:\n  mine: {like: decoder, "
+        "grid: {positions: [learned, rotary], seed: [0, 7]}}\n")  # fmt: skip
+    models = load(project / "params.yaml").models
+    mine = {name: one.source for name, one in models.items() if name.startswith("mine")}
+    assert {name: (one.positions, one.seed) for name, one in mine.items()} == {
+        "mine_learned": ("learned", 0),
+        "mine_learned_7": ("learned", 7),
+        "mine_rotary": ("rotary", 0),
+        "mine_rotary_7": ("rotary", 7),
+    }
+    assert all(one.steps == models["decoder"].source.steps for one in mine.values())
+
+
+def test_one_of_a_grid_can_be_changed(project):
+    add(project / "params.yaml", "models:\n  scheme_rotary: {source: {steps: 7}}\n")
+    models = load(project / "params.yaml").models
+    assert models["scheme_rotary"].source.steps == 7
+    assert models["scheme_rotary"].source.positions == "rotary"
+    assert models["scheme_alibi"].source.steps == 300
+
+
+def test_mappings_are_merged_unless_they_are_of_another_kind():
+    lower = {"source": {"kind": "a", "x": 1, "y": {"z": 1}}, "keep": 2}
+    upper = {"source": {"y": {"w": 2}}}
+    assert merged(lower, upper, "models") == {
+        "source": {"kind": "a", "x": 1, "y": {"z": 1, "w": 2}},
+        "keep": 2,
+    }
+    assert merged(lower, {"source": {"kind": "b"}}, "models")["source"] == {"kind": "b"}
+    # Lists are whole, and so are the keys of a study: its mappings are of names.
+    assert merged({"a": [1, 2]}, {"a": [3]}, "models") == {"a": [3]}
+    assert merged({"trained": {"a": "x"}}, {"trained": {"b": "y"}}, "studies") == {
+        "trained": {"b": "y"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("models:\n  a: {like: b}\n  b: {like: a}\n", r"yaml:\d+: models\.\w\.like leads to"),
+        ("models:\n  a: {like: decoderr}\n", r"models\.a\.like names 'decoderr', .* 'decoder'\?"),
+        ("models:\n  a: {like: scheme_rotary}\n", r"which is of a grid: name the grid, 'scheme'"),
+        ("models:\n  a: {like: decoder, grid: {seed: 3}}\n", r"models\.a\.grid: keys of source, e"),
+        ("datasets:\n  a: {like: imdb_local, grid: {seed: [1]}}\n",
+         r"datasets\.a\.grid: unknown key 'grid'"),
+        ("models:\n  a: {like: 3}\n", r"models\.a\.like: unknown key 'like'|models\.a\.like"),
+    ],
+)  # fmt: skip
+def test_what_leads_nowhere_is_named_with_its_line(project, lines, message):
+    add(project / "params.yaml", lines)
+    with pytest.raises(ParamsError, match=message):
+        load(project / "params.yaml")
+
+
+def test_two_studies_do_not_define_the_same_entry(project):
+    (project / "studies/twice.yaml").write_text(
+        "like: headline\ndefine:\n  datasets:\n    imdb_public: {like: imdb_local}\n"
+    )
+    with pytest.raises(ParamsError, match=r"twice\.yaml:4: datasets\.imdb_public is defined in .*"
+                       r"studies/headline\.yaml:\d+ already: give one"):  # fmt: skip
+        load(project / "params.yaml")
+
+
+def test_a_label_is_its_own(project):
+    add(project / "params.yaml", "conditions:\n  soft: {like: zero_alibi, label: softer ALiBi}\n")
+    params = load(project / "params.yaml")
+    labels = params.figures.style.labels
+    assert labels["soft"] == "softer ALiBi" and labels["zero_alibi"] == "ALiBi, one slope"
+    assert params.conditions["soft"] == params.conditions["zero_alibi"]
+    add(project / "params.yaml", "figures: {style: {labels: {soft: my ALiBi}}}\n")
+    assert load(project / "params.yaml").figures.style.labels["soft"] == "my ALiBi"
+
+
+def test_what_is_built_in_is_changed_key_by_key(project):
+    add(project / "params.yaml", "conditions:\n  zero_alibi: {mask: {profile: {slope: 0.3}}}\n")
+    condition = load(project / "params.yaml").conditions["zero_alibi"]
+    assert condition.mask.profile.slope == 0.3 and condition.position == "zero"
+    where, _ = read(project / "params.yaml").place(
+        ("conditions", "zero_alibi", "mask", "profile", "slope")
+    )
+    assert where.startswith(f"{project}/params.yaml:")
+
+
+# --- What is shipped ------------------------------------------------------------------------------
+
+
+def test_each_condition_and_mask_of_the_catalogue_has_a_sentence_and_each_condition_a_label():
+    raw = YAML(typ="safe").load(BUILT_IN.read_text())
+    for kind in ("conditions", "masks"):
+        for name, entry in raw[kind].items():
+            assert entry["about"].endswith(".") and len(entry["about"]) > 10, name
+    unlabelled = [name for name, one in raw["conditions"].items() if "label" not in one]
+    assert unlabelled == []
+    sentences = [one["about"] for one in raw["conditions"].values()]
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_each_study_begins_with_what_it_asks():
+    for path in sorted((ROOT / "studies").glob("*.yaml")):
+        lines = path.read_text().splitlines()
+        assert lines[0].startswith("# yaml-language-server: "), path
+        assert lines[1].startswith("asks: ") and "?" in lines[1], path
+    assert len((ROOT / "params.yaml").read_text().splitlines()) <= 350
+    assert len((ROOT / "dvc.yaml").read_text().splitlines()) <= 200
+    assert (ROOT / "dvc.lock").stat().st_size <= 40_000
+
+
+EDITS = re.findall(
+    r"```yaml\n(# (?:params|studies).*?)```",
+    (ROOT / "docs/studies.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
+
+
+def test_a_newcomer_s_edits_take_five_lines_at_most(project):
+    """Each block of the page, put into a copy of the project."""
+    assert len(EDITS) == 5
+    before = load(project / "params.yaml")
+    for edit in EDITS:
+        shutil.rmtree(project / "studies")
+        copy_params(project)
+        said = [line for line in edit.splitlines() if not line.startswith("#")]
+        assert len([line for line in said if line != "define:"]) <= 5, edit
+        for name, lines in re.findall(r"(?m)^# (\S+)\n((?:[^#\n].*\n)+)", edit):
+            add(project / name, lines)
+        assert load(project / "params.yaml") != before, edit
+    params = load(project / "params.yaml")
+    assert params.studies["four_documents"].all_conditions[:2] == ["intact", "zero"]
+    assert params.studies["four_documents"].calibration == "imdb_public"
+
+
+def test_commands_list_conditions_and_studies(project):
+    run = CliRunner()
+    listed = run.invoke(app, ["conditions"]).output
+    for name in load(project / "params.yaml").conditions:
+        assert re.search(rf"(?m)^{name}( \(|$)", listed), name
+    one = run.invoke(app, ["conditions", "zero_alibi"]).output
+    assert one.startswith("zero_alibi (ALiBi, one slope)\n    ALiBi with a slope of 0.1")
+    assert "workflow/posenc/conditions/catalogue.yaml:" in one
+    wrong = run.invoke(app, ["conditions", "zero_alib"])
+    assert wrong.exit_code == 1 and "did you mean 'zero_alibi'" in wrong.output
+    studies = run.invoke(app, ["study"]).output
+    for name, study in load(project / "params.yaml").studies.items():
+        assert re.search(rf"(?m)^[* ] {name}: not run here$", studies), name
+        assert study.asks and study.asks.split()[0] in studies
+    assert "* default" in studies
+
+
+# --- posenc migrate -------------------------------------------------------------------------------
+
+
+def test_a_file_of_before_is_refused_with_the_way_out(project):
+    (project / "params.yaml").write_text(BEFORE.read_text())
+    with pytest.raises(ParamsError, match=r"params\.yaml:\d+: anchors, .*`posenc migrate` writes"):
+        load(project / "params.yaml")
+
+
+@pytest.mark.parametrize("has_studies", [True, False])
+def test_a_file_of_before_means_the_same(project, has_studies):
+    old = validate(YAML(typ="safe").load(BEFORE.read_text())).model_dump(warnings=False)
+    path = project / "params.yaml"
+    path.write_text(BEFORE.read_text())
+    if not has_studies:
+        shutil.rmtree(project / "studies")
+    done = CliRunner().invoke(app, ["migrate"])
+    assert done.exit_code == 0, done.output
+    assert list(differences(old, load(path).model_dump(warnings=False))) == []
+    assert (project / "params.before.yaml").read_text() == BEFORE.read_text()
+    assert (project / "studies.before").is_dir() == has_studies
+    assert sorted(one.stem for one in (project / "studies").iterdir()) == sorted(old["studies"])
+    text = path.read_text()
+    assert not re.search(r"[&*]\w+|<<", text) and "conditions:" not in text.splitlines()
+    with pytest.raises(StudyError, match="it is as files are today"):
+        migrate(path)
+
+
+def test_what_the_shipped_files_say_is_what_the_file_of_before_said():
+    old = validate(YAML(typ="safe").load(BEFORE.read_text())).model_dump(warnings=False)
+    for study in (*old["studies"].values(), old["study"]):
+        del study["asks"]
+    now = load(ROOT / "params.yaml").model_dump(warnings=False)
+    assert list(differences(old, now)) == []
+
+
+def test_a_condition_that_the_package_has_otherwise_stays_as_it_was(project):
+    """Nothing of the package's entry stays in it: here its mask."""
+    raw = YAML(typ="safe").load(BEFORE.read_text())
+    raw["conditions"]["zero_window_32"] = {"position": "shuffle"}
+    raw["masks"]["hashed_zero"] = {"method": "slope", "position": "zero"}
+    path = project / "params.yaml"
+    with path.open("w") as file:
+        YAML(typ="safe").dump(raw, file)
+    migrate(path)
+    params = load(path)
+    condition = params.conditions["zero_window_32"]
+    assert (condition.position, condition.mask, condition.only) == ("shuffle", None, None)
+    assert params.masks["hashed_zero"].method == "slope"
+
+
+def test_a_file_of_before_that_is_wrong_is_left_alone(project):
+    path = project / "params.yaml"
+    text = BEFORE.read_text().replace("n_layers: 4", "n_layers: x", 1)
+    path.write_text(text)
+    with pytest.raises(ParamsError, match=r"source\.n_layers: is 'x'"):
+        migrate(path)
+    assert path.read_text() == text and not (project / "params.before.yaml").exists()
+    path.write_text(BEFORE.read_text())
+    (project / "params.before.yaml").write_text("mine")
+    with pytest.raises(StudyError, match=r"params\.before\.yaml is there already: move it away"):
+        migrate(path)
+    assert (project / "params.before.yaml").read_text() == "mine"
+
+
+def test_a_study_s_file_is_a_mapping(project):
+    (project / "studies/odd.yaml").write_text("- 1\n")
+    with pytest.raises(ParamsError, match=r"studies/odd\.yaml: must be a mapping: the"):
+        load(project / "params.yaml")

@@ -1,0 +1,366 @@
+"""``params.yaml`` over the files of studies, and these over what every project has.
+
+Three layers say what there is: the catalogue of conditions and masks that comes with the package,
+a file for each study in ``studies/``, and ``params.yaml``. An entry that a higher layer names again
+is changed there, key by key, so that ``params.yaml`` holds what differs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from posenc import conditions
+from posenc.config.yaml_file import YamlError, YamlFile
+from posenc.study.explain import suggestion
+
+BUILT_IN = Path(conditions.__file__).with_name("catalogue.yaml")
+STUDIES = Path("studies")
+"""Beside ``params.yaml``."""
+DEPTHS = {
+    "datasets": 1, "models": 1, "matrices": 1, "conditions": 1, "masks": 1, "sweeps": 1,
+    "experiments": 2, "studies": 1,
+}  # fmt: skip
+"""Sections of named entries, and how many keys name an entry below each."""
+SAID = {
+    "label": ("datasets", "models", "matrices", "conditions"),
+    "about": ("datasets", "models", "matrices", "conditions", "masks"),
+}
+"""Texts that an entry can have, by section: no job reads them."""
+DEFINE = "define"
+"""The key of a study's file below which it has sections of its own entries."""
+LIKE, GRID = "like", "grid"
+
+Key = tuple[str, ...]
+"""A section and the names of an entry, as in ``("experiments", "downstream", "sample")``."""
+
+
+class LayerError(ValueError):
+    """The layers do not fit together; the message has the file, the line and the way out."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one file says of an entry."""
+
+    file: YamlFile
+    at: tuple
+    value: Any
+
+    def line(self, *keys: str) -> str:
+        return f"{_shown(self.file)}:{self.file.place((*self.at, *keys))[0]}"
+
+
+@dataclass
+class Layers:
+    """All layers of a project.
+
+    Attributes
+    ----------
+    path
+        ``params.yaml``.
+    """
+
+    path: Path
+    parts: dict[Key, list[_Part]] = field(default_factory=dict)
+    """By entry, the lowest layer first."""
+    about: dict[Key, str] = field(default_factory=dict)
+    """Sentences about entries."""
+
+    def __post_init__(self) -> None:
+        self.own = YamlFile(self.path)
+        self._labels: dict[str, tuple[str, Key]] = {}
+        self._members: dict[Key, tuple[Key, dict[str, Any]]] = {}
+
+    @cached_property
+    def value(self) -> Any:
+        """What all layers say together, as one mapping of sections.
+
+        Raises
+        ------
+        LayerError
+            As its message says.
+        YamlError
+            If a file cannot be read.
+        """
+        own = self.own.value
+        if not isinstance(own, dict):
+            return own
+        built_in = YamlFile(BUILT_IN)
+        self._take(built_in, built_in.value)
+        for key, _ in self._held(own):  # they come before those of studies
+            self.parts.setdefault(key, [])
+        for path in sorted((self.path.parent / STUDIES).glob("*.yaml")):
+            self._take_study(path)
+        self._take(self.own, own)
+        whole = {name: part for name, part in own.items() if not self._is_shelf(name, part)}
+        for section, depth in DEPTHS.items():
+            if not self._is_shelf(section, own.get(section, {})):
+                continue  # what is no mapping is explained by its validation
+            shelf: dict[str, Any] = {}
+            # All of them first: one that a grid makes may be changed above it.
+            for key in list(self._entries(section)):
+                node = shelf
+                for name in key[1:depth]:
+                    node = node.setdefault(name, {})
+                node[key[-1]] = self._whole(key)
+            if shelf or section in own:
+                whole[section] = shelf
+        self._add_labels(whole, built_in.value["labels"])
+        return whole
+
+    def place(self, location: tuple) -> tuple[str, Any]:
+        """Where a key is said, or the innermost mapping that should have it.
+
+        Parameters
+        ----------
+        location
+            Keys and indices of :attr:`value`, from the outside.
+
+        Returns
+        -------
+        tuple
+            File and line, and what is the same for all that is said there.
+        """
+        if location[:3] == ("figures", "style", "labels") and len(location) > 3:
+            labelled = self._labels.get(location[3])
+            if self.own.place(location)[1] < len(location) and labelled is not None:
+                location = (*labelled[1], "label")
+        key, rest = self._split(location)
+        candidates = list(self._said(key)) if key else []
+        if not candidates:
+            line, depth = self.own.place(location)
+            return f"{self.path}:{line}", (self.path, line, depth)
+        best: tuple[int, _Part, int] | None = None
+        for part in candidates:
+            line, depth = part.file.place((*part.at, *rest))
+            found = depth - len(part.at)
+            if best is None or found > best[0]:
+                best = (found, part, line)
+        assert best is not None
+        _, part, line = best
+        return f"{_shown(part.file)}:{line}", (part.file.path, line)
+
+    def is_built_in(self, key: Key) -> bool:
+        """Whether the package alone says what an entry is."""
+        return {part.file.path for part in self.parts.get(key, [])} == {BUILT_IN}
+
+    @staticmethod
+    def _is_shelf(section: str, part: Any) -> bool:
+        if section not in DEPTHS or not isinstance(part, dict):
+            return False
+        return DEPTHS[section] == 1 or all(isinstance(one, dict) for one in part.values())
+
+    def _split(self, location: tuple) -> tuple[Key, tuple]:
+        """The entry that a location leads to or into, and what is left of it."""
+        depth = DEPTHS.get(location[0], 0) if location else 0
+        if not depth or len(location) <= depth:
+            return (), location
+        return tuple(map(str, location[: depth + 1])), tuple(location[depth + 1 :])
+
+    def _take(self, file: YamlFile, value: Mapping[str, Any], inside: tuple = ()) -> None:
+        """Note what a file says of entries."""
+        for key, part in self._held(value):
+            found = self.parts.setdefault(key, [])
+            if inside and (others := [one for one in found if one.file.path != BUILT_IN]):
+                at = f"{file.path}:{file.place((*inside, *key))[0]}"
+                raise LayerError(
+                    f"{at}: {'.'.join(key)} is defined in {others[0].line()} already: give one of "
+                    f"them another name, or define it in {self.path} for both"
+                )
+            found.append(_Part(file, (*inside, *key), part))
+
+    def _held(self, value: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
+        """The entries of sections."""
+        for section, shelf in value.items():
+            if not self._is_shelf(section, shelf):
+                continue
+            for name, part in shelf.items():
+                if DEPTHS[section] == 1:
+                    yield (section, name), part
+                else:
+                    yield from (((section, name, size), one) for size, one in part.items())
+
+    def _take_study(self, path: Path) -> None:
+        file = YamlFile(path)
+        if not isinstance(file.value, dict):
+            raise LayerError(f"{path}: must be a mapping: the keys of a study")
+        study = {name: part for name, part in file.value.items() if name != DEFINE}
+        self.parts[("studies", path.stem)] = [_Part(file, (), study)]
+        defined = file.value.get(DEFINE, {})
+        line = file.place((DEFINE,))[0]
+        if not isinstance(defined, dict):
+            raise LayerError(f"{path}:{line}: {DEFINE}: must be a mapping of sections")
+        for section, part in defined.items():
+            if section == "studies" or not self._is_shelf(section, part):
+                known = ", ".join(name for name in DEPTHS if name != "studies")
+                raise LayerError(
+                    f"{path}:{file.place((DEFINE, section))[0]}: {DEFINE}.{section}: a study "
+                    f"defines entries by name, of {known}"
+                )
+        self._take(file, defined, (DEFINE,))
+
+    def _entries(self, section: str) -> Iterator[Key]:
+        """All entries of a section; those of a grid stand where the grid does."""
+        seen: set[Key] = set()
+        for key in [key for key in self.parts if key[0] == section]:
+            grid = self._grid(key)
+            for one in self._expanded(key, grid) if grid is not None else [key]:
+                if one not in seen:
+                    seen.add(one)
+                    yield one
+
+    def _grid(self, key: Key) -> Any:
+        found = self._definition(key)
+        return found.get(GRID) if key[0] == "models" and isinstance(found, dict) else None
+
+    def _expanded(self, key: Key, grid: Any) -> Iterator[Key]:
+        """The models of a grid: a value more of its name for each, but none for the seed 0."""
+        at = next(
+            part.line(GRID)
+            for part in self._said(key)
+            if isinstance(part.value, dict) and GRID in part.value
+        )
+        if not isinstance(grid, dict) or not all(
+            isinstance(values, list) and values for values in grid.values()
+        ):
+            raise LayerError(
+                f"{at}: {'.'.join(key)}.{GRID}: keys of source, each with a list of its values"
+            )
+        for values in itertools.product(*grid.values()):
+            chosen = dict(zip(grid, values, strict=True))
+            words = [str(value) for name, value in chosen.items() if (name, value) != ("seed", 0)]
+            member = (*key[:-1], "_".join([key[-1], *words]))
+            self._members[member] = (key, chosen)
+            yield member
+
+    def _said(self, key: Key, seen: tuple[Key, ...] = ()) -> Iterator[_Part]:
+        """What is said of an entry, the nearest first: itself, its grid, what it is like."""
+        parts = self.parts.get(key, [])
+        yield from reversed(parts)
+        further = [self._members[key][0]] if key in self._members else []
+        further += [(*key[:-1], name) for name in _like(parts)]
+        for other in further:
+            if other not in (*seen, key):
+                yield from self._said(other, (*seen, key))
+
+    def _definition(self, key: Key, seen: tuple[Key, ...] = ()) -> Any:
+        """An entry as its layers and what it is like say, before any grid."""
+        whole: Any = {}
+        for part in self.parts[key]:
+            value = part.value
+            if not isinstance(value, dict):
+                return value
+            value = {name: one for name, one in value.items() if not _is_said(key, name, one)}
+            for name in _like([part]):
+                other = (*key[:-1], name)
+                if other in (*seen, key):
+                    raise LayerError(f"{part.line(LIKE)}: {'.'.join(key)}.like leads to itself")
+                if other not in self.parts:
+                    raise LayerError(self._unlike(part, key, name))
+                like = self._definition(other, (*seen, key))
+                whole = merged(whole, like if isinstance(like, dict) else {}, key[0])
+                del value[LIKE]
+            whole = merged(whole, value, key[0])
+        return whole
+
+    def _unlike(self, part: _Part, key: Key, name: str) -> str:
+        known = [one[-1] for one in self.parts if one[:-1] == key[:-1]]
+        what = f"{part.line(LIKE)}: {'.'.join(key)}.like names {name!r}"
+        for (*_, grid), parts in self.parts.items():
+            if name.startswith(f"{grid}_") and any(GRID in part.value for part in parts):
+                return f"{what}, which is of a grid: name the grid, {grid!r}"
+        return f"{what}, which is not defined in {key[0]}{suggestion(name, known)}"
+
+    def _whole(self, key: Key) -> Any:
+        """An entry, for validation; its label and its sentence are noted."""
+        for part in self.parts.get(key, []):
+            for name, said in part.value.items() if isinstance(part.value, dict) else ():
+                if _is_said(key, name, said) and name == "label":
+                    self._labels[key[-1]] = (said, key)
+                elif _is_said(key, name, said):
+                    self.about[key] = said
+        whole: Any = {}
+        if key in self._members:
+            grid, chosen = self._members[key]
+            whole = merged(self._definition(grid), {"source": chosen}, key[0])
+        if key in self.parts:
+            whole = merged(whole, self._definition(key), key[0])
+        if key[0] == "models" and isinstance(whole, dict):
+            whole.pop(GRID, None)
+        return whole
+
+    def _add_labels(self, whole: dict[str, Any], built_in: Mapping[str, str]) -> None:
+        node, parts = whole, []
+        for name in ("figures", "style", "labels"):
+            node = node.get(name, {})
+            if not isinstance(node, dict):
+                return  # its validation says what is wrong
+            parts.append(node)
+        figures, style, own = parts
+        beside = {name: label for name, (label, _) in self._labels.items()}
+        labels = {**built_in, **beside, **own}
+        whole["figures"] = {**figures, "style": {**style, "labels": labels}}
+
+
+def _shown(file: YamlFile) -> Path:
+    """A file as messages name it."""
+    return file.path.relative_to(Path(__file__).parents[3]) if file.path == BUILT_IN else file.path
+
+
+def _is_said(key: Key, name: str, value: Any) -> bool:
+    return key[0] in SAID.get(name, ()) and isinstance(value, str)
+
+
+def _like(parts: list[_Part]) -> list[str]:
+    values = [part.value for part in parts if isinstance(part.value, dict)]
+    return [name for value in values if isinstance(name := value.get(LIKE), str)]
+
+
+def merged(lower: Any, upper: Any, section: str) -> Any:
+    """What two layers say of an entry.
+
+    Mappings are merged key by key, unless they are of different kinds. A study's keys are whole:
+    its mappings are of names.
+
+    Examples
+    --------
+    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}}, "models")
+    {'a': {'b': 1, 'c': 3}}
+    >>> merged({"a": {"kind": "x", "c": 2}}, {"a": {"kind": "y"}}, "models")
+    {'a': {'kind': 'y'}}
+    >>> merged({"a": {"b": 1}}, {"a": {"c": 3}}, "studies")
+    {'a': {'c': 3}}
+    """
+    if not isinstance(lower, dict) or not isinstance(upper, dict):
+        return upper
+    for tag in ("kind", "method"):
+        if tag in upper and tag in lower and upper[tag] != lower[tag]:
+            return upper
+    if section == "studies":
+        return {**lower, **upper}
+    inner = {
+        name: merged(lower[name], value, section) if name in lower else value
+        for name, value in upper.items()
+    }
+    return {**lower, **inner}
+
+
+def read(path: Path) -> Layers:
+    """The layers of a project, read.
+
+    Raises
+    ------
+    LayerError, YamlError
+        As :attr:`Layers.value` has them.
+    """
+    layers = Layers(path)
+    layers.value  # noqa: B018  # labels and sentences are noted on the way
+    return layers
+
+
+__all__ = ["BUILT_IN", "DEFINE", "STUDIES", "LayerError", "Layers", "YamlError", "merged", "read"]

@@ -1,0 +1,142 @@
+"""A ``params.yaml`` of before, as the one of today: plain YAML, and a file for each study.
+
+Files of before had anchors, all conditions and all studies. What a file said stays, value by value;
+its comments do not, so it is kept beside the new one.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML, YAMLError
+
+from posenc.artifacts.files import atomic_file
+from posenc.config.yaml_file import YamlFile
+from posenc.study.layers import BUILT_IN, STUDIES, read
+from posenc.study.new import HEAD
+from posenc.study.params import Params, ParamsError, load, validate
+from posenc.study.switch import StudyError
+
+BEFORE = ".before"
+"""What the file and the folder of before are called then: ``params.before.yaml``."""
+
+
+def migrate(path: Path) -> list[str]:
+    """Write a ``params.yaml`` of before anew.
+
+    Parameters
+    ----------
+    path
+        ``params.yaml``.
+
+    Returns
+    -------
+    list of str
+        What was done, in lines.
+
+    Raises
+    ------
+    StudyError
+        If there is nothing to do, or what is there already would be in the way.
+    ParamsError
+        If the file of before was wrong, or would not mean the same; nothing is written then.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        raw = YAML(typ="safe").load(text)
+    except YAMLError as error:
+        raise ParamsError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(raw, dict) or "studies" not in raw:
+        raise StudyError(f"{path} has no studies: it is as files are today")
+    folder = path.parent / STUDIES
+    kept, aside = path.with_stem(path.stem + BEFORE), folder.with_name(folder.name + BEFORE)
+    for place in (kept, aside):
+        if place.exists():
+            raise StudyError(f"{place} is there already: move it away, and run this again")
+    if isinstance(raw.get("study"), dict):  # an alias of the study itself
+        raw["study"] = next(key for key, one in raw["studies"].items() if one == raw["study"])
+    before = validate(raw, str(path))
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+        made = Path(name) / path.name
+        (made.parent / STUDIES).mkdir()
+        for study, part in raw["studies"].items():
+            (made.parent / STUDIES / f"{study}.yaml").write_text(f"{HEAD}{_dumped(part)}")
+        made.write_text(_dumped(_own(raw, before)))
+        if problem := _difference(before, load(made)):
+            raise ParamsError(f"{path}: {problem} would not mean the same: nothing is written")
+        shutil.copy2(path, kept)
+        had_studies = folder.is_dir()
+        if had_studies:
+            folder.rename(aside)
+        (made.parent / STUDIES).rename(folder)
+        # Last, and in one step: until then the file of before is the one that is read.
+        with atomic_file(path) as unfinished:
+            shutil.copyfile(made, unfinished)
+    said = [
+        f"{path}: {len(path.read_text().splitlines())} lines, without anchors; before, it had "
+        f"{len(text.splitlines())}",
+        f"{folder}/: {len(raw['studies'])} studies, a file each",
+        f"{kept}: the file of before, with its comments",
+    ]
+    return [*said, f"{aside}/: the studies that were there"] if had_studies else said
+
+
+def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
+    """What of a file of before the package does not say."""
+    own = {name: part for name, part in raw.items() if name != "studies"}
+    built_in = YamlFile(BUILT_IN).value
+    for section in ("conditions", "masks", "sweeps"):
+        entries = {
+            name: {key: part for key, part in entry.items() if key not in ("label", "about")}
+            for name, entry in built_in[section].items()
+        }
+        kind: Any = Params.model_fields[section].annotation
+        known = TypeAdapter(kind).validate_python(entries)
+        now = getattr(before, section)
+        own[section] = {
+            # Key by key where it differs, so that nothing of the package's stays in it.
+            name: now[name].model_dump() if name in known else part
+            for name, part in raw.get(section, {}).items()
+            if known.get(name) != now[name]
+        }
+    with tempfile.TemporaryDirectory() as name:
+        nothing = Path(name) / "params.yaml"
+        nothing.write_text("authors: []\n")
+        shown = read(nothing).value["figures"]["style"]["labels"]
+    figures = own.get("figures", {})
+    if labels := figures.get("style", {}).get("labels"):
+        differ = {name: label for name, label in labels.items() if shown.get(name) != label}
+        own["figures"] = {**figures, "style": {**figures["style"], "labels": differ}}
+    return {name: part for name, part in own.items() if part not in ({}, None)}
+
+
+def _difference(before: Params, after: Params) -> str | None:
+    """The first value of before that is another one after; what the package adds is none."""
+    then, now = (one.model_dump(warnings=False) for one in (before, after))
+    return next(_differences(then, now, ""), None)
+
+
+def _differences(then: Any, now: Any, at: str) -> Any:
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key, part in then.items():
+            if key not in now:
+                yield f"{at}{key}"
+            else:
+                yield from _differences(part, now[key], f"{at}{key}.")
+    elif then != now:
+        yield at.rstrip(".")
+
+
+def _dumped(value: Any) -> str:
+    """As DVC writes it, so that ``dvc exp run -S`` changes one line."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.representer.ignore_aliases = lambda *_: True
+    stream = io.StringIO()
+    yaml.dump(value, stream)
+    return stream.getvalue()

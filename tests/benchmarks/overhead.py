@@ -25,6 +25,7 @@ def widen(project: Project, models: int, datasets: int, conditions: int) -> None
     """Give the default study so many models, data sets and conditions, all fetched."""
     path = project.folder / "params.yaml"
     yaml = YAML(typ="safe")
+    yaml.representer.ignore_aliases = lambda *_: True
     raw = yaml.load(path.read_text())
     names = {
         "models": [f"model{n}" for n in range(models)],
@@ -33,7 +34,9 @@ def widen(project: Project, models: int, datasets: int, conditions: int) -> None
     }
     for kind, origin in (("models", "minilm"), ("datasets", "sample_reviews")):
         raw[kind].update({name: raw[kind][origin] for name in names[kind]})
-    raw["conditions"].update({name: {"position": "zero"} for name in names["conditions"][1:]})
+    raw.setdefault("conditions", {}).update(
+        {name: {"position": "zero"} for name in names["conditions"][1:]}
+    )
     study = raw["studies"]["default"]
     models = dict.fromkeys(("captured", "pretrained", "finetuned", "examined"), names["models"])
     study.update(names, **models, trained={}, calibration=names["datasets"][0])

@@ -31,7 +31,7 @@ from posenc.datasets.fetch import fetch
 from posenc.datasets.section import SampleSource
 from posenc.report.comparison import described, machine
 from tests.benchmarks.capture import keep, put_between
-from tests.copies import ROOT, copy_project
+from tests.copies import ROOT, copy_project, whole_params
 from tests.workflow.conftest import Project
 
 RECORD, PAGE = ROOT / "docs/real-study.json", ROOT / "docs/performance.md"

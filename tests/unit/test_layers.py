@@ -129,7 +129,9 @@ def test_two_studies_do_not_define_the_same_entry(project):
 
 
 def test_a_label_is_its_own(project):
-    add(project / "params.yaml", "conditions:\n  soft: {like: zero_alibi, label: softer ALiBi}\n")
+    add(
+        project / "params.yaml", "conditions:\n  soft: {like: zero_alibi, shown_as: softer ALiBi}\n"
+    )
     params = load(project / "params.yaml")
     labels = params.figures.style.labels
     assert labels["soft"] == "softer ALiBi" and labels["zero_alibi"] == "ALiBi, one slope"
@@ -156,7 +158,7 @@ def test_each_condition_and_mask_of_the_catalogue_has_a_sentence_and_each_condit
     for kind in ("conditions", "masks"):
         for name, entry in raw[kind].items():
             assert entry["about"].endswith(".") and len(entry["about"]) > 10, name
-    unlabelled = [name for name, one in raw["conditions"].items() if "label" not in one]
+    unlabelled = [name for name, one in raw["conditions"].items() if "shown_as" not in one]
     assert unlabelled == []
     sentences = [one["about"] for one in raw["conditions"].values()]
     assert len(set(sentences)) == len(sentences)

@@ -272,8 +272,8 @@ def test_a_name_fits_a_file_name(raw):
     ("name", "before", "after", "key"),
     [
         # What fifteen models are like, through a grid.
-        ("params.yaml", "label: IMDB decoder\n    family: gpt2",
-         "label: IMDB decoder\n    family: gpt3", "models.decoder_imdb.family"),
+        ("params.yaml", "shown_as: IMDB decoder\n    family: gpt2",
+         "shown_as: IMDB decoder\n    family: gpt3", "models.decoder_imdb.family"),
         ("params.yaml", "      d_model: 64\n      steps: 300", "      d_model: 64\n      steps: x",
          "models.scheme_learned.source.steps"),
         # The active study is one of studies; a misspelt key is not missing as well.

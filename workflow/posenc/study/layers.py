@@ -27,10 +27,10 @@ DEPTHS = {
 }  # fmt: skip
 """Sections of named entries, and how many keys name an entry below each."""
 SAID = {
-    "label": ("datasets", "models", "matrices", "conditions"),
+    "shown_as": ("datasets", "models", "matrices", "conditions"),
     "about": ("datasets", "models", "matrices", "conditions", "masks"),
 }
-"""Texts that an entry can have, by section: no job reads them."""
+"""Texts that an entry can have, by section: a label, and a sentence. No measurement reads them."""
 DEFINE = "define"
 """The key of a study's file below which it has sections of its own entries."""
 LIKE, GRID = "like", "grid"
@@ -94,7 +94,7 @@ class Layers:
         self._take(built_in, built_in.value)
         for key, _ in self._held(own):  # they come before those of studies
             self.parts.setdefault(key, [])
-        for path in sorted((self.path.parent / STUDIES).glob("*.yaml")):
+        for path in sorted((self.path.parent / STUDIES).glob("[!.]*.yaml")):
             self._take_study(path)
         self._take(self.own, own)
         whole = {name: part for name, part in own.items() if not self._is_shelf(name, part)}
@@ -129,7 +129,7 @@ class Layers:
         if location[:3] == ("figures", "style", "labels") and len(location) > 3:
             labelled = self._labels.get(location[3])
             if self.own.place(location)[1] < len(location) and labelled is not None:
-                location = (*labelled[1], "label")
+                location = (*labelled[1], "shown_as")
         key, rest = self._split(location)
         candidates = list(self._said(key)) if key else []
         if not candidates:
@@ -144,10 +144,6 @@ class Layers:
         assert best is not None
         _, part, line = best
         return f"{_shown(part.file)}:{line}", (part.file.path, line)
-
-    def is_built_in(self, key: Key) -> bool:
-        """Whether the package alone says what an entry is."""
-        return {part.file.path for part in self.parts.get(key, [])} == {BUILT_IN}
 
     @staticmethod
     def _is_shelf(section: str, part: Any) -> bool:
@@ -272,7 +268,8 @@ class Layers:
         known = [one[-1] for one in self.parts if one[:-1] == key[:-1]]
         what = f"{part.line(LIKE)}: {'.'.join(key)}.like names {name!r}"
         for (*_, grid), parts in self.parts.items():
-            if name.startswith(f"{grid}_") and any(GRID in part.value for part in parts):
+            values = [part.value for part in parts if isinstance(part.value, dict)]
+            if name.startswith(f"{grid}_") and any(GRID in value for value in values):
                 return f"{what}, which is of a grid: name the grid, {grid!r}"
         return f"{what}, which is not defined in {key[0]}{suggestion(name, known)}"
 
@@ -280,7 +277,7 @@ class Layers:
         """An entry, for validation; its label and its sentence are noted."""
         for part in self.parts.get(key, []):
             for name, said in part.value.items() if isinstance(part.value, dict) else ():
-                if _is_said(key, name, said) and name == "label":
+                if _is_said(key, name, said) and name == "shown_as":
                     self._labels[key[-1]] = (said, key)
                 elif _is_said(key, name, said):
                     self.about[key] = said

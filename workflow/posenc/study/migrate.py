@@ -92,7 +92,7 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
     built_in = YamlFile(BUILT_IN).value
     for section in ("conditions", "masks", "sweeps"):
         entries = {
-            name: {key: part for key, part in entry.items() if key not in ("label", "about")}
+            name: {key: part for key, part in entry.items() if key not in ("shown_as", "about")}
             for name, entry in built_in[section].items()
         }
         kind: Any = Params.model_fields[section].annotation

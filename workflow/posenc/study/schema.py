@@ -128,7 +128,7 @@ def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) 
             "additionalProperties": {"type": "array"},
             "description": "Keys of source with lists: a model for each combination of values.",
         }
-    said = {"label": "As figures and tables call it: at most 28 characters.",
+    said = {"shown_as": "As figures and tables call it: at most 28 characters.",
             "about": "What it is, in a sentence."}  # fmt: skip
     for name, sections in SAID.items():
         if section in sections:

@@ -34,9 +34,7 @@ def widen(project: Project, models: int, datasets: int, conditions: int) -> None
     }
     for kind, origin in (("models", "minilm"), ("datasets", "sample_reviews")):
         raw[kind].update({name: raw[kind][origin] for name in names[kind]})
-    raw.setdefault("conditions", {}).update(
-        {name: {"position": "zero"} for name in names["conditions"][1:]}
-    )
+    raw["conditions"] = {name: {"position": "zero"} for name in names["conditions"][1:]}
     study = raw["studies"]["default"]
     models = dict.fromkeys(("captured", "pretrained", "finetuned", "examined"), names["models"])
     study.update(names, **models, trained={}, calibration=names["datasets"][0])

@@ -254,7 +254,7 @@ def test_what_the_shipped_files_say_is_what_the_file_of_before_said():
 def test_a_condition_that_the_package_has_otherwise_stays_as_it_was(project):
     """Nothing of the package's entry stays in it: here its mask."""
     raw = YAML(typ="safe").load(BEFORE.read_text())
-    raw["conditions"]["zero_window_32"] = {"position": "shuffle"}
+    raw["conditions"]["zero_window_32"] = {"position": "mean"}
     raw["masks"]["hashed_zero"] = {"method": "slope", "position": "zero"}
     path = project / "params.yaml"
     with path.open("w") as file:
@@ -262,7 +262,7 @@ def test_a_condition_that_the_package_has_otherwise_stays_as_it_was(project):
     migrate(path)
     params = load(path)
     condition = params.conditions["zero_window_32"]
-    assert (condition.position, condition.mask, condition.only) == ("shuffle", None, None)
+    assert (condition.position, condition.mask, condition.only) == ("mean", None, None)
     assert params.masks["hashed_zero"].method == "slope"
 
 

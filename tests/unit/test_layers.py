@@ -140,6 +140,15 @@ def test_a_label_is_its_own(project):
     assert load(project / "params.yaml").figures.style.labels["soft"] == "my ALiBi"
 
 
+def test_the_column_of_labels_is_no_label(project):
+    mine = "{like: imdb_local, label: sentiment, shown_as: My reviews, about: Of mine.}"
+    add(project / "params.yaml", f"datasets:\n  mine: {mine}\n")
+    params = load(project / "params.yaml")
+    assert params.datasets["mine"].label == "sentiment"
+    assert params.figures.style.labels["mine"] == "My reviews"
+    assert read(project / "params.yaml").about["datasets", "mine"] == "Of mine."
+
+
 def test_what_is_built_in_is_changed_key_by_key(project):
     add(project / "params.yaml", "conditions:\n  zero_alibi: {mask: {profile: {slope: 0.3}}}\n")
     condition = load(project / "params.yaml").conditions["zero_alibi"]
@@ -254,7 +263,7 @@ def test_what_the_shipped_files_say_is_what_the_file_of_before_said():
 def test_a_condition_that_the_package_has_otherwise_stays_as_it_was(project):
     """Nothing of the package's entry stays in it: here its mask."""
     raw = YAML(typ="safe").load(BEFORE.read_text())
-    raw["conditions"]["zero_window_32"] = {"position": "mean"}
+    raw["conditions"]["zero_window_32"] = {"position": "zero"}
     raw["masks"]["hashed_zero"] = {"method": "slope", "position": "zero"}
     path = project / "params.yaml"
     with path.open("w") as file:
@@ -262,7 +271,7 @@ def test_a_condition_that_the_package_has_otherwise_stays_as_it_was(project):
     migrate(path)
     params = load(path)
     condition = params.conditions["zero_window_32"]
-    assert (condition.position, condition.mask, condition.only) == ("mean", None, None)
+    assert (condition.position, condition.mask, condition.only) == ("zero", None, None)
     assert params.masks["hashed_zero"].method == "slope"
 
 

@@ -11,7 +11,7 @@ What Python code calls (docs/python.md) is named in ``api``, and imported when i
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def _places() -> dict[str, str]:

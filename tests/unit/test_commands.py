@@ -141,10 +141,7 @@ def test_the_active_study_is_not_removed(project):
 @pytest.mark.parametrize(
     ("study", "message"),
     [
-        (
-            "default",
-            r"studies/default\.yaml cannot go, .*like names 'default', which is not defined",
-        ),
+        ("rotary_seeds", r"studies/rotary_seeds\.yaml cannot go, .*names 'rotary_seeds', which is"),
         ("rotary_gemma", r"rotary_gemma_heads\.models names 'gemma3_270m', which is not defined"),
     ],
 )

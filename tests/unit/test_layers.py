@@ -141,12 +141,11 @@ def test_a_label_is_its_own(project):
 
 
 def test_the_column_of_labels_is_no_label(project):
-    mine = "{like: imdb_local, label: sentiment, shown_as: My reviews, about: Of mine.}"
+    mine = "{like: imdb_local, label: sentiment, shown_as: My reviews}"
     add(project / "params.yaml", f"datasets:\n  mine: {mine}\n")
     params = load(project / "params.yaml")
     assert params.datasets["mine"].label == "sentiment"
     assert params.figures.style.labels["mine"] == "My reviews"
-    assert read(project / "params.yaml").about["datasets", "mine"] == "Of mine."
 
 
 def test_what_is_built_in_is_changed_key_by_key(project):
@@ -215,6 +214,8 @@ def test_commands_list_conditions_and_studies(project):
     one = run.invoke(app, ["conditions", "zero_alibi"]).output
     assert one.startswith("zero_alibi (ALiBi, one slope)\n    ALiBi with a slope of 0.1")
     assert "workflow/posenc/conditions/catalogue.yaml:" in one
+    learned = run.invoke(app, ["conditions", "zero_closed"]).output
+    assert "    the mask closed: Mean queries and keys of all calibration documents.\n" in learned
     wrong = run.invoke(app, ["conditions", "zero_alib"])
     assert wrong.exit_code == 1 and "did you mean 'zero_alibi'" in wrong.output
     studies = run.invoke(app, ["study"]).output

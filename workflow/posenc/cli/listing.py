@@ -96,6 +96,8 @@ def of_conditions(params: Params, layers: Layers, names: Sequence[str]) -> list[
             if names:
                 keys = dumped(params.conditions[name])
                 lines += [f"    {key}: {json.dumps(value)}" for key, value in keys.items()]
+                for mask in params.conditions[name].masks():
+                    lines.append(f"    the mask {mask}: {layers.about.get(('masks', mask), '')}")
                 lines.append(f"    from: {layers.place(('conditions', name))[0]}")
     return lines
 

@@ -28,7 +28,7 @@ DEPTHS = {
 """Sections of named entries, and how many keys name an entry below each."""
 SAID = {
     "shown_as": ("datasets", "models", "matrices", "conditions"),
-    "about": ("datasets", "models", "matrices", "conditions", "masks"),
+    "about": ("conditions", "masks"),
 }
 """Texts that an entry can have, by section: a label, and a sentence. No measurement reads them."""
 DEFINE = "define"

@@ -29,7 +29,7 @@ OF_SEVERAL = {
         quantities=("*cosine", "*.baseline", "*.rescaled*", "*.same_token*", "*.same_document*"),
     ),
     "cosine_histogram": Exhibit(
-        "A2 is this cosine high?", ("similarity",), (PAPER,), section=Histogram,
+        "A2 is this cosine high?", ("similarity",), section=Histogram,
         height=2.6,
         caption="Distribution of the token cosine against its nulls: random pairs of the intact "
         "model (dashed), pairs of different tokens in one document (dashes and dots), pairs of the "

@@ -289,7 +289,15 @@ def test_a_model_has_its_title_where_documents_say_what_it_is(tmp_path):
     found, title = results(tmp_path), "SmolLM2-135M-Instruct (Q4_1)"
     escaped = cells.escape(title)
     (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "SmolLM2")
-    assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3:5] == ["--", "--"]
+    assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3] == "--"
+    (entry,) = (
+        one
+        for run in found.of("conditions")
+        if run["run"] == {"model": "smollm2", "dataset": found.study["study"]["datasets"][0]}
+        for one in run["conditions"]
+        if one["condition"] == "intact"
+    )
+    assert row[4] == rf"\num{{{len(entry['layers']) - 1}}}"
     words = typeset.studied(found)
     assert words["models"] == f"MiniLM, decoder, {escaped}"
 

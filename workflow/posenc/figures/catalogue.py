@@ -249,7 +249,7 @@ def module_of(figure: str) -> str:
 
 
 TABLES = {
-    "models": Table(("similarity",), (PAPER,)),
+    "models": Table(("similarity", "conditions"), (PAPER,)),
     "datasets": Table(("similarity", "conditions"), (PAPER,)),
     "similarity": Table(("similarity",)),
     "anisotropy": Table(("similarity",)),

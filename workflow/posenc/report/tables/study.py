@@ -39,7 +39,10 @@ def models_table(results: Results) -> dict[str, Any]:
         runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
         shapes = [run for run in runs if run["status"] == "measured"]
         width = rf"\num{{{shapes[0]['d_model']}}}" if shapes else "--"
-        layers = rf"\num{{{len(shapes[0]['layers']) - 1}}}" if shapes else "--"
+        # A model without activations is evaluated all the same: a cosine for each hidden state.
+        evaluated = [run for run in results.of("conditions") if run["run"]["model"] == name]
+        states = [len(entry["layers"]) for run in evaluated for entry in run["conditions"]]
+        layers = rf"\num{{{max(states) - 1}}}" if any(states) else "--"
         kind = "decoder" if model["is_decoder"] else "encoder"
         tokens = rf"\num{{{model['max_tokens']}}}"
         family = escape(model["family"])

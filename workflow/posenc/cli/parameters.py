@@ -338,12 +338,12 @@ def remove(
         if not yes and not typer.confirm(f"Take the study {name!r} out?"):
             raise typer.Exit(1)
         with holding(f"remove {name}"):
-            left = take_out(PARAMS, name, SET_ASIDE / "_studies")
+            kept, left = take_out(PARAMS, name, SET_ASIDE / "_studies")
             count = set_aside(name)
             list_pages()
     except (StudyError, ArtifactError) as error:
         stop(str(error))
-    print(f"{name} is taken out: its file is {SET_ASIDE / '_studies' / name}.yaml now")
+    print(f"{name} is taken out: its file is {kept} now")
     if count:
         print(f"{count} files of it are in {SET_ASIDE / name}; a study of that name has them back")
     for dataset in left:

@@ -89,7 +89,7 @@ def write_study(
         If the name is taken by the workflow.
     """
     params = load(path)
-    check_name(path, params, name, [] if text is None else [name])
+    check_name(params, name, [] if text is None else [name])
     if entry is None and model not in params.models:
         raise StudyError(f"there is no model {model!r}{suggestion(model, params.models)}")
     if entry is None and isinstance(params.models[model].source, TrainSource):
@@ -121,7 +121,7 @@ def definitions(blocks: Mapping[str, Iterable[str]]) -> str:
     return "".join(["\ndefine:\n", *sections]) if sections else ""
 
 
-def check_name(path: Path, params: Params, name: str, datasets: Iterable[str]) -> None:
+def check_name(params: Params, name: str, datasets: Iterable[str]) -> None:
     """Refuse a name that no study can have, or that is taken by one; data sets, too.
 
     Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from posenc.config.yaml_file import YamlFile
@@ -27,7 +28,7 @@ def check_removable(params: Params, name: str) -> None:
         )
 
 
-def take_out(path: Path, name: str, aside: Path) -> list[str]:
+def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     """Set the file of a study aside.
 
     Parameters
@@ -41,6 +42,8 @@ def take_out(path: Path, name: str, aside: Path) -> list[str]:
 
     Returns
     -------
+    Path
+        Where its file is now.
     list of str
         Data sets that no study has any more, though this one had them.
 
@@ -62,10 +65,12 @@ def take_out(path: Path, name: str, aside: Path) -> list[str]:
     except ParamsError as error:
         raise StudyError(f"{file} cannot go, as others refer to it: {error}") from None
     aside.mkdir(parents=True, exist_ok=True)
-    places = (aside / f"{name}{number}.yaml" for number in ("", *(f".{n}" for n in range(1, 1000))))
-    file.replace(next(place for place in places if not place.exists()))
+    numbers = itertools.chain([""], (f".{number}" for number in itertools.count(1)))
+    places = (aside / f"{name}{number}.yaml" for number in numbers)
+    kept = next(place for place in places if not place.exists())
+    file.replace(kept)
     others = {one for study in now.studies.values() for one in _texts(study)}
-    return sorted((_texts(params.studies[name]) - others) & set(now.datasets))
+    return kept, sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 
 
 def _texts(study) -> set[str]:

@@ -87,7 +87,7 @@ def texts_of(
         If the name is none or is taken, or a text is not there, or too small, or is evaluated.
     """
     params, other = load(path), f"{name}_calibration"
-    check_name(path, params, name, [name] if calibration is None else [name, other])
+    check_name(params, name, [name] if calibration is None else [name, other])
     looked = looked_at(text, column)
     block, said = dataset_of(name, text, column, looked)
     split, _ = looked.largest_split

@@ -110,7 +110,10 @@ def test_mappings_are_merged_unless_they_are_of_another_kind():
         ("models:\n  a: {like: decoder, grid: {seed: 3}}\n", r"models\.a\.grid: keys of source, e"),
         ("datasets:\n  a: {like: imdb_local, grid: {seed: [1]}}\n",
          r"datasets\.a\.grid: unknown key 'grid'"),
-        ("models:\n  a: {like: 3}\n", r"models\.a\.like: unknown key 'like'|models\.a\.like"),
+        ("models:\n  a: {like: [decoder]}\n",
+         r"params\.yaml:\d+: models\.a\.like: is \['decoder'\]: should be the name of an entry"),
+        ("conditions:\n  zero: {shown_as: 3}\n",
+         r"params\.yaml:\d+: conditions\.zero\.shown_as: is 3: should be a text"),
     ],
 )  # fmt: skip
 def test_what_leads_nowhere_is_named_with_its_line(project, lines, message):
@@ -288,6 +291,14 @@ def test_a_file_of_before_that_is_wrong_is_left_alone(project):
     with pytest.raises(StudyError, match=r"params\.before\.yaml is there already: move it away"):
         migrate(path)
     assert (project / "params.before.yaml").read_text() == "mine"
+
+
+def test_a_project_without_studies_says_where_they_are(project):
+    shutil.rmtree(project / "studies")
+    with pytest.raises(
+        ParamsError, match=r"params\.yaml: there is no study: each is a file studie"
+    ):
+        load(project / "params.yaml")
 
 
 def test_a_study_s_file_is_a_mapping(project):

@@ -31,8 +31,8 @@ _NUMBER = re.compile(
 """YAML 1.2.2, section 10.3.2; ruamel.yaml also reads 1_000 and 0b11."""
 _TAG = "tag:yaml.org,2002:"
 ANCHORS = (
-    "anchors, aliases and merges (&, *, <<) are no longer read: `posenc migrate` writes the file "
-    "without them"
+    "anchors, aliases and merges (&, *, <<) are no longer read: write like: NAME in their place; "
+    "`posenc migrate` writes a params.yaml of before without them"
 )
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -110,6 +110,8 @@ class Layers:
                 node[key[-1]] = self._whole(key)
             if shelf or section in own:
                 whole[section] = shelf
+        if "studies" not in whole:
+            raise LayerError(f"{self.path}: there is no study: each is a file {STUDIES}/NAME.yaml")
         self._add_labels(whole, built_in.value["labels"])
         return whole
 
@@ -168,7 +170,9 @@ class Layers:
                     f"{at}: {'.'.join(key)} is defined in {others[0].line()} already: give one of "
                     f"them another name, or define it in {self.path} for both"
                 )
-            found.append(_Part(file, (*inside, *key), part))
+            said = _Part(file, (*inside, *key), part)
+            _check_texts(said, key)
+            found.append(said)
 
     def _held(self, value: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
         """The entries of sections."""
@@ -186,7 +190,9 @@ class Layers:
         if not isinstance(file.value, dict):
             raise LayerError(f"{path}: must be a mapping: the keys of a study")
         study = {name: part for name, part in file.value.items() if name != DEFINE}
-        self.parts[("studies", path.stem)] = [_Part(file, (), study)]
+        said = _Part(file, (), study)
+        _check_texts(said, ("studies", path.stem))
+        self.parts[("studies", path.stem)] = [said]
         defined = file.value.get(DEFINE, {})
         line = file.place((DEFINE,))[0]
         if not isinstance(defined, dict):
@@ -307,6 +313,18 @@ class Layers:
 def _shown(file: YamlFile) -> Path:
     """A file as messages name it."""
     return file.path.relative_to(Path(__file__).parents[3]) if file.path == BUILT_IN else file.path
+
+
+def _check_texts(part: _Part, key: Key) -> None:
+    """Refuse what is no text where one is read here."""
+    for name in (LIKE, *SAID) if isinstance(part.value, dict) else ():
+        is_read = name == LIKE or key[0] in SAID[name]
+        if is_read and name in part.value and not isinstance(part.value[name], str):
+            what = "the name of an entry" if name == LIKE else "a text"
+            raise LayerError(
+                f"{part.line(name)}: {'.'.join(key)}.{name}: is {part.value[name]!r}: should be "
+                f"{what}"
+            )
 
 
 def _is_said(key: Key, name: str, value: Any) -> bool:

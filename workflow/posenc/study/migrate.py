@@ -17,7 +17,7 @@ from ruamel.yaml import YAML, YAMLError
 
 from posenc.artifacts.files import atomic_file
 from posenc.config.yaml_file import YamlFile
-from posenc.study.layers import BUILT_IN, STUDIES, read
+from posenc.study.layers import BUILT_IN, STUDIES
 from posenc.study.new import HEAD
 from posenc.study.params import Params, ParamsError, load, validate
 from posenc.study.switch import StudyError
@@ -104,10 +104,8 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
             for name, part in raw.get(section, {}).items()
             if known.get(name) != now[name]
         }
-    with tempfile.TemporaryDirectory() as name:
-        nothing = Path(name) / "params.yaml"
-        nothing.write_text("authors: []\n")
-        shown = read(nothing).value["figures"]["style"]["labels"]
+    beside = {name: entry["shown_as"] for name, entry in built_in["conditions"].items()}
+    shown = {**built_in["labels"], **beside}
     figures = own.get("figures", {})
     if labels := figures.get("style", {}).get("labels"):
         differ = {name: label for name, label in labels.items() if shown.get(name) != label}

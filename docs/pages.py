@@ -2,8 +2,9 @@
 
 Links of a page are those of the repository, as an editor or GitHub follows them; here they are
 turned to the site's pages, and a file that is no page (params.yaml) is copied to be read. The
-opening page, the notebook, the API and the gallery are made of README.md, docs/python.ipynb, the
-docstrings and the figures' catalogue, so that none of them is written twice.
+opening page, the notebook, the API, the gallery and the list of conditions are made of README.md,
+docs/python.ipynb, the docstrings, the figures' catalogue and that of conditions, so that none of
+them is written twice.
 """
 
 import base64
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, Files
 
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
+from posenc.study.layers import read
 from posenc.study.params import load
 from posenc.study.plan import figures
 
@@ -52,6 +54,7 @@ def on_files(files: Files, config: Any) -> Files:
     written = {
         "api.md": api(),
         "gallery.md": gallery(),
+        "built-in.md": built_in(),
     }
     found = {f"docs/{one.src_uri}" for one in files.documentation_pages()} | MOVED.keys()
     titles = {page: title for part in config.nav for title, page in named(part)}
@@ -219,6 +222,39 @@ def gallery() -> str:
     for question, entries in groupby(sorted(FIGURES, key=place_of), key=question_of):
         parts.append(f"## {question}")
         parts += [one for name in entries for one in entry(name, drawn[name], studies)]
+    return "\n\n".join(parts)
+
+
+def built_in() -> str:
+    """Every condition, mask and study that comes with the project, each with its sentence."""
+    path = ROOT / "params.yaml"
+    params, about = load(path), read(path).about
+    labels = params.figures.style.labels
+    tables = {
+        "Conditions": (
+            ("name", "in figures", "what is done to the model"),
+            [(f"`{n}`", labels.get(n, ""), about["conditions", n]) for n in params.conditions],
+        ),
+        "Masks": (
+            ("name", "what is learned from calibration text, with the model frozen"),
+            [(f"`{name}`", about["masks", name]) for name in params.masks],
+        ),
+        "Studies": (
+            ("name", "what it asks", "models", "data sets"),
+            [
+                (f"`{name}`", one.asks or "", ", ".join(one.models), ", ".join(one.datasets))
+                for name, one in params.studies.items()
+            ],
+        ),
+    }
+    parts = [
+        "# Conditions, masks and studies",
+        "What comes with the project, as `posenc conditions` and `posenc study` list it. [What a "
+        "condition does](conditions.md) and [where things stand](studies.md) are other pages.",
+    ]
+    for title, (head, rows) in tables.items():
+        lines = [head, tuple("---" for _ in head), *rows]
+        parts += [f"## {title}", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,7 @@ from mkdocs.exceptions import Abort
 
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
+from posenc.study.layers import read
 from tests.browser.test_page_in_chromium import CHROMIUM, browser  # noqa: F401
 from tests.copies import ROOT
 
@@ -74,6 +75,17 @@ def test_the_gallery_has_every_figure_with_its_command_and_code(site):
         assert re.search(rf"snakemake --cores 8.* -- data/studies/\w+/figures/{name}\.pdf", page)
         assert f"workflow/{module_of(name).replace('.', '/')}.py" in page
         assert re.sub(r"\*", "", FIGURES[name].caption)[:60] in page
+
+
+def test_every_condition_mask_and_study_has_its_sentence(site):
+    page = html.unescape(re.sub(r"<[^>]+>", "", text(site / "built-in.html")))
+    layers = read(ROOT / "params.yaml")
+    assert {name for _, name in layers.about} >= layers.value["conditions"].keys()
+    for said in (
+        *layers.about.values(),
+        *(one["asks"] for one in layers.value["studies"].values()),
+    ):
+        assert said.replace("`", "") in page
 
 
 def test_marks_of_numbers_do_not_show(site):

@@ -265,13 +265,19 @@ def test_models_have_their_shape_and_their_weights(results):
     encoder = rows[display("minilm")]
     assert encoder[:2] == ["encoder", "bert"] and encoder[4] == r"\num{256}"
     assert encoder[5] == r"package: gt\_all\_minilm\_l6\_v2"
-    assert rows[display("smollm2")][2:4] == ["--", "--"]
+
+    def depth(found: Results, model: str) -> str:
+        """Of the hidden states that a model is evaluated on: one more than its layers."""
+        (one, *_) = (one for one in found.of("conditions") if one["run"]["model"] == model)
+        return rf"\num{{{len(one['conditions'][0]['layers']) - 1}}}"
+
+    assert rows[display("smollm2")][2:4] == ["--", depth(results, "smollm2")]
     found, _ = changed(results, "similarity", "minilm", "sample_reviews", "zero")
     for one in found.of("similarity"):
         if one["run"]["model"] == "minilm":
             found.measurements[found.measurements.index(one)] = {**one, "status": "not run"}
     rows = {row[0]: row[1:] for row in study.models_table(found)["rows"]}
-    assert rows[display("minilm")][2:4] == ["--", "--"]
+    assert rows[display("minilm")][2:4] == ["--", depth(found, "minilm")]
 
 
 def test_data_sets_have_the_most_documents_and_where_they_come_from(results):

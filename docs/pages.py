@@ -20,7 +20,7 @@ from mkdocs.structure.files import File, Files
 
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
-from posenc.study.layers import read
+from posenc.study.layers import Layers
 from posenc.study.params import load
 from posenc.study.plan import figures
 
@@ -228,7 +228,7 @@ def gallery() -> str:
 def built_in() -> str:
     """Every condition, mask and study that comes with the project, each with its sentence."""
     path = ROOT / "params.yaml"
-    params, about = load(path), read(path).about
+    params, about = load(path), Layers(path).about
     labels = params.figures.style.labels
     tables = {
         "Conditions": (

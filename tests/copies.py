@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from posenc.study.layers import read
+from posenc.study.layers import Layers
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,8 +21,11 @@ def copy_params(folder: Path) -> None:
 
 
 def whole_params(path: Path = ROOT / "params.yaml") -> dict[str, Any]:
-    """What ``params.yaml`` and all that lies below it say together, as one mapping."""
-    return copy.deepcopy(read(path).value)
+    """What ``params.yaml`` and all that lies below it say together, as one mapping.
+
+    Nothing in it is shared, as what entries are like is: it can be changed, and written plain.
+    """
+    return json.loads(json.dumps(Layers(path).value))
 
 
 def copy_project(folder: Path) -> None:

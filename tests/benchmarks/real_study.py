@@ -182,7 +182,6 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     raw["study"] = "real"
     yaml = YAML(typ="safe")
     yaml.default_flow_style = False
-    yaml.representer.ignore_aliases = lambda *_: True
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     project.environment |= {

@@ -15,7 +15,7 @@ from mkdocs.exceptions import Abort
 
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
-from posenc.study.layers import read
+from posenc.study.layers import Layers
 from tests.browser.test_page_in_chromium import CHROMIUM, browser  # noqa: F401
 from tests.copies import ROOT
 
@@ -79,7 +79,7 @@ def test_the_gallery_has_every_figure_with_its_command_and_code(site):
 
 def test_every_condition_mask_and_study_has_its_sentence(site):
     page = html.unescape(re.sub(r"<[^>]+>", "", text(site / "built-in.html")))
-    layers = read(ROOT / "params.yaml")
+    layers = Layers(ROOT / "params.yaml")
     assert {name for _, name in layers.about} >= layers.value["conditions"].keys()
     for said in (
         *layers.about.values(),

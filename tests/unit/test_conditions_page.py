@@ -42,9 +42,7 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     params["conditions"].update(YAML(typ="safe").load(line))
     params["studies"]["default"]["evaluated"].append("zero_cosine")
     with (tmp_path / "params.yaml").open("w") as file:
-        yaml = YAML(typ="safe")
-        yaml.representer.ignore_aliases = lambda *_: True
-        yaml.dump(params, file)
+        YAML(typ="safe").dump(params, file)
     (tmp_path / "test_profiles.py").write_text(test)
 
     def run(*command: str) -> subprocess.CompletedProcess:

@@ -177,7 +177,7 @@ def test_a_study_that_cannot_be_written_changes_nothing(project, given, message)
 
 def test_a_name_that_no_study_can_have_changes_nothing(project):
     before = (project / "params.yaml").read_bytes()
-    with pytest.raises(ParamsError, match=rf"^{project}/.*'long' names a file"):
+    with pytest.raises(ParamsError, match=rf"^{project}/studies/long\.yaml:.*'long' names a file"):
         write_study(project / "params.yaml", "long", "minilm", project.parent / "notes.txt")
     assert (project / "params.yaml").read_bytes() == before
 

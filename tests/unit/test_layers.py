@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from posenc.cli import app
-from posenc.study.layers import BUILT_IN, merged, read
+from posenc.study.layers import BUILT_IN, Layers, merged
 from posenc.study.migrate import migrate
 from posenc.study.params import ParamsError, load, validate
 from posenc.study.switch import StudyError
@@ -122,6 +122,21 @@ def test_what_leads_nowhere_is_named_with_its_line(project, lines, message):
         load(project / "params.yaml")
 
 
+def test_two_mistakes_in_one_line_are_two(project):
+    add(project / "params.yaml", "conditions: {mean: {position: men}, zero: {position: men}}\n")
+    with pytest.raises(ParamsError) as caught:
+        load(project / "params.yaml")
+    keys = [line.split(": ")[1] for line in str(caught.value).splitlines()]
+    assert keys == ["conditions.zero.position", "conditions.mean.position"]
+
+
+def test_what_an_editor_leaves_beside_a_study_is_none(project):
+    """Emacs marks a file that is open with a link to nothing."""
+    (project / "studies/.#mine.yaml").symlink_to("somebody@somewhere.1")
+    assert CliRunner().invoke(app, ["new", "mine"]).exit_code == 0
+    assert "mine" in load(project / "params.yaml").studies
+
+
 def test_two_studies_do_not_define_the_same_entry(project):
     (project / "studies/twice.yaml").write_text(
         "like: headline\ndefine:\n  datasets:\n    imdb_public: {like: imdb_local}\n"
@@ -155,7 +170,7 @@ def test_what_is_built_in_is_changed_key_by_key(project):
     add(project / "params.yaml", "conditions:\n  zero_alibi: {mask: {profile: {slope: 0.3}}}\n")
     condition = load(project / "params.yaml").conditions["zero_alibi"]
     assert condition.mask.profile.slope == 0.3 and condition.position == "zero"
-    where, _ = read(project / "params.yaml").place(
+    where, _ = Layers(project / "params.yaml").place(
         ("conditions", "zero_alibi", "mask", "profile", "slope")
     )
     assert where.startswith(f"{project}/params.yaml:")
@@ -233,7 +248,9 @@ def test_commands_list_conditions_and_studies(project):
 
 def test_a_file_of_before_is_refused_with_the_way_out(project):
     (project / "params.yaml").write_text(BEFORE.read_text())
-    with pytest.raises(ParamsError, match=r"params\.yaml:\d+: anchors, .*`posenc migrate` writes"):
+    with pytest.raises(
+        ParamsError, match=r"params\.yaml:\d+: anchors, .*`posenc migrate` rewrites"
+    ):
         load(project / "params.yaml")
 
 

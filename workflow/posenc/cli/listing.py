@@ -13,7 +13,7 @@ from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
 from posenc.models.section import Model
 from posenc.report.page_materials import source_of
-from posenc.study import plan
+from posenc.study import plan, storage
 from posenc.study.explain import suggestion
 from posenc.study.layers import Layers
 from posenc.study.params import Params
@@ -89,8 +89,8 @@ def of_conditions(params: Params, layers: Layers, names: Sequence[str]) -> list[
             raise StudyError(f"there is no condition {name!r}{suggestion(name, params.conditions)}")
     with labelled(params.figures.style.labels):
         for name in names or params.conditions:
-            label = display(name)
-            lines.append(name if label == name.replace("_", " ") else f"{name} ({label})")
+            label = _label(name)
+            lines.append(f"{name} ({label})" if label else name)
             if said := layers.about.get(("conditions", name)):
                 lines.append(f"    {said}")
             if names:
@@ -120,9 +120,7 @@ def _on_disk(params: Params) -> str:
     made = [path for path in wanted if (folder / path).is_file()]
     if not made:
         return "not run here"
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    last = max((folder / path).stat().st_mtime for path in made)
-    size = sum(path.stat().st_size for path in files)
+    last, size = max((folder / path).stat().st_mtime for path in made), storage.taken(folder)
     state = "whole" if len(made) == len(wanted) else f"{len(made)} of {len(wanted)} measurements"
     return f"{state}, {datetime.fromtimestamp(last):%Y-%m-%d %H:%M}, {size / 1e6:,.0f} MB"
 
@@ -153,6 +151,10 @@ def _words(params: Params, kind: str) -> Mapping[str, str]:
         }
     if kind == "datasets":
         return {name: f"{one.format}, {_source(one)}" for name, one in found.items()}
-    return {
-        name: "" if display(name) == name.replace("_", " ") else display(name) for name in found
-    }
+    return {name: _label(name) for name in found}
+
+
+def _label(name: str) -> str:
+    """What a name is shown as, where that is more than its words."""
+    label = display(name)
+    return "" if label == name.replace("_", " ") else label

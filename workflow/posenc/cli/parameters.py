@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc.cli.common import (
-    PARAMS,
-    OtherStudy,
-    StudyName,
-    app,
-    holding,
-    read_params,
-    stop,
-    study_names,
-    warn,
-)
+from posenc.cli.common import PARAMS, OtherStudy, StudyName, app, holding, read_params, stop, warn
 
 if TYPE_CHECKING:
     from posenc.api.describing import Entry
@@ -169,12 +159,7 @@ def take(
 
 
 @app.command()
-def study(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="STUDY", help="to be the active one", autocompletion=study_names),
-    ] = None,
-) -> None:
+def study(name: OtherStudy = None) -> None:
     """List studies, or make one the active one for both front ends: one line of params.yaml."""
     from posenc.artifacts.files import ArtifactError
     from posenc.report.links import link
@@ -410,15 +395,15 @@ def schema(
 
 @app.command()
 def migrate() -> None:
-    """Write a params.yaml of before as plain YAML, each study as a file of its own."""
+    """Rewrite an older params.yaml as plain YAML, each study as a file of its own."""
     from posenc.artifacts.files import ArtifactError
-    from posenc.study.migrate import migrate as write_anew
+    from posenc.study.migrate import migrate as rewrite
     from posenc.study.params import ParamsError
     from posenc.study.switch import StudyError
 
     try:
         with holding("migrate"):
-            print("\n".join(write_anew(PARAMS)))
+            print("\n".join(rewrite(PARAMS)))
     except (ParamsError, StudyError, ArtifactError) as error:
         stop(str(error))
 
@@ -429,11 +414,11 @@ def conditions(
 ) -> None:
     """Say what conditions there are: name, label, and what is done to the model."""
     from posenc.cli.listing import of_conditions
-    from posenc.study.layers import read
+    from posenc.study.layers import Layers
     from posenc.study.switch import StudyError
 
     params = read_params()
     try:
-        print("\n".join(of_conditions(params, read(PARAMS), names or [])))
+        print("\n".join(of_conditions(params, Layers(PARAMS), names or [])))
     except StudyError as error:
         stop(str(error))

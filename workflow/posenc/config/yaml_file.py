@@ -32,7 +32,7 @@ _NUMBER = re.compile(
 _TAG = "tag:yaml.org,2002:"
 ANCHORS = (
     "anchors, aliases and merges (&, *, <<) are no longer read: write like: NAME in their place; "
-    "`posenc migrate` writes a params.yaml of before without them"
+    "`posenc migrate` rewrites an older params.yaml"
 )
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posenc import conditions
-from posenc.config.yaml_file import YamlError, YamlFile
+from posenc.config.yaml_file import YamlFile
 from posenc.study.explain import suggestion
 
 BUILT_IN = Path(conditions.__file__).with_name("catalogue.yaml")
@@ -51,50 +50,52 @@ class _Part:
     at: tuple
     value: Any
 
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What it says; nothing where it is no mapping, which validation explains."""
+        return self.value if isinstance(self.value, dict) else {}
+
     def line(self, *keys: str) -> str:
         return f"{_shown(self.file)}:{self.file.place((*self.at, *keys))[0]}"
 
 
-@dataclass
 class Layers:
-    """All layers of a project.
+    """All layers of a project, read.
 
     Attributes
     ----------
     path
         ``params.yaml``.
+    parts
+        By entry, what each file says of it, the lowest layer first.
+    about
+        Sentences about entries.
+    value
+        What all layers say together, as one mapping of sections.
+
+    Raises
+    ------
+    LayerError
+        If the layers do not fit together.
+    YamlError
+        If a file cannot be read.
     """
 
-    path: Path
-    parts: dict[Key, list[_Part]] = field(default_factory=dict)
-    """By entry, the lowest layer first."""
-    about: dict[Key, str] = field(default_factory=dict)
-    """Sentences about entries."""
-
-    def __post_init__(self) -> None:
-        self.own = YamlFile(self.path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.own = YamlFile(path)
+        self.parts: dict[Key, list[_Part]] = {}
+        self.about: dict[Key, str] = {}
         self._labels: dict[str, tuple[str, Key]] = {}
         self._members: dict[Key, tuple[Key, dict[str, Any]]] = {}
+        self.value = self._assembled() if isinstance(self.own.value, dict) else self.own.value
 
-    @cached_property
-    def value(self) -> Any:
-        """What all layers say together, as one mapping of sections.
-
-        Raises
-        ------
-        LayerError
-            As its message says.
-        YamlError
-            If a file cannot be read.
-        """
-        own = self.own.value
-        if not isinstance(own, dict):
-            return own
-        built_in = YamlFile(BUILT_IN)
+    def _assembled(self) -> dict[str, Any]:
+        own, built_in = self.own.value, YamlFile(BUILT_IN)
         self._take(built_in, built_in.value)
         for key, _ in self._held(own):  # they come before those of studies
             self.parts.setdefault(key, [])
-        for path in sorted((self.path.parent / STUDIES).glob("[!.]*.yaml")):
+        for path in study_files(self.path):
             self._take_study(path)
         self._take(self.own, own)
         whole = {name: part for name, part in own.items() if not self._is_shelf(name, part)}
@@ -133,19 +134,13 @@ class Layers:
             if self.own.place(location)[1] < len(location) and labelled is not None:
                 location = (*labelled[1], "shown_as")
         key, rest = self._split(location)
-        candidates = list(self._said(key)) if key else []
-        if not candidates:
-            line, depth = self.own.place(location)
-            return f"{self.path}:{line}", (self.path, line, depth)
-        best: tuple[int, _Part, int] | None = None
-        for part in candidates:
-            line, depth = part.file.place((*part.at, *rest))
-            found = depth - len(part.at)
-            if best is None or found > best[0]:
-                best = (found, part, line)
-        assert best is not None
-        _, part, line = best
-        return f"{_shown(part.file)}:{line}", (part.file.path, line)
+        parts = list(self._said(key)) if key else []
+        if not parts:
+            parts, rest = [_Part(self.own, (), self.own.value)], location
+        places = [(part, *part.file.place((*part.at, *rest))) for part in parts]
+        # The first of those that go deepest into the entry: the nearest.
+        part, line, depth = max(places, key=lambda found: found[2] - len(found[0].at))
+        return f"{_shown(part.file)}:{line}", (part.file.path, (*part.at, *rest)[:depth])
 
     @staticmethod
     def _is_shelf(section: str, part: Any) -> bool:
@@ -194,15 +189,16 @@ class Layers:
         _check_texts(said, ("studies", path.stem))
         self.parts[("studies", path.stem)] = [said]
         defined = file.value.get(DEFINE, {})
-        line = file.place((DEFINE,))[0]
         if not isinstance(defined, dict):
+            line, _ = file.place((DEFINE,))
             raise LayerError(f"{path}:{line}: {DEFINE}: must be a mapping of sections")
         for section, part in defined.items():
             if section == "studies" or not self._is_shelf(section, part):
+                line, _ = file.place((DEFINE, section))
                 known = ", ".join(name for name in DEPTHS if name != "studies")
                 raise LayerError(
-                    f"{path}:{file.place((DEFINE, section))[0]}: {DEFINE}.{section}: a study "
-                    f"defines entries by name, of {known}"
+                    f"{path}:{line}: {DEFINE}.{section}: a study defines entries by name, of "
+                    f"{known}"
                 )
         self._take(file, defined, (DEFINE,))
 
@@ -210,7 +206,7 @@ class Layers:
         """All entries of a section; those of a grid stand where the grid does."""
         seen: set[Key] = set()
         for key in [key for key in self.parts if key[0] == section]:
-            grid = self._grid(key)
+            grid = self._grid(key) if section == "models" else None
             for one in self._expanded(key, grid) if grid is not None else [key]:
                 if one not in seen:
                     seen.add(one)
@@ -218,15 +214,11 @@ class Layers:
 
     def _grid(self, key: Key) -> Any:
         found = self._definition(key)
-        return found.get(GRID) if key[0] == "models" and isinstance(found, dict) else None
+        return found.get(GRID) if isinstance(found, dict) else None
 
     def _expanded(self, key: Key, grid: Any) -> Iterator[Key]:
         """The models of a grid: a value more of its name for each, but none for the seed 0."""
-        at = next(
-            part.line(GRID)
-            for part in self._said(key)
-            if isinstance(part.value, dict) and GRID in part.value
-        )
+        at = next(part.line(GRID) for part in self._said(key) if GRID in part.keys)
         if not isinstance(grid, dict) or not all(
             isinstance(values, list) and values for values in grid.values()
         ):
@@ -245,7 +237,7 @@ class Layers:
         parts = self.parts.get(key, [])
         yield from reversed(parts)
         further = [self._members[key][0]] if key in self._members else []
-        further += [(*key[:-1], name) for name in _like(parts)]
+        further += [(*key[:-1], part.keys[LIKE]) for part in parts if LIKE in part.keys]
         for other in further:
             if other not in (*seen, key):
                 yield from self._said(other, (*seen, key))
@@ -254,11 +246,10 @@ class Layers:
         """An entry as its layers and what it is like say, before any grid."""
         whole: Any = {}
         for part in self.parts[key]:
-            value = part.value
-            if not isinstance(value, dict):
-                return value
-            value = {name: one for name, one in value.items() if not _is_said(key, name, one)}
-            for name in _like([part]):
+            if not isinstance(part.value, dict):
+                return part.value
+            value = {name: one for name, one in part.keys.items() if not _is_text(key, name)}
+            if (name := value.pop(LIKE, None)) is not None:
                 other = (*key[:-1], name)
                 if other in (*seen, key):
                     raise LayerError(f"{part.line(LIKE)}: {'.'.join(key)}.like leads to itself")
@@ -266,7 +257,6 @@ class Layers:
                     raise LayerError(self._unlike(part, key, name))
                 like = self._definition(other, (*seen, key))
                 whole = merged(whole, like if isinstance(like, dict) else {}, key[0])
-                del value[LIKE]
             whole = merged(whole, value, key[0])
         return whole
 
@@ -274,18 +264,17 @@ class Layers:
         known = [one[-1] for one in self.parts if one[:-1] == key[:-1]]
         what = f"{part.line(LIKE)}: {'.'.join(key)}.like names {name!r}"
         for (*_, grid), parts in self.parts.items():
-            values = [part.value for part in parts if isinstance(part.value, dict)]
-            if name.startswith(f"{grid}_") and any(GRID in value for value in values):
+            if name.startswith(f"{grid}_") and any(GRID in part.keys for part in parts):
                 return f"{what}, which is of a grid: name the grid, {grid!r}"
         return f"{what}, which is not defined in {key[0]}{suggestion(name, known)}"
 
     def _whole(self, key: Key) -> Any:
         """An entry, for validation; its label and its sentence are noted."""
         for part in self.parts.get(key, []):
-            for name, said in part.value.items() if isinstance(part.value, dict) else ():
-                if _is_said(key, name, said) and name == "shown_as":
+            for name, said in part.keys.items():
+                if _is_text(key, name) and name == "shown_as":
                     self._labels[key[-1]] = (said, key)
-                elif _is_said(key, name, said):
+                elif _is_text(key, name):
                     self.about[key] = said
         whole: Any = {}
         if key in self._members:
@@ -317,23 +306,22 @@ def _shown(file: YamlFile) -> Path:
 
 def _check_texts(part: _Part, key: Key) -> None:
     """Refuse what is no text where one is read here."""
-    for name in (LIKE, *SAID) if isinstance(part.value, dict) else ():
-        is_read = name == LIKE or key[0] in SAID[name]
-        if is_read and name in part.value and not isinstance(part.value[name], str):
+    for name, value in part.keys.items():
+        if (name == LIKE or _is_text(key, name)) and not isinstance(value, str):
             what = "the name of an entry" if name == LIKE else "a text"
             raise LayerError(
-                f"{part.line(name)}: {'.'.join(key)}.{name}: is {part.value[name]!r}: should be "
-                f"{what}"
+                f"{part.line(name)}: {'.'.join(key)}.{name}: is {value!r}: should be {what}"
             )
 
 
-def _is_said(key: Key, name: str, value: Any) -> bool:
-    return key[0] in SAID.get(name, ()) and isinstance(value, str)
+def _is_text(key: Key, name: str) -> bool:
+    """Whether a key of an entry is one of the texts that no measurement reads."""
+    return key[0] in SAID.get(name, ())
 
 
-def _like(parts: list[_Part]) -> list[str]:
-    values = [part.value for part in parts if isinstance(part.value, dict)]
-    return [name for value in values if isinstance(name := value.get(LIKE), str)]
+def study_files(path: Path) -> list[Path]:
+    """The files of studies beside ``params.yaml``, in order; what editors leave there is none."""
+    return sorted((path.parent / STUDIES).glob("[!.]*.yaml"))
 
 
 def merged(lower: Any, upper: Any, section: str) -> Any:
@@ -363,19 +351,3 @@ def merged(lower: Any, upper: Any, section: str) -> Any:
         for name, value in upper.items()
     }
     return {**lower, **inner}
-
-
-def read(path: Path) -> Layers:
-    """The layers of a project, read.
-
-    Raises
-    ------
-    LayerError, YamlError
-        As :attr:`Layers.value` has them.
-    """
-    layers = Layers(path)
-    layers.value  # noqa: B018  # labels and sentences are noted on the way
-    return layers
-
-
-__all__ = ["BUILT_IN", "DEFINE", "STUDIES", "LayerError", "Layers", "YamlError", "merged", "read"]

@@ -1,6 +1,6 @@
-"""A ``params.yaml`` of before, as the one of today: plain YAML, and a file for each study.
+"""An older ``params.yaml`` as the one of today: plain YAML, and a file for each study.
 
-Files of before had anchors, all conditions and all studies. What a file said stays, value by value;
+Older files had anchors, all conditions and all studies. What a file said stays, value by value;
 its comments do not, so it is kept beside the new one.
 """
 
@@ -9,15 +9,17 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML, YAMLError
 
-from posenc.artifacts.files import atomic_file
+from posenc.artifacts.files import write_text
 from posenc.config.yaml_file import YamlFile
-from posenc.study.layers import BUILT_IN, STUDIES
+from posenc.study import writing
+from posenc.study.layers import BUILT_IN, SAID, STUDIES
 from posenc.study.new import HEAD
 from posenc.study.params import Params, ParamsError, load, validate
 from posenc.study.switch import StudyError
@@ -27,7 +29,7 @@ BEFORE = ".before"
 
 
 def migrate(path: Path) -> list[str]:
-    """Write a ``params.yaml`` of before anew.
+    """Rewrite an older ``params.yaml``.
 
     Parameters
     ----------
@@ -65,9 +67,10 @@ def migrate(path: Path) -> list[str]:
         made = Path(name) / path.name
         (made.parent / STUDIES).mkdir()
         for study, part in raw["studies"].items():
-            (made.parent / STUDIES / f"{study}.yaml").write_text(f"{HEAD}{_dumped(part)}")
-        made.write_text(_dumped(_own(raw, before)))
-        if problem := _difference(before, load(made)):
+            writing.file_of(made, study).write_text(f"{HEAD}{_dumped(part)}", encoding="utf-8")
+        made.write_text(_dumped(_own(raw, before)), encoding="utf-8")
+        then, now = (one.model_dump(warnings=False) for one in (before, load(made)))
+        if problem := next(_differences(then, now), None):
             raise ParamsError(f"{path}: {problem} would not mean the same: nothing is written")
         shutil.copy2(path, kept)
         had_studies = folder.is_dir()
@@ -75,8 +78,7 @@ def migrate(path: Path) -> list[str]:
             folder.rename(aside)
         (made.parent / STUDIES).rename(folder)
         # Last, and in one step: until then the file of before is the one that is read.
-        with atomic_file(path) as unfinished:
-            shutil.copyfile(made, unfinished)
+        write_text(path, made.read_text(encoding="utf-8"))
     said = [
         f"{path}: {len(path.read_text().splitlines())} lines, without anchors; before, it had "
         f"{len(text.splitlines())}",
@@ -92,7 +94,7 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
     built_in = YamlFile(BUILT_IN).value
     for section in ("conditions", "masks", "sweeps"):
         entries = {
-            name: {key: part for key, part in entry.items() if key not in ("shown_as", "about")}
+            name: {key: part for key, part in entry.items() if key not in SAID}
             for name, entry in built_in[section].items()
         }
         kind: Any = Params.model_fields[section].annotation
@@ -113,13 +115,8 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
     return {name: part for name, part in own.items() if part not in ({}, None)}
 
 
-def _difference(before: Params, after: Params) -> str | None:
-    """The first value of before that is another one after; what the package adds is none."""
-    then, now = (one.model_dump(warnings=False) for one in (before, after))
-    return next(_differences(then, now, ""), None)
-
-
-def _differences(then: Any, now: Any, at: str) -> Any:
+def _differences(then: Any, now: Any, at: str = "") -> Iterator[str]:
+    """Values of before that are others after; what the package adds is none."""
     if isinstance(then, dict) and isinstance(now, dict):
         for key, part in then.items():
             if key not in now:

@@ -455,13 +455,14 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
     ParamsError
         If the file is absent, has two meanings, or is wrong; each line names a place and a way out.
     """
-    from posenc.study.layers import LayerError, YamlError, read
+    from posenc.config.yaml_file import YamlError
+    from posenc.study.layers import LayerError, Layers
 
     for key in config or {}:
         if key != "study":
             raise ParamsError(f"--config: {key}: only study=NAME is taken; edit {path} instead")
     try:
-        layers = read(Path(path))
+        layers = Layers(Path(path))
     except (YamlError, LayerError) as error:
         raise ParamsError(str(error)) from None
     if not isinstance(layers.value, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 from posenc.config.yaml_file import YamlFile
@@ -68,7 +69,7 @@ def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     numbers = itertools.chain([""], (f".{number}" for number in itertools.count(1)))
     places = (aside / f"{name}{number}.yaml" for number in numbers)
     kept = next(place for place in places if not place.exists())
-    file.replace(kept)
+    shutil.move(file, kept)  # `data` may be on another disk
     others = {one for study in now.studies.values() for one in _texts(study)}
     return kept, sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from posenc.artifacts.files import replace_text
 from posenc.datasets import fetch
 from posenc.datasets.section import PathSource
-from posenc.study import layers, writing
+from posenc.study import writing
 from posenc.study.explain import suggestion
+from posenc.study.layers import Layers
 from posenc.study.params import Params, load
 from posenc.study.switch import StudyError
 
@@ -51,7 +52,7 @@ def write_checksum(path: Path, name: str) -> str:
     new = fetch.checksum_of(fetch.find(source, section.format, name))
     if new == source.sha256:
         return f"{source.path} has not changed: {key}.sha256 stays as it is"
-    said, _ = layers.read(path).place(("datasets", name, "source", "sha256"))
+    said, _ = Layers(path).place(("datasets", name, "source", "sha256"))
     written, line = said.rsplit(":", 1)
     file = Path(written)
     # In bytes, so that ends of lines stay as they are.

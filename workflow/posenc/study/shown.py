@@ -19,7 +19,7 @@ from posenc.config.base import Section
 from posenc.drawing.section import Figure
 from posenc.study import configs
 from posenc.study.explain import suggestion
-from posenc.study.layers import Layers, read
+from posenc.study.layers import Layers
 from posenc.study.params import Params
 from posenc.study.schema import field_docstrings
 from posenc.study.section import Study
@@ -69,7 +69,7 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     parts = ["studies", params.study.name, *others] if first == "study" else [first, *others]
     nodes = list(_nodes(params, parts))
     value = _effective(params, parts, nodes[-1])
-    origin = functools.partial(_origin, params, read(path))
+    origin = functools.partial(_origin, params, Layers(path))
     lines = [key if isinstance(value, Section | dict) else f"{key}: {_written(value)}"]
     lines += textwrap.wrap(
         _sentence(nodes, parts[-1]), WIDTH, initial_indent="  ", subsequent_indent="  "

@@ -64,8 +64,12 @@ class Part:
         """Bytes that are not there yet."""
         if self.size is None:
             return 0
-        there = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
-        return max(0, self.size - there)
+        return max(0, self.size - taken(self.folder))
+
+
+def taken(folder: Path) -> int:
+    """Bytes of all files in a folder, those that DVC links to its cache included."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def parts(params: Params) -> Iterator[Part]:

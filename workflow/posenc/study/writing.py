@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from posenc.artifacts.files import ArtifactError, atomic_file
-from posenc.study.layers import STUDIES
+from posenc.artifacts.files import ArtifactError, write_text
+from posenc.study.layers import STUDIES, study_files
 from posenc.study.params import Params, ParamsError, load
 
 
@@ -36,7 +36,7 @@ def tried(path: Path, changes: Mapping[Path, str | None]) -> Params:
         folder = Path(name)
         shutil.copyfile(path, folder / path.name)
         (folder / STUDIES).mkdir()
-        for study in (path.parent / STUDIES).glob("*.yaml"):
+        for study in study_files(path):
             shutil.copyfile(study, folder / STUDIES / study.name)
         for changed, content in changes.items():
             copy = folder / changed.relative_to(path.parent)
@@ -65,6 +65,4 @@ def create(path: Path, study: str, content: str) -> None:
     tried(path, {file: content})
     if file.exists():
         raise ArtifactError(f"{file} was saved meanwhile: run this again, or choose another name")
-    file.parent.mkdir(exist_ok=True)
-    with atomic_file(file) as unfinished:
-        unfinished.write_text(content, encoding="utf-8")
+    write_text(file, content)

@@ -46,7 +46,7 @@ onstart:
         workflow.scheduler.job_rate_limiter = None
     if VIEW is not None:
         VIEW.plan(
-            Job(job.rule.name, str(job.benchmark or ""))
+            forecast.Job(job.rule.name, str(job.benchmark or ""))
             for job in workflow.dag.needrun_jobs()
             if job.rule.name != "all"
         )

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from posenc.cli import app
+from posenc.study import configs, plan
 from posenc.study.layers import BUILT_IN, Layers, merged
 from posenc.study.migrate import migrate
 from posenc.study.params import ParamsError, load, validate
@@ -241,6 +242,38 @@ def test_commands_list_conditions_and_studies(project):
         assert re.search(rf"(?m)^[* ] {name}: not run here$", studies), name
         assert study.asks and study.asks.split()[0] in studies
     assert "* default" in studies
+
+
+def test_a_study_that_ran_says_how_long_its_jobs_took(project):
+    """Its own jobs: another study's, of the same names, count there."""
+    params = load(project / "params.yaml")
+    (project / "data/studies/default").mkdir(parents=True)
+    measurement = next(path for name in params.study.measured for path in plan.files(params, name))
+    path = project / "data/studies/default" / measurement
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(3_000_000))
+    for name, seconds in (("default/fetch/a", 60), ("default/page", 61), ("headline/page", 3600)):
+        times = project / f"logs/benchmarks/{name}.tsv"
+        times.parent.mkdir(parents=True, exist_ok=True)
+        times.write_text(f"s\th:m:s\n{seconds}\t0:00:00\n")
+    listed = CliRunner().invoke(app, ["study"]).output
+    assert re.search(
+        r"(?m)^\* default: 1 of \d+ measurements, [-\d]+ [\d:]+, 2 min of jobs, 3 MB$", listed
+    ), listed
+    assert re.search(r"(?m)^  headline: not run here$", listed), listed
+
+
+def test_what_conditions_do_reaches_the_page_and_changes_no_digest(project):
+    before = configs.facts(load(project / "params.yaml"))
+    assert before["about"]["zero"] == "The position embeddings are zero, or nothing is rotated."
+    assert before["about"].keys() <= before["conditions"].keys()
+    add(
+        project / "params.yaml",
+        "conditions:\n  zero: {about: Nothing says where a token stands.}\n",
+    )
+    after = configs.facts(load(project / "params.yaml"))
+    assert after["about"]["zero"] == "Nothing says where a token stands."
+    assert after["parameters"] == before["parameters"]
 
 
 # --- posenc migrate -------------------------------------------------------------------------------

@@ -431,6 +431,10 @@ def test_names_have_their_labels_beside_them(default):
         '<input type="checkbox" value="zero"> <span>no positions <code>zero</code></span>' in text
     )
     assert "Activations are kept of</span> intact, no positions <code>zero</code>." in text
+    said = text.split("What each condition does</span>")[1].split("</details>")[0]
+    sentence = "The position embeddings are zero, or nothing is rotated."
+    assert f"<dt>no positions <code>zero</code></dt><dd>{sentence}</dd>" in said
+    assert "<code>mean_alibi</code>" not in said, "the study has no such condition"
     labels = json.loads(text.split('id="labels">')[1].split("</script>")[0])
     assert labels["zero_closed"] == "closed-form mask" and labels["minilm"] == "MiniLM"
     assert "bert" not in labels, "the study has no such model"

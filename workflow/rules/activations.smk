@@ -22,7 +22,7 @@ rule tokenize:
     log:
         "logs/tokenize/{model}.log",
     benchmark:
-        "logs/benchmarks/tokenize/{model}.tsv"
+        TIMES + "/tokenize/{model}.tsv"
     priority: LONGEST_CHAIN
     shell:
         job(
@@ -50,7 +50,7 @@ rule capture:
     log:
         "logs/capture/{model}.{scatteritem}.log",
     benchmark:
-        "logs/benchmarks/capture/{model}.{scatteritem}.tsv"
+        TIMES + "/capture/{model}.{scatteritem}.tsv"
     threads: THREADS
     resources:
         gpu=GPU,
@@ -78,7 +78,7 @@ rule store:
     log:
         "logs/store/{model}.log",
     benchmark:
-        "logs/benchmarks/store/{model}.tsv"
+        TIMES + "/store/{model}.tsv"
     shell:
         # What says that a part is captured is gone when the store is finished: it is no input.
         job(

@@ -17,8 +17,7 @@ from posenc.artifacts import holder, kept
 from posenc.artifacts.command import collect_rarely
 from posenc.artifacts.contents import Contents
 from posenc.report import latex, links
-from posenc.frontends import judging, leftovers, place, recovery, watching
-from posenc.frontends.forecast import Job
+from posenc.frontends import forecast, judging, leftovers, place, recovery, watching
 from posenc.study import configs, phases, plan
 from posenc.models import devices
 from posenc.study import params as schema
@@ -117,6 +116,8 @@ THREADS = max(1, min(8, PROCESSORS) // min(2, len([*STUDY.models, *STUDY.schemes
 # What is made for a study lies in its folder, from tokens to documents: going to another study and
 # back makes nothing again, and a folder holds the study's runs and no others.
 RUNS = f"{plan.folder(PARAMS)}"
+# How long the jobs of the study took when they last ran here.
+TIMES = f"{forecast.times(STUDY.name)}"
 # What is evaluated: the study's data sets, and documents longer than the model was trained for.
 EVALUATED_TEXTS = plan.evaluated(PARAMS)
 # Who orders a job again does not mean the result that was kept.

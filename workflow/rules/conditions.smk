@@ -21,7 +21,7 @@ if STUDY.texts:
         log:
             "logs/texts/{model}.log",
         benchmark:
-            "logs/benchmarks/texts/{model}.tsv"
+            TIMES + "/texts/{model}.tsv"
         priority: LONGEST_CHAIN
         shell:
             job(
@@ -43,7 +43,7 @@ rule masks:
     log:
         "logs/masks/{model}.log",
     benchmark:
-        "logs/benchmarks/masks/{model}.tsv"
+        TIMES + "/masks/{model}.tsv"
     priority: LONGEST_CHAIN
     threads: THREADS
     resources:
@@ -79,7 +79,7 @@ rule evaluate:
     log:
         "logs/evaluate/{model}.log",
     benchmark:
-        "logs/benchmarks/evaluate/{model}.tsv"
+        TIMES + "/evaluate/{model}.tsv"
     priority: LONGEST_CHAIN
     threads: THREADS
     resources:

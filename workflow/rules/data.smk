@@ -11,7 +11,7 @@ rule fetch:
     log:
         "logs/fetch/{dataset}.log",
     benchmark:
-        "logs/benchmarks/fetch/{dataset}.tsv"
+        TIMES + "/fetch/{dataset}.tsv"
     priority: LONGEST_CHAIN
     shell:
         job(
@@ -32,7 +32,7 @@ rule documents:
     log:
         "logs/documents/{dataset}.log",
     benchmark:
-        "logs/benchmarks/documents/{dataset}.tsv"
+        TIMES + "/documents/{dataset}.tsv"
     priority: LONGEST_CHAIN
     shell:
         job(
@@ -49,4 +49,4 @@ use rule documents as corpus with:
     log:
         "logs/corpus/{dataset}.log",
     benchmark:
-        "logs/benchmarks/corpus/{dataset}.tsv"
+        TIMES + "/corpus/{dataset}.tsv"

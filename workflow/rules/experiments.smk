@@ -65,7 +65,7 @@ rule trials:
     log:
         "logs/trials/{experiment}/{subject}/{seed}.log",
     benchmark:
-        "logs/benchmarks/trials/{experiment}/{subject}/{seed}.tsv"
+        TIMES + "/trials/{experiment}/{subject}/{seed}.tsv"
     wildcard_constraints:
         experiment=plan.alternatives(SMALL),
         subject=plan.alternatives(["study", *STUDY.finetuned]),
@@ -102,7 +102,7 @@ rule experiment:
     log:
         "logs/experiment/{experiment}.log",
     benchmark:
-        "logs/benchmarks/experiment/{experiment}.tsv"
+        TIMES + "/experiment/{experiment}.tsv"
     wildcard_constraints:
         experiment=plan.alternatives(STUDY_EXPERIMENTS),
     shell:
@@ -123,7 +123,7 @@ rule experiment_of_model:
     log:
         "logs/experiment/{experiment}/{model}.log",
     benchmark:
-        "logs/benchmarks/experiment/{experiment}/{model}.tsv"
+        TIMES + "/experiment/{experiment}/{model}.tsv"
     wildcard_constraints:
         experiment=plan.alternatives(plan.OF_MODELS),
         model=plan.alternatives(STUDY.finetuned),

@@ -38,7 +38,7 @@ rule figure:
     log:
         "logs/figure/{figure}.log",
     benchmark:
-        "logs/benchmarks/figure/{figure}.tsv"
+        TIMES + "/figure/{figure}.tsv"
     wildcard_constraints:
         figure=plan.alternatives(DRAWN),
     params:

@@ -93,7 +93,7 @@ for measurement, declared in MEASUREMENTS.items():
         log:
             f"logs/{of_what}.log",
         benchmark:
-            f"logs/benchmarks/{of_what}.tsv"
+            f"{TIMES}/{of_what}.tsv"
         # What runs a decoder under all conditions.
         priority: LONG_JOBS if MASKS in declared.reads else 0
         # On a cluster: a model and one batch, or activations shard by shard.
@@ -120,7 +120,7 @@ rule conditions:
     log:
         "logs/conditions/{model}.log",
     benchmark:
-        "logs/benchmarks/conditions/{model}.tsv"
+        TIMES + "/conditions/{model}.tsv"
     shell:
         job(
             "posenc.measurements.conditions.measure --model {wildcards.model} --config {input.config:q}"
@@ -145,7 +145,7 @@ rule reference:
     log:
         "logs/reference/{model}.log",
     benchmark:
-        "logs/benchmarks/reference/{model}.tsv"
+        TIMES + "/reference/{model}.tsv"
     params:
         corpus=lambda wildcards, input: (
             f"--corpus {shlex.quote(str(input.corpus))}" if input.corpus else ""
@@ -184,7 +184,7 @@ for measurement, declared in MEASUREMENTS.items():
         log:
             f"logs/{measurement}/{{subject}}.log",
         benchmark:
-            f"logs/benchmarks/{measurement}/{{subject}}.tsv"
+            f"{TIMES}/{measurement}/{{subject}}.tsv"
         wildcard_constraints:
             subject=f"{MODELS}|{plan.alternatives(PARAMS.matrices)}",
         params:
@@ -209,7 +209,7 @@ rule scheme_probes:
     log:
         "logs/scheme_probes/{model}.log",
     benchmark:
-        "logs/benchmarks/scheme_probes/{model}.tsv"
+        TIMES + "/scheme_probes/{model}.tsv"
     resources:
         gpu=GPU,
     shell:

@@ -24,7 +24,7 @@ rule model:
     log:
         "logs/model/{model}.log",
     benchmark:
-        "logs/benchmarks/model/{model}.tsv"
+        TIMES + "/model/{model}.tsv"
     wildcard_constraints:
         model=PRETRAINED,
     priority: LONGEST_CHAIN
@@ -48,7 +48,7 @@ rule tokenizer:
     log:
         "logs/tokenizer/{model}.log",
     benchmark:
-        "logs/benchmarks/tokenizer/{model}.tsv"
+        TIMES + "/tokenizer/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
     priority: LONGEST_CHAIN
@@ -74,7 +74,7 @@ rule training_tokens:
     log:
         "logs/training_tokens/{model}.log",
     benchmark:
-        "logs/benchmarks/training_tokens/{model}.tsv"
+        TIMES + "/training_tokens/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
     priority: LONGEST_CHAIN
@@ -102,7 +102,7 @@ rule train:
     log:
         "logs/train/{model}.log",
     benchmark:
-        "logs/benchmarks/train/{model}.tsv"
+        TIMES + "/train/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
     priority: LONGEST_CHAIN
@@ -133,7 +133,7 @@ rule training:
     log:
         "logs/training/{model}.log",
     benchmark:
-        "logs/benchmarks/training/{model}.tsv"
+        TIMES + "/training/{model}.tsv"
     wildcard_constraints:
         model=TRAINED,
     shell:

@@ -19,7 +19,7 @@ rule page:
     log:
         "logs/page.log",
     benchmark:
-        "logs/benchmarks/page.tsv"
+        TIMES + "/page.tsv"
     shell:
         job(
             "posenc.steps.page --study {input.study:q} --published {input.published:q}"

@@ -21,7 +21,7 @@ rule typeset:
     log:
         "logs/typeset.log",
     benchmark:
-        "logs/benchmarks/typeset.tsv"
+        TIMES + "/typeset.tsv"
     shell:
         job(
             "posenc.steps.typeset --study {input.study:q} --published {input.published:q}"
@@ -68,7 +68,7 @@ for document in DOCUMENTS:
         log:
             f"logs/{document}.log",
         benchmark:
-            f"logs/benchmarks/{document}.tsv"
+            f"{TIMES}/{document}.tsv"
         shell:
             job(
                 "posenc.steps.latex --document {input.text:q} --output {output.pdf:q} --study {RUNS}"

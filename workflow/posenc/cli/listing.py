@@ -6,11 +6,13 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from posenc.conditions.section import dumped
 from posenc.config.labels import display, labelled
 from posenc.datasets.section import Dataset
 from posenc.figures.catalogue import FIGURES
+from posenc.frontends import forecast
 from posenc.models.section import Model
 from posenc.report.page_materials import source_of
 from posenc.study import plan, storage
@@ -114,7 +116,7 @@ def of_studies(params: Params) -> list[str]:
 
 
 def _on_disk(params: Params) -> str:
-    """How much of a study there is, when it was made last, and how large it is."""
+    """How much of a study there is, when it was made last, how long its jobs took, and its size."""
     wanted = {path for name in params.study.measured for path in plan.files(params, name)}
     folder = plan.folder(params)
     made = [path for path in wanted if (folder / path).is_file()]
@@ -122,7 +124,10 @@ def _on_disk(params: Params) -> str:
         return "not run here"
     last, size = max((folder / path).stat().st_mtime for path in made), storage.taken(folder)
     state = "whole" if len(made) == len(wanted) else f"{len(made)} of {len(wanted)} measurements"
-    return f"{state}, {datetime.fromtimestamp(last):%Y-%m-%d %H:%M}, {size / 1e6:,.0f} MB"
+    words = [state, f"{datetime.fromtimestamp(last):%Y-%m-%d %H:%M}"]
+    if seconds := forecast.took(params.study.name, Path()):
+        words.append(f"{forecast.spoken(seconds)} of jobs")
+    return ", ".join([*words, f"{size / 1e6:,.0f} MB"])
 
 
 def _is_active(params: Params, kind: str, name: str) -> bool:

@@ -52,11 +52,24 @@ class Job:
     def seconds(self, root: Path) -> float | None:
         """How long it took when it last ran here."""
         path = root / self.benchmark
-        if not self.benchmark or not path.is_file():
-            return None
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-        return float(rows[-1]["s"]) if rows else None
+        return _seconds(path) if self.benchmark and path.is_file() else None
+
+
+def times(study: str) -> Path:
+    """Where Snakemake keeps how long the jobs of a study took, from the project's root."""
+    return Path("logs/benchmarks") / study
+
+
+def took(study: str, root: Path) -> float:
+    """Seconds of all jobs of a study when they last ran here, one after the other."""
+    return sum(_seconds(path) or 0.0 for path in (root / times(study)).rglob("*.tsv"))
+
+
+def _seconds(path: Path) -> float | None:
+    """What a file of Snakemake's says that a job took."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return float(rows[-1]["s"]) if rows else None
 
 
 def planned(text: str) -> Iterator[Job]:

@@ -314,6 +314,7 @@ def _page(
         heads_script=heads_script,
         values_script=values_script,
         study=results.study["study"],
+        about={name: said for name, said in results.study["about"].items() if name in shown_names},
         materials=materials(results, verifications),
         coverage=list(coverage.values()),
         digest=results.study["parameters"],

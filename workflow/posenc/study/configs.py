@@ -435,8 +435,12 @@ def facts(params: Params) -> dict[str, Any]:
     more = [params.activations, params.parameters]
     more += [experiment(params, kind) for kind in params.study.experiments.kinds]
     digest = sha256_json([found, *(section.model_dump() for section in more)])
-    # Labels and documents say nothing about what was measured: they are no part of the digest.
-    shown = {"labels": params.figures.style.labels, "documents": list(params.study.documents)}
+    # Words and documents say nothing about what was measured: they are no part of the digest.
+    about = {name: said for name, said in params.about.items() if name in found["conditions"]}
+    shown = {
+        "labels": params.figures.style.labels, "about": about,
+        "documents": list(params.study.documents),
+    }  # fmt: skip
     return {**found, **shown, "parameters": digest}
 
 

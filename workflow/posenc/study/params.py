@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, WithJsonSchema, model_validator
 
 from posenc.capture.section import Activations
 from posenc.conditions.masks import LearnedMaskSource, beneath
@@ -63,6 +63,12 @@ class Params(Section):
     """Which of all these are run together, by name."""
     study: Annotated[Study, ACTIVE]
     """The active study, of which the file has the name."""
+    _about: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What each condition does, in a sentence, by name. No measurement reads it."""
+        return {key[-1]: said for key, said in self._about.items() if key[0] == "conditions"}
 
     @model_validator(mode="after")
     def _check_references(self) -> Params:
@@ -468,4 +474,6 @@ def load(path: str | Path = "params.yaml", config: Mapping[str, Any] | None = No
     if not isinstance(layers.value, dict):
         raise ParamsError(f"{path}: must be a mapping of sections")
     study = str(config["study"]) if config else None
-    return validate(layers.value, str(path), layers.place, study)
+    params = validate(layers.value, str(path), layers.place, study)
+    params._about.update(layers.about)
+    return params

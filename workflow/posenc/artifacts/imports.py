@@ -26,7 +26,7 @@ TOOLS = frozenset({
 DISTRIBUTIONS = {"PIL": "pillow", "picard": "python-picard", "sklearn": "scikit-learn"}
 """Names of packages that are installed under another one."""
 _ENDS_AS_COMMAND = re.compile(r'(?m)^if __name__ == "__main__":\n(?:    .*\n|\n)*?    run\(')
-_DISCOVERS = re.compile(r'\bdiscovered\("([\w.]+)", "(\w+)"\)')
+_DISCOVERS = re.compile(r'discovered\("([\w.]+)", "(\w+)"\)')
 """A call of :func:`posenc.artifacts.discovery.discovered`."""
 
 
@@ -55,15 +55,15 @@ def _text(path: Path) -> str:
 
 
 @functools.cache
-def _data_files() -> tuple[Path, ...]:
-    """What the package has beside modules, such as templates."""
-    return tuple(
-        path
+def _data_files() -> dict[Path, tuple[str, str]]:
+    """What the package has beside modules, such as templates, and how a text names each."""
+    return {
+        path: (f'"{path.name}"', f'}}{"".join(path.suffixes)}"')
         for path in sorted(PACKAGE.rglob("*"))
         if path.is_file()
         and path.suffix not in (".py", ".pyi", ".typed", ".pyc")
         and not path.name.startswith(".")
-    )
+    }
 
 
 @functools.cache
@@ -71,30 +71,33 @@ def _named_in(path: Path) -> frozenset[Path]:
     """Files that a text names between quotes, whole or, behind braces, by their ending."""
     text = _text(path)
     return frozenset(
-        other
-        for other in _data_files()
-        if f'"{other.name}"' in text or f'}}{"".join(other.suffixes)}"' in text
+        other for other, (whole, ending) in _data_files().items() if whole in text or ending in text
     )
 
 
 @functools.cache
 def _upstream(module: str) -> frozenset[str]:
     """A module, all that it imports or discovers, and the packages that these are in."""
-    graph = _graph()
-    if module not in graph.modules:
+    if module not in _graph().modules:
         raise ValueError(f"there is no module {module}")
-    found, todo = set(), {module}
+    found: set[str] = set()
+    todo = {module}
     while todo:
         name = todo.pop()
-        if name in found:
-            continue
         found.add(name)
-        if name.split(".")[0] != "posenc":
-            continue
-        todo |= graph.find_modules_directly_imported_by(name) | _discovered_by(name)
-        if "." in name:
-            todo.add(name.rpartition(".")[0])
+        todo |= _needed_by(name) - found
     return frozenset(found)
+
+
+# Once a module, not once for each step that it is part of: half a second of every run.
+@functools.cache
+def _needed_by(module: str) -> frozenset[str]:
+    """What a module imports or discovers, and the package that it is in; of others, nothing."""
+    if module.split(".")[0] != "posenc":
+        return frozenset()
+    package = {module.rpartition(".")[0]} - {""}
+    imported = _graph().find_modules_directly_imported_by(module)
+    return frozenset(imported | _discovered_by(module) | package)
 
 
 def _discovered_by(module: str) -> set[str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
+import random
 import re
 
 import pytest
 
 from posenc.artifacts.files import write_json
+from posenc.figures.catalogue import DOCUMENTS
 from posenc.frontends import leftovers
+from posenc.report.typeset import numbers_tex
 from posenc.steps import page, typeset
 from posenc.study import configs, plan
+from posenc.study.declared import EXPERIMENTS, OPTIONAL
 from posenc.study.params import Params, ParamsError, validate
 from tests.copies import whole_params
 
 from . import synthetic
 from .synthetic import OF_OTHER_STUDIES, PROJECT
+from .test_typeset import asked_by
 
 CHOSEN = {
     "corpora": [],
@@ -180,6 +185,39 @@ def test_documents_have_its_numbers_and_no_others(written, tmp_path):
         assert f"{measurement}: not part of this study" in text and "toprule" not in text
     assert "toprule" in (tables / "perplexity.tex").read_text()
     assert "not part of this study" in (tables / "published_experiments.tex").read_text()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_documents_have_all_that_they_ask_for_of_what_a_study_measures(seed, tmp_path):
+    """Whatever it leaves out: that is marked, and a key of what it has is not missing."""
+    chance, whole = random.Random(seed), study_with()
+    kinds = [kind for kind in whole.study.measured if kind in OPTIONAL]
+    experiments = {kind: getattr(whole.study.experiments, kind) for kind in EXPERIMENTS}
+    while True:
+        taken = chance.sample(sorted(experiments), 3)
+        chosen = {
+            "measurements": chance.sample(kinds, len(kinds) // 2), "figures": ["perplexity"],
+            "experiments": {kind: experiments[kind] for kind in taken},
+        }  # fmt: skip
+        if "tokenizers" not in taken:
+            chosen["corpora"] = []
+        try:
+            params = study_with(**chosen)
+            break
+        except ParamsError:
+            continue  # one that reads another
+    made = synthetic.write_inputs(tmp_path)
+    write_json(made["study"], configs.facts(params))
+    kept = [made[kind] for kind in made if kind in {*params.study.measured, "training"}]
+    inputs = [path for paths in kept for path in paths]
+    text = numbers_tex(typeset.read(made["study"], *ARGUMENTS.values(), inputs))
+    values = set(re.findall(r"\\posenc(?:value|estimate|notrun)\{([^}]+)\}", text))
+    absent = set(re.findall(r"\\posencabsent\{([^}]+)\}", text))
+    assert absent >= set(experiments) - set(taken)
+    for document in DOCUMENTS:
+        lacking = asked_by(document, values) - values
+        assert all(absent & set(key.split(".")) for key in lacking), (chosen, document, lacking)
+        assert lacking, "documents speak of more than half of it"
 
 
 def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):

@@ -20,10 +20,12 @@ from posenc.artifacts.files import (
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of
 from posenc.report import latex as availability
 from posenc.steps import latex, typeset
+from posenc.study import configs, plan
 from posenc.study.params import load
 
 from . import synthetic
 from .damage import call, flip, found_and_marked
+from .test_choices import study_with
 
 MISSING = availability.missing()
 needs_latex = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -51,10 +53,23 @@ def write_article(path, text):
     )
 
 
-def make_project(root, models=None, study="default"):
-    """A project with made-up measurements: figures, numbers, tables and the documents' text."""
+def make_project(root, models=None, study="default", **chosen):
+    """A project with made-up measurements: figures, numbers, tables and the documents' text.
+
+    ``chosen`` are keys of the study, which leaves something out.
+    """
     files = synthetic.write_inputs(root, study, models)
-    for name in FIGURES:
+    drawn = list(FIGURES)
+    if chosen:
+        params = study_with(**chosen)
+        write_json(files["study"], configs.facts(params))
+        files = {
+            kind: made
+            for kind, made in files.items()
+            if kind in {*params.study.measured, "training", "study"}
+        }
+        drawn = plan.figures(params)
+    for name in drawn:
         make_figure(root, name, synthetic.inputs_of(name, files))
     typeset.main(
         study=files["study"],
@@ -64,7 +79,7 @@ def make_project(root, models=None, study="default"):
         output_tables=root / FOLDER / "generated/tables",
         metrics=root / FOLDER / "metrics.json",
         plots=root / FOLDER / "plots",
-        inputs=synthetic.measured(files),
+        inputs=[path for kind in files if kind != "study" for path in files[kind]],
     )
     (root / "paper").mkdir()
     for path in (synthetic.PROJECT / "paper").glob("*.[tb][ei][xb]"):
@@ -135,6 +150,25 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
         pytest.skip("not installed: pdftotext; the document was built, its text not read")
     text = text_of(built)
     assert "not run: no decoder in this study" in text
+
+
+@needs_latex
+@needs_pdftotext
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_study_that_leaves_something_out_is_built_and_says_so(tmp_path, document):
+    """Measurements, an experiment and figures: sentences go, and references to figures say it."""
+    chosen = {"corpora": [], "matrices": [], "experiments": {"superposition": "digits"}}
+    few = {"measurements": ["heads", "embedding_sums"], "figures": ["perplexity"]}
+    root = make_project(tmp_path, **chosen, **few)
+    built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
+    words = " ".join(text_of(built).split())
+    said = {
+        "paper": "not run: position_heads: not part of this study",
+        "supplement": "not run: memory_networks: not part of this study",
+        "slides": "未実行: mask_semantics",
+    }
+    assert said[document] in words
+    assert "??" not in words
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from posenc.measurements.conditions import quantities as conditions_quantities
 from posenc.measurements.norms import quantities as norms_quantities
 from posenc.measurements.reference import quantities as reference_quantities
 from posenc.report import quantities as keys
-from posenc.report.collection import collect
+from posenc.report.collection import add_ends, collect
 from posenc.report.counts import documents_of, size, span
 from posenc.report.readers import QUANTITIES, numbers_of
 from posenc.report.records import Numbers, Place, Results
@@ -281,6 +281,32 @@ def test_roles_are_the_first_of_their_kind_and_named_where_they_lack():
         "no condition zero in this study",
         "no conditions mean, fitted in this study",
     ]
+
+
+def test_ends_of_what_a_study_varies_have_names():
+    """Of sizes that were measured; where none was, the ends are as they are said to lack."""
+    numbers = Numbers()
+    entries = {f"strongest.{keys}.cosine": Number(keys / 100) for keys in (4, 16, 1)}
+    lacking = {f"strongest.{keys}.delta_nll": NotRun("no loss") for keys in (4, 16, 1)}
+    numbers.put(Place("m", "d", "", "effective_keys"), {**lacking, **entries, "largest": Number(9)})
+    windows = {"window_4.best": Number(2), "window_64.best": NotRun("too short")}
+    numbers.put(Place("m", "d", "", "causal_probes"), windows)
+    numbers.put(Place("e", "d", "", "causal_probes"), {"window_smallest.best": NotRun("no")})
+    numbers.put(Place("m", "d", "shift_8", "conditions"), {"delta_nll": Number(3)})
+    before = dict(numbers)
+    add_ends(numbers)
+    keys, probes = "m.d.effective_keys.strongest", "m.d.causal_probes"
+    assert {key: numbers[key] for key in numbers.keys() - before.keys()} == {
+        f"{keys}.smallest.cosine": Number(0.01), f"{keys}.smallest": Number(1),
+        f"{keys}.largest.cosine": Number(0.16), f"{keys}.largest": Number(16),
+        f"{keys}.smallest.delta_nll": NotRun("no loss"),
+        f"{keys}.largest.delta_nll": NotRun("no loss"),
+        f"{probes}.window_smallest.best": Number(2), f"{probes}.window_smallest": Number(4),
+        f"{probes}.window_largest.best": Number(2), f"{probes}.window_largest": Number(4),
+        "e.d.causal_probes.window_smallest": NotRun("no"),
+    }  # fmt: skip
+    assert before.items() <= numbers.items()
+    assert numbers.places.keys() == numbers.keys()
 
 
 def test_keys_of_places():

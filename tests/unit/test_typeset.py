@@ -35,11 +35,15 @@ from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
 from posenc.report.tables import study as study_tables
 from posenc.steps import typeset as step
+from posenc.study.params import load
 
 from . import synthetic
 from .damage import flip, found_and_marked
 
 PAPER = synthetic.PROJECT / "paper"
+PROJECT_PARAMS = synthetic.PROJECT / "params.yaml"
+LEADING = ("first_4", "first_12")
+"""Of principal components, as in the published table: no parameter."""
 VERSIONS = synthetic.PROJECT / "docs/mask-versions.json"
 STUDIES = {
     "default": ("default", None),
@@ -106,6 +110,28 @@ def used(text, command, arguments=1):
     return {key for keys in found for key in ([keys] if arguments == 1 else keys)}
 
 
+def asked_by(document, keys=None):
+    """Numbers that a document asks for in its text, or for those of a study that has some keys."""
+    shown = body(document) if keys is None else shown_where(document, keys)
+    rows = ("measured", "interval", "percent", "percentinterval", "finding", "control", "guide")
+    asked = {key for command in rows for key in used(shown, command)}
+    asked |= {key for c in ("compare", "compared") for key in used(shown, c, arguments=2)}
+    return {key for key in asked if not key.startswith("published.")}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_no_value_that_a_study_varies(document):
+    """A list in params.yaml may be edited: texts speak of its smallest and its largest."""
+    of_conditions = {*load(PROJECT_PARAMS).conditions}
+    varied = {
+        key
+        for key in asked_by(document)
+        for part in key.split(".")
+        if re.fullmatch(r"(\w+_)?\d+", part) and part not in {*of_conditions, *LEADING}
+    }
+    assert varied == set()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_key_of_a_document_exists(any_results, document):
     text = typeset.numbers_tex(any_results)
@@ -132,7 +158,7 @@ def test_every_key_of_a_document_exists(any_results, document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_show_the_figures_and_tables_that_are_listed(document):
     text = body(document)
-    command = r"\\(?:includegraphics|showfigure\*?)(?:\[[^]]*\])*\{(\w+)\}"
+    command = r"\\(?:includegraphics|slidefigure|showfigure\*?)(?:\[[^]]*\])*\{(\w+)\}"
     figures = re.findall(command, text)
     tables = re.findall(r"\\fittable\{(\w+)\}", text)
     listed = DOCUMENTS[document]

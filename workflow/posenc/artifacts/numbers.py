@@ -19,6 +19,8 @@ https://doi.org/10.1137/18M1226312; of it, 2^4 u is allowed. Shares, cosines and
 sums of terms of size 1.
 """
 NOT_EVALUATED = "the study does not evaluate it"
+ENDS = {"smallest": min, "largest": max}
+"""What documents call the ends of what a study varies, so that a text fits every list of values."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from posenc.artifacts.numbers import NotRun, Number, Reader, facts_of
+from posenc.artifacts.numbers import ENDS, Entry, NotRun, Number, Reader, facts_of
 from posenc.experiments.tokenizers.quantities import tokenizers
 from posenc.measurements.conditions import quantities as of_conditions
 from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
@@ -77,6 +77,37 @@ def collect(results: Results, roles: bool = True) -> Numbers:
     for place, why in made.models():
         made.training(place, why)
     return made.numbers
+
+
+def add_ends(numbers: Numbers) -> None:
+    """Name numbers by the ends of what a study varies, for texts that fit every list of values.
+
+    Of ``strongest.1.cosine`` to ``strongest.16.cosine`` the last is ``strongest.largest.cosine``,
+    too, and ``strongest.largest`` is 16; ``window_4.best`` is ``window_smallest.best``.
+    """
+    families: dict[tuple[str, str], dict[int, str]] = {}
+
+    def add(key: str, entry: Entry, like: str) -> None:
+        if not isinstance(numbers.get(key), Number):
+            numbers[key], numbers.places[key] = entry, numbers.places[like]
+
+    for key, place in list(numbers.places.items()):
+        parts = key.split(".")
+        for at in range(len(parts) - place.quantity.count(".") - 1, len(parts)):
+            stem, _, last = parts[at].rpartition("_")
+            before = ".".join([*parts[:at], f"{stem}_" if stem else ""])
+            if last.isdigit():
+                families.setdefault((before, ".".join(parts[at + 1 :])), {})[int(last)] = key
+            elif last in ENDS:  # of what is not measured
+                add(before + last, numbers[key], key)
+    for (before, after), by_value in families.items():
+        measured = {n: key for n, key in by_value.items() if isinstance(numbers[key], Number)}
+        for name, end in ENDS.items():
+            value, key = end((measured or by_value).items())
+            entry = numbers[key]
+            if after:
+                add(f"{before}{name}.{after}", entry, key)
+            add(before + name, Number(value) if isinstance(entry, Number) else entry, key)
 
 
 class _Collection:

@@ -22,11 +22,11 @@ from posenc.measurements.conditions.quantities import condition_facts
 from posenc.measurements.lags.quantities import lags
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents, is_asked
-from posenc.report.collection import collect
+from posenc.report.collection import add_ends, collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
-from posenc.report.readers import numbers_of
-from posenc.report.records import Place, Results
+from posenc.report.readers import QUANTITIES, numbers_of
+from posenc.report.records import SHORTER, Place, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -149,6 +149,7 @@ def numbers_tex(results: Results) -> str:
 
 def _numbers_tex(results: Results) -> str:
     numbers = collect(results)
+    add_ends(numbers)
     published = [
         (key, rf"\num{{{value['value']}}}", value["value"])
         for key, value in sorted(results.published["values"].items())
@@ -167,6 +168,10 @@ def _numbers_tex(results: Results) -> str:
             folder=STUDIES / results.study["study"]["name"],
             precision=escape(precision.capitalize()) if precision else None,
             lacking=[escape(reason) for reason in keys.missing_roles(results.study)],
+            absent=sorted(
+                {SHORTER.get(kind, kind) for kind in QUANTITIES.keys() - results.study["measured"]}
+                - {""}
+            ),
             studied=sorted((words := studied(results)).items()),
             authors=words["authors"],
             published=published,

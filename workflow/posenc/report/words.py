@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from posenc.artifacts.numbers import ENDS
 from posenc.report.readers import QUANTITIES
 
 PARTS = {
@@ -31,6 +32,8 @@ PARTS = {
     "least": "least",
     "masks": "learned mask",
     "sweep": "sweep",
+    "smallest": "the smallest of the study",
+    "largest": "the largest of the study",
 }
 """Parts of quantities, as a reader knows them; what is missing is shown as it is."""
 WORDS: dict[str, Mapping[str, str]] = {
@@ -71,8 +74,9 @@ def label(measurement: str, quantity: str) -> str:
             if part not in words and base != part and base in words:
                 return f"{of}: {words[base]}"
         stem, _, number = part.rpartition("_")
-        if part not in words and number.isdigit() and f"{stem}_" in words:
-            return words[f"{stem}_"].format(number)
+        is_varied = number.isdigit() or number in ENDS
+        if part not in words and is_varied and f"{stem}_" in words:
+            return words[f"{stem}_"].format(PARTS.get(number, number))
         return words.get(part, part.replace("_", " "))
 
     return " · ".join(map(word, quantity.split(".")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Facts, Number, Quantities, percent
+from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities, percent
 from posenc.drawing.exhibit import Exhibit
 
 
@@ -17,6 +17,15 @@ def network_name(entry: Mapping[str, Any]) -> str:
     if entry["positions"] is not None:
         parts.append("words" if entry["positions"] else "bag")
     return ".".join(parts)
+
+
+READ = {
+    "order": ("end_to_end.largest", "end_to_end.largest.bag.error",
+              "end_to_end.largest.words.error"),
+    "two_facts": ("end_to_end.smallest", "end_to_end.smallest.words.error", "end_to_end.largest",
+                  "end_to_end.largest.words.error", "strongly_supervised.words.error"),
+}  # fmt: skip
+"""By task, what documents speak of."""
 
 
 def memory_networks(one: Mapping[str, Any]) -> Facts:
@@ -37,6 +46,9 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
         if entry["supervised"]:
             for number, share in enumerate(entry["facts_in_order"], start=1):
                 found[f"{name}.fact.{number}"] = percent(share)
+    for task in READ.keys() - {entry["task"] for entry in one["tasks"]}:
+        lacking = NotRun(f"the study has no task {task}")
+        found |= {f"{task}.{name}": lacking for name in READ[task]}
     for key, entries in one["differences"].items():
         for entry in entries:
             found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import ENDS, Entry, Quantities, estimate, with_spoken
 from posenc.drawing.exhibit import PAPER, Exhibit
 from posenc.measurements.probes.quantities import PLACES
 
 WINDOW = "window_"
-WINDOWS = tuple(f"{WINDOW}{tokens}" for tokens in (4, 16, 64))
+WINDOWS = tuple(f"{WINDOW}{end}" for end in ENDS)
 MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
-VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *WINDOWS, *MASKED)
-"""Variants whose probes are spoken of."""
+VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *MASKED)
+"""Variants whose probes are spoken of, beside windows."""
 BEYOND = ("error", "causal", "embedding", "chance", "difference", "gain")
 CAUSAL_PROBES = (
-    *(f"{name}.{part}" for name in VARIANTS for part in (*PLACES, "difference")),
+    *(f"{name}.{part}" for name in (*VARIANTS, *WINDOWS) for part in (*PLACES, "difference")),
     *(f"{name}.beyond.{part}" for name in WINDOWS for part in BEYOND),
     "chance",
 )

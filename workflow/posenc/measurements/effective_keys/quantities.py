@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Facts, Number, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import ENDS, Facts, Number, Quantities, estimate
 from posenc.drawing.exhibit import Exhibit
 
-READ = tuple(f"{choice}.{keys}" for choice in ("strongest", "nearest", "first_nearest", "random")
-             for keys in (1, 4, 16))  # fmt: skip
-"""Which keys are read, and how many: those that are spoken of."""
+READ = tuple(f"{choice}.{end}" for choice in ("strongest", "nearest", "first_nearest", "random")
+             for end in ENDS)  # fmt: skip
+"""Which keys are read, and how many of them: what a study that has none lacks."""
 COST = ("delta_nll", "cosine")
 LENGTHS = (4, 16, 64, 128)
 """Keys that a query sees at least, up to twice as many: those that are spoken of."""
@@ -39,10 +39,8 @@ def effective_keys(one: Mapping[str, Any]) -> Facts:
         for entry in one["reading"]
         if entry["keys"] is not None
     }
-    for way in with_spoken(READ, ways):
-        entry = ways.get(way, dict.fromkeys(COST))
-        reason = "an encoder has no loss" if way in ways else "the study does not read so many keys"
-        found |= {f"{way}.{part}": estimate(entry[part], reason) for part in COST}
+    for way, entry in ways.items():
+        found |= {f"{way}.{part}": estimate(entry[part], "an encoder has no loss") for part in COST}
     return found
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import ENDS, Entry, Number, Quantities, estimate
 from posenc.drawing.exhibit import Exhibit
 
-KEYS, COUNTS = (0, 1, 4, 16), (9, 27, 81)
 HOW = ("strongest", "weakest", "random", "only_strongest", "only_random")
 UNROTATED_HEADS = (
     "documents", "tokens", "all", "agreement", "above_zero", "head", "head.layer", "head.index",
-    *(f"key_{key}" for key in KEYS),
-    *(f"{how}.{count}.{part}" for how in HOW for count in COUNTS
-      for part in ("delta_nll", "share")),
+    *(f"key_{end}" for end in ENDS),
+    *(f"{how}.{end}.{part}" for how in HOW for end in ENDS for part in ("delta_nll", "share")),
 )  # fmt: skip
 
 
@@ -32,14 +29,10 @@ def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
         "head.layer": Number(most["layer"]),
         "head.index": Number(most["head"]),
     }
-    keys = {entry["key"]: entry["delta_nll"] for entry in one["keys"]}
-    lacking = "the study does not take rotation from it"
-    found |= {f"key_{key}": estimate(keys.get(key), lacking) for key in with_spoken(KEYS, keys)}
-    sets = {(entry["choice"], entry["count"]): entry for entry in one["sets"]}
-    for how, count in with_spoken(itertools.product(HOW, COUNTS), sets):
-        entry = sets.get((how, count), {})
+    found |= {f"key_{entry['key']}": estimate(entry["delta_nll"]) for entry in one["keys"]}
+    for entry in one["sets"]:
         for part in ("delta_nll", "share"):
-            found[f"{how}.{count}.{part}"] = estimate(entry.get(part), lacking)
+            found[f"{entry['choice']}.{entry['count']}.{part}"] = estimate(entry.get(part))
     return found
 
 

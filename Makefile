@@ -52,8 +52,9 @@ lint: setup-tests
 test: lint
 	$(PYTEST) -m "not slow"
 
-# What `make test` has no time for as well, and many more random histories (hours).
+# What `make test` has no time for as well, and many more random histories and edits (hours).
 test-all: export POSENC_HISTORIES ?= 300
+test-all: export POSENC_EDITS ?= 60
 test-all: lint
 	$(PYTEST)
 

@@ -126,6 +126,7 @@ def test_documents_name_no_value_that_a_study_varies(document):
     varied = {
         key
         for key in asked_by(document)
+        if ".near." not in key  # of the nearest heads, the first: no parameter
         for part in key.split(".")
         if re.fullmatch(r"(\w+_)?\d+", part) and part not in {*of_conditions, *LEADING}
     }

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from posenc.artifacts.numbers import ENDS, Entry, NotRun, Number, Reader, facts_of
-from posenc.experiments.tokenizers.quantities import tokenizers
+from posenc.experiments.tokenizers.quantities import SPOKEN, tokenizers
 from posenc.measurements.conditions import quantities as of_conditions
 from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
 from posenc.measurements.lags.quantities import LAGS, compared
@@ -320,6 +320,11 @@ class _Collection:
             for name in dict.fromkeys([dataset, called.get(dataset, dataset)]):
                 own = replace(place, dataset=dataset, files=(one["file"],), called=("", name))
                 self.numbers.put(own, {quantity: entry})
+        for role, quantities in SPOKEN.items() if self.roles else ():
+            own = replace(place, called=("", role))
+            lacking = NotRun("the study trains no such tokenizer")
+            said = (key for key in quantities if f"{own.key}.{key}" not in self.numbers)
+            self.numbers.put(own, dict.fromkeys(said, lacking))
 
     def training(self, place: Place, why: str | None) -> None:
         if why is None and place.model not in self.active["trained"]:

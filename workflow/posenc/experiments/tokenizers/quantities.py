@@ -9,6 +9,10 @@ from typing import Any
 from posenc.artifacts.numbers import Entry, Number, Quantities, estimate, percent
 from posenc.drawing.exhibit import Exhibit
 
+BITS = tuple(f"none.{kind}.bits_per_byte" for kind in ("bpe", "unigram", "whitespace", "character"))
+SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
+"""By the role of a data set, what documents speak of."""
+
 
 def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""

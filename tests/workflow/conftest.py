@@ -144,7 +144,7 @@ def short_document(figures: list[str], tables: list[str]) -> str:
         r"\begin{document}",
         r"\studied{title}: \measured{decoder.reviews.zero.perplexity.perplexity}",
         *(rf"\input{{generated/tables/{table}}}" for table in tables),
-        *(rf"\includegraphics[width=5cm]{{{figure}}}" for figure in figures),
+        *(rf"\iffigure{{{name}}}{{\includegraphics[width=5cm]{{{name}}}}}{{}}" for name in figures),
         r"\end{document}",
     ]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """Whatever a valid edit of the parameters is, one run ends with documents that fit it.
 
-Random edits of values, lists, measurements, experiments, figures, conditions and data sets of the
-tiny study. The seed of an edit is in the name of its test; ``POSENC_EDITS=60`` makes more of them
+Random edits of values, lists, measurements, experiments, figures, conditions and models of the tiny
+study. The seed of an edit is in the name of its test; ``POSENC_EDITS=60`` makes more of them
 than `make test` does.
 """
 
@@ -72,7 +72,7 @@ def of_a_value(params: Params, chance: random.Random) -> Changes:
 
 
 def of_the_study(params: Params, chance: random.Random) -> Changes:
-    """What the study measures, trains, draws, evaluates or reads."""
+    """What the study measures, trains, draws, evaluates or runs."""
     study = params.study
     measured = [kind for kind in study.measured if kind in OPTIONAL and kind in MEASUREMENTS]
     trained = {kind: getattr(study.experiments, kind) for kind in study.experiments.kinds}
@@ -86,7 +86,11 @@ def of_the_study(params: Params, chance: random.Random) -> Changes:
         {f"{STUDY}.experiments": {k: size for k, size in trained.items() if k not in left_out}},
         {f"{STUDY}.figures": ["perplexity"]},
         {f"{STUDY}.evaluated": [name for name in study.evaluated if name not in left_out]},
-        {f"{STUDY}.datasets": ["sample_reviews", "sample_questions"]},
+        {
+            f"{STUDY}.{key}": [name for name in getattr(study, key) if name != "minilm"]
+            for key in ("models", "captured", "examined", "pretrained", "finetuned")
+        }
+        | {f"{STUDY}.experiments": {k: size for k, size in trained.items() if k != "downstream"}},
         {f"{STUDY}.extrapolation": None},
     ]
     return chance.choice(fewer)

@@ -36,7 +36,8 @@ def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
 
     layer = by_name["zero"].index(min(by_name["zero"], key=error))
     found = {"chance": estimate(one["chance"])}
-    for name in with_spoken(VARIANTS, by_name):
+    windows = () if any(name.startswith(WINDOW) for name in by_name) else WINDOWS
+    for name in with_spoken((*VARIANTS, *windows), by_name):
         layers = by_name.get(name)
         parts = dict.fromkeys((*PLACES, "difference"))
         if layers:

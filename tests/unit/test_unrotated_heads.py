@@ -230,7 +230,9 @@ def test_without_a_rotary_model_the_figure_says_so(measured):
 def test_numbers_are_those_of_the_file(measured):
     measured["heads"][14]["delta_nll"] = {"value": 3.0, "low": -1.0, "high": 4.0}
     found = numbers.unrotated_heads(measured)
-    assert set(found) == set(numbers.UNROTATED_HEADS)
+    assert {
+        key for key in numbers.UNROTATED_HEADS if "smallest" not in key and "largest" not in key
+    } < {*found}
     assert (found["head"].value, found["head.layer"].value, found["head.index"].value) == (3, 1, 5)
     positive = sum(entry["delta_nll"]["low"] > 0 for entry in measured["heads"])
     assert found["above_zero"].value == positive < 270
@@ -238,8 +240,8 @@ def test_numbers_are_those_of_the_file(measured):
     assert found["strongest.27.share"].value == pytest.approx(0.27)
     assert found["random.81.delta_nll"].value == pytest.approx(2 * 0.2 * 0.9)
     assert found["agreement"].value == 0.7
-    short = {**measured, "keys": [], "sets": []}
-    assert "does not" in numbers.unrotated_heads(short)["key_16"].reason
+    short = numbers.unrotated_heads({**measured, "keys": [], "sets": []})
+    assert not any(key.startswith(("key_", "strongest.")) for key in short)
 
 
 def test_the_file_of_a_model_with_a_table_says_that_nothing_is_turned(tmp_path):

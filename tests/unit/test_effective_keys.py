@@ -316,7 +316,7 @@ def test_numbers_of_the_ways_to_read():
     encoder = numbers.effective_keys(made_up.effective_keys("minilm", "reviews", False))
     assert encoder["nearest.1.delta_nll"].reason == "an encoder has no loss"
     one["reading"] = one["reading"][:1]
-    assert "does not read" in numbers.effective_keys(one)["nearest.1.cosine"].reason
+    assert not any(key.startswith("nearest") for key in numbers.effective_keys(one))
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])

@@ -46,9 +46,11 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
         if entry["supervised"]:
             for number, share in enumerate(entry["facts_in_order"], start=1):
                 found[f"{name}.fact.{number}"] = percent(share)
-    for task in READ.keys() - {entry["task"] for entry in one["tasks"]}:
-        lacking = NotRun(f"the study has no task {task}")
-        found |= {f"{task}.{name}": lacking for name in READ[task]}
+    tasks = {entry["task"] for entry in one["tasks"]}
+    for task, names in READ.items():
+        if task not in tasks:
+            lacking = NotRun(f"the study has no task {task}")
+            found |= {f"{task}.{name}": lacking for name in names}
     for key, entries in one["differences"].items():
         for entry in entries:
             found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)

@@ -29,7 +29,8 @@ def module(name):
 @pytest.mark.parametrize("name", DOCUMENTS["slides"]["figures"])
 def test_slides_show_the_second_page_alone(name):
     text = (PROJECT / "paper/slides.tex").read_text(encoding="utf-8")
-    assert f"[page=2,width=\\linewidth]{{{name}}}" in text
+    assert f"\\slidefigure{{{name}}}" in text
+    assert text.count(r"\includegraphics") == text.count(r"\includegraphics[page=2,") == 1
     assert hasattr(module(name), "for_slides")
 
 

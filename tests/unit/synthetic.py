@@ -19,7 +19,7 @@ from posenc.figures.catalogue import FIGURES
 from posenc.measurements.declaration import MASKS, MODEL
 from posenc.study import configs
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
-from posenc.study.params import load
+from posenc.study.params import Params, load
 
 from . import synthetic_experiments as experiments
 from . import synthetic_positions as positions
@@ -545,9 +545,17 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
         written[kind].append(_write(root / f"{kind}.json", value))
 
 
+def write_chosen(root: Path, params: Params) -> dict:
+    """The same for a study that leaves something out of the default one."""
+    written = write_inputs(root)
+    write_json(written["study"], configs.facts(params))
+    kept = {*params.study.measured, "training", "study"}
+    return {kind: made for kind, made in written.items() if kind in kept}
+
+
 def measured(written: dict) -> list[Path]:
     """All files of :func:`write_inputs` that are typeset."""
-    return [path for kind in (*KINDS, "training") for path in written[kind]]
+    return [path for kind in (*KINDS, "training") for path in written.get(kind, ())]
 
 
 def inputs_of(figure: str, written: dict) -> list[Path]:

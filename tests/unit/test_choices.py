@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from posenc.artifacts.files import write_json
 from posenc.figures.catalogue import DOCUMENTS
 from posenc.frontends import leftovers
 from posenc.report.typeset import numbers_tex
@@ -20,7 +19,7 @@ from tests.copies import whole_params
 
 from . import synthetic
 from .synthetic import OF_OTHER_STUDIES, PROJECT
-from .test_typeset import asked_by
+from .test_typeset import asked_by, defined, unknown_to
 
 CHOSEN = {
     "corpora": [],
@@ -152,10 +151,8 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def written(chosen, tmp_path_factory) -> dict:
     """Files of the measurements that the study has."""
-    made = synthetic.write_inputs(tmp_path_factory.mktemp("chosen"))
-    write_json(made["study"], configs.facts(chosen))
-    kinds = [kind for kind in made if kind in chosen.study.measured]
-    return {"study": made["study"], "inputs": [path for kind in kinds for path in made[kind]]}
+    made = synthetic.write_chosen(tmp_path_factory.mktemp("chosen"), chosen)
+    return {"study": made["study"], "inputs": synthetic.measured(made)}
 
 
 ARGUMENTS = {
@@ -206,18 +203,14 @@ def test_documents_have_all_that_they_ask_for_of_what_a_study_measures(seed, tmp
             break
         except ParamsError:
             continue  # one that reads another
-    made = synthetic.write_inputs(tmp_path)
-    write_json(made["study"], configs.facts(params))
-    kept = [made[kind] for kind in made if kind in {*params.study.measured, "training"}]
-    inputs = [path for paths in kept for path in paths]
-    text = numbers_tex(typeset.read(made["study"], *ARGUMENTS.values(), inputs))
-    values = set(re.findall(r"\\posenc(?:value|estimate|notrun)\{([^}]+)\}", text))
-    absent = set(re.findall(r"\\posencabsent\{([^}]+)\}", text))
-    assert absent >= set(experiments) - set(taken)
+    made = synthetic.write_chosen(tmp_path, params)
+    results = typeset.read(made["study"], *ARGUMENTS.values(), synthetic.measured(made))
+    text = numbers_tex(results)
+    assert defined(text, "posencabsent") >= set(experiments) - set(taken)
+    had = {key for how in ("value", "estimate", "notrun") for key in defined(text, f"posenc{how}")}
     for document in DOCUMENTS:
-        lacking = asked_by(document, values) - values
-        assert all(absent & set(key.split(".")) for key in lacking), (chosen, document, lacking)
-        assert lacking, "documents speak of more than half of it"
+        assert unknown_to(text, document) == set(), (chosen, document)
+        assert asked_by(document, had) - had, "documents speak of more than half of it"
 
 
 def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):

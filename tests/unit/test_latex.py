@@ -20,7 +20,7 @@ from posenc.artifacts.files import (
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of
 from posenc.report import latex as availability
 from posenc.steps import latex, typeset
-from posenc.study import configs, plan
+from posenc.study import plan
 from posenc.study.params import load
 
 from . import synthetic
@@ -58,17 +58,11 @@ def make_project(root, models=None, study="default", **chosen):
 
     ``chosen`` are keys of the study, which leaves something out.
     """
-    files = synthetic.write_inputs(root, study, models)
-    drawn = list(FIGURES)
     if chosen:
         params = study_with(**chosen)
-        write_json(files["study"], configs.facts(params))
-        files = {
-            kind: made
-            for kind, made in files.items()
-            if kind in {*params.study.measured, "training", "study"}
-        }
-        drawn = plan.figures(params)
+        files, drawn = synthetic.write_chosen(root, params), plan.figures(params)
+    else:
+        files, drawn = synthetic.write_inputs(root, study, models), list(FIGURES)
     for name in drawn:
         make_figure(root, name, synthetic.inputs_of(name, files))
     typeset.main(
@@ -79,7 +73,7 @@ def make_project(root, models=None, study="default", **chosen):
         output_tables=root / FOLDER / "generated/tables",
         metrics=root / FOLDER / "metrics.json",
         plots=root / FOLDER / "plots",
-        inputs=[path for kind in files if kind != "study" for path in files[kind]],
+        inputs=synthetic.measured(files),
     )
     (root / "paper").mkdir()
     for path in (synthetic.PROJECT / "paper").glob("*.[tb][ei][xb]"):
@@ -272,6 +266,28 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     built = latex.build(document, root / FOLDER)
     words = re.sub(r"\s+", " ", text_of(built))
     assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run not run .")
+
+
+@needs_latex
+@needs_pdftotext
+def test_a_published_value_is_compared_whatever_the_study_measures(project, tmp_path):
+    """Its key holds the name of a measurement that the study leaves out."""
+    root = tmp_path / "published"
+    shutil.copytree(project, root)
+    numbers = root / FOLDER / "generated/numbers.tex"
+    made = [
+        r"\posencabsent{never}",
+        r"\posencpublished{gpt2.never.mae}{\num{2}}{2.0}",
+        r"\posencvalue{a}{\num{1}}{1.0}",
+    ]
+    numbers.write_text("\n".join([numbers.read_text(), *made]))
+    document = root / "paper/published.tex"
+    compared = r"\compare{a}{published.gpt2.never.mae}; \compare{a}{gpt2.never.mae}"
+    write_article(
+        document, rf"{compared}; \percent{{gpt2.never.mae}}; \interval{{gpt2.never.mae}}."
+    )
+    words = re.sub(r"\s+", " ", text_of(latex.build(document, root / FOLDER)))
+    assert words.startswith("below; not run ; not run ; not run .")
 
 
 @needs_latex

@@ -17,9 +17,9 @@ import pytest
 
 from posenc.figures.catalogue import DOCUMENTS
 from posenc.study import plan
-from posenc.study.declared import MEASUREMENTS, OPTIONAL
+from posenc.study.declared import OPTIONAL
 from posenc.study.params import Params, ParamsError, load
-from tests.unit.test_typeset import asked_by, defined
+from tests.unit.test_typeset import asked_by, defined, unknown_to
 from tests.workflow.conftest import Project
 
 EDITS = int(os.environ.get("POSENC_EDITS", "1"))
@@ -74,7 +74,7 @@ def of_a_value(params: Params, chance: random.Random) -> Changes:
 def of_the_study(params: Params, chance: random.Random) -> Changes:
     """What the study measures, trains, draws, evaluates or runs."""
     study = params.study
-    measured = [kind for kind in study.measured if kind in OPTIONAL and kind in MEASUREMENTS]
+    measured = [kind for kind in study.measured if kind in OPTIONAL]
     trained = {kind: getattr(study.experiments, kind) for kind in study.experiments.kinds}
     left_out = {*chance.sample(measured, 3), chance.choice([*trained])}
     left_out |= {chance.choice(study.evaluated)}
@@ -118,16 +118,10 @@ def edit(project: Project, chance: random.Random) -> Changes:
 def lacking(project: Project) -> dict[str, set[str]]:
     """By document as it is shipped, the numbers that it asks for and the study has not."""
     text = (project.folder / NUMBERS).read_text()
-    absent = defined(text, "posencnotrun")
     had = defined(text, "posencestimate") | defined(text, "posencvalue")
-    without = defined(text, "posencabsent")
-    found = {}
     for document in DOCUMENTS:
-        asked = asked_by(document, had)
-        unknown = {key for key in asked - had - absent if not without & set(key.split("."))}
-        assert unknown == set(), f"{document} does not build"
-        found[document] = asked - had
-    return found
+        assert unknown_to(text, document) == set(), f"{document} does not build"
+    return {document: asked_by(document, had) - had for document in DOCUMENTS}
 
 
 @pytest.mark.parametrize("seed", range(EDITS))

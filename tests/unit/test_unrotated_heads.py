@@ -230,9 +230,15 @@ def test_without_a_rotary_model_the_figure_says_so(measured):
 def test_numbers_are_those_of_the_file(measured):
     measured["heads"][14]["delta_nll"] = {"value": 3.0, "low": -1.0, "high": 4.0}
     found = numbers.unrotated_heads(measured)
-    assert {
-        key for key in numbers.UNROTATED_HEADS if "smallest" not in key and "largest" not in key
-    } < {*found}
+    read = {f"key_{key}" for key in (0, 1, 4, 16)}
+    read |= {
+        f"{how}.{count}.{part}"
+        for how in numbers.HOW
+        for count in (9, 27, 81)
+        for part in ("delta_nll", "share")
+    }
+    whole = {key for key in numbers.UNROTATED_HEADS if not key.startswith(("key_", *numbers.HOW))}
+    assert set(found) == whole | read
     assert (found["head"].value, found["head.layer"].value, found["head.index"].value) == (3, 1, 5)
     positive = sum(entry["delta_nll"]["low"] > 0 for entry in measured["heads"])
     assert found["above_zero"].value == positive < 270

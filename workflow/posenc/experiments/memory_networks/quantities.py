@@ -19,7 +19,7 @@ def network_name(entry: Mapping[str, Any]) -> str:
     return ".".join(parts)
 
 
-READ = {
+SPOKEN = {
     "order": ("end_to_end.largest", "end_to_end.largest.bag.error",
               "end_to_end.largest.words.error"),
     "two_facts": ("end_to_end.smallest", "end_to_end.smallest.words.error", "end_to_end.largest",
@@ -47,7 +47,7 @@ def memory_networks(one: Mapping[str, Any]) -> Facts:
             for number, share in enumerate(entry["facts_in_order"], start=1):
                 found[f"{name}.fact.{number}"] = percent(share)
     tasks = {entry["task"] for entry in one["tasks"]}
-    for task, names in READ.items():
+    for task, names in SPOKEN.items():
         if task not in tasks:
             lacking = NotRun(f"the study has no task {task}")
             found |= {f"{task}.{name}": lacking for name in names}

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from posenc.config.labels import labelled
-from posenc.study.params import load
 
 from .small_models import saved
-from .synthetic import PROJECT
+from .synthetic import params_of
 
 
 @pytest.fixture(scope="module")
@@ -31,5 +30,5 @@ def small_model_folders(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def labels():
     """Names are shown as the project's figures show them."""
-    with labelled(load(PROJECT / "params.yaml").figures.style.labels):
+    with labelled(params_of().figures.style.labels):
         yield

@@ -10,9 +10,8 @@ from pathlib import Path
 from posenc.report import findings
 from posenc.study import plan
 from posenc.study.declared import KINDS
-from posenc.study.params import Params, load
 
-from .synthetic import PROJECT
+from .synthetic import PROJECT, params_of
 
 
 def pages() -> list[Path]:
@@ -35,15 +34,9 @@ def entries(page: str = "docs/claims.md") -> dict[str, dict[str, str]]:
 
 
 @cache
-def of(study: str) -> Params:
-    """The project's parameters with a study made active."""
-    return load(PROJECT / "params.yaml", {"study": study})
-
-
-@cache
 def made(study: str) -> set[str]:
     """Every measurement file that the rules make for a study."""
-    params = of(study)
+    params = params_of(study)
     files = {f"{plan.folder(params)}/{file}" for kind in KINDS for file in plan.files(params, kind)}
     return {file.removeprefix(f"{PROJECT}/") for file in files}
 

@@ -49,6 +49,12 @@ EVALUATED = "evaluated"
 """The default study, whose first model is a further decoder that is not captured."""
 
 
+@functools.cache
+def params_of(study: str = "default") -> Params:
+    """The project's parameters with a study made active, read once."""
+    return load(PROJECT / "params.yaml", {"study": study})
+
+
 def estimate(value: float, half: float) -> dict:
     """An estimate with a symmetric interval."""
     return {"value": value, "low": value - half, "high": value + half}
@@ -56,7 +62,7 @@ def estimate(value: float, half: float) -> dict:
 
 def study_file(name: str = "default") -> dict:
     """What data/config/study.json holds for a study of the project's params.yaml."""
-    params = load(PROJECT / "params.yaml")
+    params = params_of()
     study = params.studies["default" if name == EVALUATED else name]
     if name == EVALUATED:
         more = {one: ["gpt2", *getattr(study, one)] for one in ("models", "pretrained")}
@@ -412,7 +418,7 @@ def _template(name: str, models: tuple[str, ...] | None) -> tuple[Path, dict]:
 
 
 def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
-    study, sweeps = study_file(name), load(PROJECT / "params.yaml").sweeps
+    study, sweeps = study_file(name), params_of().sweeps
     chosen = {one: sweeps[one].model_dump() for one in study["study"]["sweeps"]}
     if models is not None:
         study["study"]["models"] = models

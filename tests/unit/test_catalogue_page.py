@@ -13,8 +13,8 @@ from posenc.figures.catalogue import FIGURES
 from posenc.report import comparison
 from posenc.study import plan
 
-from .pages import anchors, command, entries, made, of, text
-from .synthetic import PROJECT
+from .pages import anchors, command, entries, made, text
+from .synthetic import PROJECT, params_of
 
 PAGE = text("docs/catalogue.md")
 FIELDS = ("asked", "state", "finding", "control", "study", "file", "figure", "command")
@@ -94,7 +94,7 @@ def test_the_rules_make_the_file_by_the_command_and_the_record_has_it(anchor):
 def test_figures_are_drawn_in_their_study_and_stand_in_the_row_that_they_answer(anchor):
     row = ROWS[anchor]
     for figure, study in named(row).items():
-        assert figure in plan.figures(of(study))
+        assert figure in plan.figures(params_of(study))
     answering = {f for f, entry in FIGURES.items() if row["code"] in codes([entry.question])}
     assert answering <= named(row).keys()
 

@@ -22,7 +22,6 @@ from posenc.metrics import components as maths
 from posenc.metrics import independent
 from posenc.metrics.moments import correlation_of_moments
 from posenc.store.activations import ActivationStore
-from posenc.study.params import load
 
 from . import synthetic
 from .runs import result_of
@@ -33,7 +32,7 @@ QUICK = settings(deadline=None, max_examples=30)
 PARAMETERS = Components(
     tokens=400, components=4, harmonics=2, bootstrap_samples=100, confidence=0.9, seed=2
 )
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 LENGTHS = [[30, 28, 33, 25, 30], [31, 24, 35, 36, 38, 30, 22]]
 seeds = st.integers(0, 2**32 - 1)
 

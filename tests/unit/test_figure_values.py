@@ -14,11 +14,10 @@ from matplotlib.lines import Line2D
 
 from posenc.drawing import common, svg, values
 from posenc.report import page_pictures
-from posenc.study.params import load
 
-from .synthetic import PROJECT
+from .synthetic import params_of
 
-STYLE = load(PROJECT / "params.yaml").figures.style
+STYLE = params_of().figures.style
 
 
 def panel(**limits) -> tuple[Canvas, object]:

@@ -35,12 +35,11 @@ from posenc.figures import (
 )
 from posenc.figures.catalogue import FIGURES, module_of
 from posenc.measurements.perplexity import figure as perplexity
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import call, flip, found_and_marked
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 STYLE = SECTIONS.style
 INPUT = synthetic.FIGURE_INPUTS
 

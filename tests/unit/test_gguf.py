@@ -19,12 +19,11 @@ from posenc.models.gguf import configuration, convert, tokenizer_of, unpermuted
 from posenc.models.gguf_file import File
 from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
-from posenc.study.params import load
 from posenc.tokens.tokenize import tokenize
 
 from .damage import call
 from .gguf_files import SIZES, file_name, random_weights, small_tokenizer, write_gguf
-from .synthetic import PROJECT
+from .synthetic import params_of
 
 VOCABULARY = small_tokenizer().get_vocab_size()
 
@@ -216,7 +215,7 @@ def test_the_control_token_keeps_its_id_and_is_found_in_a_text(made):
 
 def test_documents_of_smollm2_begin_with_token_0():
     """Of the package itself, whose first tokens are <|endoftext|>, <|im_start|> and <|im_end|>."""
-    model = load(PROJECT / "params.yaml").models["smollm2"]
+    model = params_of().models["smollm2"]
     path = source_folder(model)
     assert sha256_file(path) == model.source.sha256
     text = "The film of 1994 was <|im_end|> good."

@@ -25,14 +25,13 @@ from posenc.metrics.hard_attention_means import Means, Settings, exactly, joined
 from posenc.models.files import model_digests
 from posenc.models.values import ValueWeights
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
 from .small_models import random_model, saved
 from .test_figures import check_texts, texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = HardAttention(
     queries=30, heads=3, samples=[1, 4, 16], repeats=100, bootstrap_samples=100, confidence=0.9,
     seed=0,

@@ -21,14 +21,13 @@ from posenc.measurements.heads.declaration import Heads
 from posenc.metrics import heads as measures
 from posenc.metrics.patterns import attention_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
 from .runs import result_of
 from .test_figures import check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = Heads(
     documents=None, offsets=4, types=3, bootstrap_samples=100, confidence=0.9, seed=0
 )

@@ -14,17 +14,16 @@ from posenc.report.tables import cells
 from posenc.study import configs
 from posenc.study.params import ParamsError, validate
 
-from .pages import of
-from .synthetic import PROJECT
+from .synthetic import PROJECT, params_of
 from .test_params import changed, raw  # noqa: F401
 
-STUDIES = tuple(of("default").studies)
-LABELS = of("default").figures.style.labels
+STUDIES = tuple(params_of("default").studies)
+LABELS = params_of("default").figures.style.labels
 
 
 def conditions_of(study: str) -> set[str]:
     """All conditions that a figure of a study can draw."""
-    params = of(study)
+    params = params_of(study)
     beyond = params.study.extrapolation
     return {
         *params.study.all_conditions,
@@ -39,14 +38,14 @@ def test_what_figures_draw_has_a_label(study):
 
 
 def test_labels_are_short_and_no_two_conditions_are_called_alike():
-    conditions = [LABELS[name] for name in of("default").conditions if name in LABELS]
+    conditions = [LABELS[name] for name in params_of("default").conditions if name in LABELS]
     assert len(set(conditions)) == len(conditions) > 60
     assert max(map(len, LABELS.values())) <= 28
 
 
 def test_a_label_has_no_name_and_no_number_of_something_else():
     """Its numbers are those of the definition, or of the versions that its semantics had."""
-    params = of("default")
+    params = params_of("default")
     said = (PROJECT / "docs/conditions.md").read_text(encoding="utf-8")
     for name, label in LABELS.items():
         assert "_" not in label
@@ -72,10 +71,12 @@ def test_without_a_label_a_name_is_shown():
 
 
 def test_a_figure_shows_the_labels_of_its_style():
-    style = of("default").figures.style.model_copy(update={"labels": {"zero": "nothing at all"}})
+    style = params_of("default").figures.style.model_copy(
+        update={"labels": {"zero": "nothing at all"}}
+    )
     drawn = common.drawing(
         lambda made, names, figure, style: evaluated.label_rows(made.add_subplot(), names)
-    )([("zero", False), ("zero_slope", False)], of("default").figures.perplexity, style)
+    )([("zero", False), ("zero_slope", False)], params_of("default").figures.perplexity, style)
     shown = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert shown == ["nothing at all", "zero slope"]
 
@@ -115,5 +116,5 @@ def test_a_label_changes_what_figures_and_documents_read_alone(raw):  # noqa: F8
 
 
 def test_labels_may_be_left_out():
-    style = of("default").figures.style.model_dump(exclude={"labels"})
+    style = params_of("default").figures.style.model_dump(exclude={"labels"})
     assert Style.model_validate(style).labels == {}

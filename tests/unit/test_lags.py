@@ -17,14 +17,13 @@ from posenc.measurements.lags import measure as step
 from posenc.measurements.lags.declaration import Lags
 from posenc.measurements.relative_attention import measure as weights_step
 from posenc.metrics import lags as measures
-from posenc.study.params import load
 
 from . import synthetic, test_heads, test_relative_attention
 from .damage import call
 from .runs import result_of
 from .test_figures import check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = Lags(bootstrap_samples=200, confidence=0.9, seed=0)
 SETTINGS = {"samples": 400, "confidence": 0.95, "seed": 0}
 

@@ -21,7 +21,6 @@ from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of
 from posenc.report import latex as availability
 from posenc.steps import latex, typeset
 from posenc.study import plan
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import call, flip, found_and_marked
@@ -83,7 +82,7 @@ def make_project(root, models=None, study="default", **chosen):
 
 def make_figure(root, name, inputs, **changes):
     """A figure with its checksums, as its command leaves it; ``changes`` are of its section."""
-    sections = load(synthetic.PROJECT / "params.yaml").figures
+    sections = synthetic.params_of().figures
     config, style = (root / f"data/config/figures/{one}.json" for one in (name, "style"))
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(getattr(sections, name).model_copy(update=changes).model_dump_json())

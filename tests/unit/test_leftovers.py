@@ -9,10 +9,10 @@ import pytest
 from posenc.artifacts.receipts import Receipt
 from posenc.frontends import leftovers
 from posenc.study import configs, phases, plan
-from posenc.study.params import load, validate
+from posenc.study.params import validate
 from tests.copies import whole_params
 
-from .synthetic import OF_WEIGHTS, PROJECT
+from .synthetic import OF_WEIGHTS, params_of
 from .test_plan import edited, files_in, mentions
 
 
@@ -195,7 +195,7 @@ def test_a_study_that_captures_nothing_has_the_folder_of_layers(raw):
 
 def test_a_measurement_that_is_no_more_is_set_aside():
     """The documents' stages depend on the folder of all measurements."""
-    params = load(PROJECT / "params.yaml")
+    params = params_of()
     measured = plan.folder(params) / "measurements"
     for name in ("retired.json", "retired_too/decoder/reviews.json", "norms/decoder/other.json"):
         (measured / name).parent.mkdir(parents=True, exist_ok=True)

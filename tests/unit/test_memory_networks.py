@@ -39,7 +39,6 @@ from posenc.experiments.memory_networks.stories import (
     guess_levels,
 )
 from posenc.metrics.stories import guess_test, word_positions
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import Killed
@@ -68,7 +67,7 @@ PARAMETERS = MemoryNetworksTraining(
     dynamic=OPTIMIZATION,
     attempts=2,
 )
-FIGURES = load(synthetic.PROJECT / "params.yaml").figures
+FIGURES = synthetic.params_of().figures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -26,13 +26,12 @@ from posenc.metrics.pairs import PairMeans, balanced_pairs
 from posenc.models import image_networks
 from posenc.models.files import ModelError
 from posenc.models.section import PathSource
-from posenc.study.params import load
 
 from . import synthetic
 from .synthetic_experiments import mixed_images as made_up
 from .test_figures import check_texts, texts
 
-PARAMS = load(synthetic.PROJECT / "params.yaml")
+PARAMS = synthetic.params_of()
 REAL = PARAMS.measurements.mixed_images
 OPTIONS = {"samples": 300, "confidence": 0.9, "seed": 1}
 

@@ -40,7 +40,6 @@ from posenc.report.collection import collect
 from posenc.report.headlines import HEADLINES
 from posenc.report.records import ALL_DECODERS, Results
 from posenc.steps import page as step
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import flip
@@ -62,7 +61,7 @@ DRAWN = [
 ]
 """Those of the default study."""
 FOLDER = "data/studies/default"
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 
 

@@ -3,12 +3,15 @@
 import copy
 import itertools
 import math
+import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from posenc.config.base import Section
+from posenc.config.text import unprintable
 from posenc.frontends import leftovers
 from posenc.study import configs
 from posenc.study.names import RESERVED
@@ -146,6 +149,14 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
 def test_a_mistake_is_explained(raw, key, value, message):
     with pytest.raises(ParamsError, match=message):
         validate(changed(raw, key, value))
+
+
+def test_the_characters_that_are_refused_are_those_of_unicode_s_classes():
+    embeddings = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    for character in map(chr, range(sys.maxunicode + 1)):
+        steers = unicodedata.bidirectional(character) in embeddings
+        steers |= unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        assert steers == bool(list(unprintable(character, "title"))), f"U+{ord(character):04X}"
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ from posenc.figures.catalogue import DOCUMENTS
 from posenc.study import plan
 from posenc.study.declared import KINDS, MEASUREMENTS
 from posenc.study.new import write_study
-from posenc.study.params import load
 from posenc.study.phases import PHASES, dvc_yaml, folders, makes, phase_of_command, target
 from posenc.study.switch import activate
 from tests.copies import copy_params
 
-from .synthetic import PROJECT
+from .synthetic import PROJECT, params_of
 
 STAGES = YAML(typ="safe").load(dvc_yaml())["stages"]
 RULES = sorted((PROJECT / "workflow/rules").glob("*.smk"))
@@ -100,7 +99,7 @@ def test_dvc_runs_them_in_the_order_of_the_workflow(repository):
 
 
 def test_the_folders_of_stages_are_there_where_a_study_has_nothing_in_them(tmp_path, monkeypatch):
-    params = load(PROJECT / "params.yaml")
+    params = params_of()
     monkeypatch.chdir(tmp_path)
     plan.make_folders(params)
     for stage in STAGES.values():

@@ -17,10 +17,10 @@ from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study import configs, phases, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
-from posenc.study.params import load, validate
+from posenc.study.params import validate
 from tests.copies import whole_params
 
-from .synthetic import OF_MODELS, OF_OTHER_STUDIES, PROJECT
+from .synthetic import OF_MODELS, OF_OTHER_STUDIES, PROJECT, params_of
 
 READERS = {
     "**/raw_text/*.fetch.json": "posenc.steps.fetch",
@@ -118,7 +118,7 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
 
 @pytest.mark.parametrize("study", ["default", "local", "real"])
 def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypatch):
-    params = load(PROJECT / "params.yaml")
+    params = params_of()
     params = params.model_copy(update={"study": params.studies[study]})
     configs.materialize(params)
     files = {str(path.relative_to(configs.CONFIG)) for path in configs.CONFIG.rglob("*.json")}

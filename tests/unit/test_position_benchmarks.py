@@ -16,17 +16,16 @@ from posenc.capture.parts import is_rotary
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
 from posenc.models.affine import ready
-from posenc.study import params
 from posenc.tokens.tokenize import train_bpe
 from tests.benchmarks import masks, savings
 from tests.benchmarks.models import documents_of
 
-from .synthetic import PROJECT
+from .synthetic import params_of
 from .test_effective_keys import IDS, gpt2, llama
 
 SAVED = json.loads(savings.RECORD.read_text())
 COST = json.loads(masks.RECORD.read_text())
-MASKS = params.load(PROJECT / "params.yaml").masks
+MASKS = params_of().masks
 PASSAGE = 6
 
 

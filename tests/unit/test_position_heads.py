@@ -25,12 +25,11 @@ from posenc.metrics.position_scores import distance_parts, nearest, steepest
 from posenc.models.heads import HeadFile
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import Reading
-from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = PositionHeads(rows=24, offsets=3, near=2, null_draws=2, seed=0)
 LAYERS, HEADS, D, POSITIONS = 2, 3, 12, 32
 

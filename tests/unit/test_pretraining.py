@@ -43,14 +43,13 @@ from posenc.metrics.parameter_matching import (
     relative_difference,
     transformer_parameters,
 )
-from posenc.study.params import load
 from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 
 from . import synthetic
 from .damage import Killed, flip
 from .test_figures import check_texts, texts
 
-PARAMS = load(synthetic.PROJECT / "params.yaml")
+PARAMS = synthetic.params_of()
 SIZES = Sizes(vocabulary=50, tokens=12, n_layers=2, d_model=16, n_heads=2, classes=2)
 STEPS = {
     "steps": 4, "batch": 4, "learning_rate": 1e-3, "warmup_steps": 2, "weight_decay": 0.1,

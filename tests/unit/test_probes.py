@@ -35,7 +35,6 @@ from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
-from posenc.study.params import load
 from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
@@ -46,7 +45,7 @@ SMALL = Probes(
     tokens=300, pairs=200, folds=3, hidden=8, epochs=10,
     bootstrap_samples=100, confidence=0.9, seed=0,
 )  # fmt: skip
-FIGURES = load(synthetic.PROJECT / "params.yaml").figures
+FIGURES = synthetic.params_of().figures
 D_MODEL, N_LAYERS, DOCUMENTS, LENGTH = 12, 2, 12, 24
 
 

@@ -18,7 +18,6 @@ from posenc.metrics.causal_variance import (
     position_variance,
     scaled_variance,
 )
-from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts, texts
@@ -26,7 +25,7 @@ from .test_figures import check_texts, texts
 SMALL = RandomCausal(
     n_layers=2, d_model=128, n_heads=4, tokens=32, sequences=8, models=3, deviation=0.02, seed=0
 )
-FIGURES = load(synthetic.PROJECT / "params.yaml").figures
+FIGURES = synthetic.params_of().figures
 
 
 @pytest.fixture(scope="module")

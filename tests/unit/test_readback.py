@@ -33,12 +33,11 @@ from posenc.metrics.readback import (
     principal_directions,
 )
 from posenc.models.section import Reading
-from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = Readback(
     tokens=60, bounded=80, noise=[0.0, 0.5, 4.0], variance=0.9, confidence=0.9, seed=1
 )

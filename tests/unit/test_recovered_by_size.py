@@ -10,11 +10,10 @@ from matplotlib.colors import to_rgba
 from posenc.config.labels import display, labelled
 from posenc.drawing import common
 from posenc.figures import recovered_by_size
-from posenc.study.params import load
 
 from . import synthetic, synthetic_positions
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 STYLE = SECTIONS.style
 SIZES = {"small": 10_000_000, "large": 1_000_000_000, "middle": 100_000_000}
 SHARES = {"small": 0.5, "large": 0.9, "middle": -3.0}

@@ -30,13 +30,12 @@ from posenc.metrics.norms import layer_norm
 from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS
 from posenc.models.section import Reading
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import call
 from .test_figures import check_texts
 
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 PARAMETERS = RelativeAttention(offsets=3, rows=16, seed=0)
 D, HEADS, LAYERS, VOCABULARY, POSITIONS = 12, 3, 2, 20, 24
 SIZES = st.tuples(st.integers(2, 12), st.integers(1, 8), st.integers(0, 10_000))

@@ -17,12 +17,11 @@ from posenc.measurements.scaling import figure as figure_of
 from posenc.measurements.scaling import measure as step
 from posenc.measurements.scaling.declaration import Scaling
 from posenc.metrics import scaling as measures
-from posenc.study.params import load
 
 from . import synthetic
 from .test_figures import check_texts, texts
 
-FIGURES = load(synthetic.PROJECT / "params.yaml").figures
+FIGURES = synthetic.params_of().figures
 SMALL = Scaling(dimensions=[1, 4, 64, 512], keys=16, queries=400, confidence=0.95, seed=0)
 SCORES = arrays(np.float64, st.integers(2, 12), elements=st.floats(-30, 30))
 

@@ -20,7 +20,6 @@ from posenc.report.records import Numbers, Place
 from posenc.report.typeset import numbers_json
 from posenc.steps.typeset import read
 from posenc.study import plan
-from posenc.study.params import load
 
 from . import synthetic
 
@@ -158,7 +157,7 @@ def test_the_words_of_the_page_have_a_japanese_form(text):
 
 
 def test_measurements_without_subjects_are_not_listed():
-    params = load(synthetic.PROJECT / "params.yaml", {"study": "questions"})
+    params = synthetic.params_of("questions")
     listed = [name for name in params.study.measured if plan.has_files(params, name)]
     assert ("training" in listed) == bool(params.study.trained)
     assert ("scheme_probes" in listed) == bool(params.study.schemes)

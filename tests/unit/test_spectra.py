@@ -24,7 +24,6 @@ from posenc.measurements.spectra.declaration import Spectra
 from posenc.metrics import spectra as maths
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
-from posenc.study.params import load
 
 from . import synthetic
 from .runs import result_of
@@ -36,7 +35,7 @@ WINDOW = 16
 PARAMETERS = Spectra(
     documents=None, window=WINDOW, bands=[0.1, 0.3], bootstrap_samples=100, confidence=0.9, seed=1
 )
-SECTIONS = load(synthetic.PROJECT / "params.yaml").figures
+SECTIONS = synthetic.params_of().figures
 QUICK = settings(deadline=None, max_examples=40)
 tokens = st.integers(2, 70)
 seeds = st.integers(0, 2**32 - 1)

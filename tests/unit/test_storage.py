@@ -15,7 +15,7 @@ from posenc.study.new import write_study
 from posenc.study.params import load
 from tests.copies import copy_params
 
-from .synthetic import PROJECT
+from .synthetic import params_of
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def sizes(params) -> dict[str, float | None]:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_token_takes_what_the_buffers_of_a_capture_have_room_for(dtype):
-    parameters = load(PROJECT / "params.yaml").activations
+    parameters = params_of().activations
     names = ("hidden_states", "queries", "keys")
     shape = capture.Shape(n_layers=5, n_heads=2, d_model=24, vocabulary_size=7)
     buffers = {name: np.empty(size, dtype) for name, size in shape.sizes(tokens=1).items()}

@@ -35,14 +35,13 @@ from posenc.metrics.superposition import (
     recall_by_dimensions,
 )
 from posenc.models.section import Reading
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import Killed
 from .test_figures import check_texts, texts
 from .test_readback import write_model
 
-FIGURES = load(synthetic.PROJECT / "params.yaml").figures
+FIGURES = synthetic.params_of().figures
 PARAMETERS = SuperpositionTraining(
     width=3,
     blocks=1,

@@ -43,7 +43,6 @@ from posenc.experiments.tokenizers.network import (
 from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.metrics import tokenizers as measures
 from posenc.metrics.perplexity import entropy
-from posenc.study.params import load
 from posenc.tokens.tokenize import END_OF_TEXT
 
 from . import synthetic
@@ -724,7 +723,7 @@ def test_what_is_missing_is_named(job):
 
 
 def test_the_figure_shows_the_bits_and_their_intervals(measured):
-    sections = load(synthetic.PROJECT / "params.yaml").figures
+    sections = synthetic.params_of().figures
     one = {"measurement": "tokenizers", "run": {}, "status": "measured", **measured}
     figure = figure_of.draw([one], sections.tokenizers, sections.style)
     check_texts(figure)

@@ -35,7 +35,6 @@ from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
 from posenc.report.tables import study as study_tables
 from posenc.steps import typeset as step
-from posenc.study.params import load
 
 from . import synthetic
 from .damage import flip, found_and_marked
@@ -130,7 +129,7 @@ def unknown_to(text, document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_no_value_that_a_study_varies(document):
     """A list in params.yaml may be edited: texts speak of its smallest and its largest."""
-    of_conditions = {*load(synthetic.PROJECT / "params.yaml").conditions}
+    of_conditions = {*synthetic.params_of().conditions}
     varied = {
         key
         for key in asked_by(document)

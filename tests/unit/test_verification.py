@@ -12,11 +12,11 @@ from posenc.artifacts.contents import Contents
 from posenc.artifacts.receipts import Receipt
 from posenc.frontends.verification import of_study, verify_files
 from posenc.study import configs
-from posenc.study.params import Params, load
+from posenc.study.params import Params
 
-from .synthetic import PROJECT
+from .synthetic import params_of
 
-PARAMS = load(PROJECT / "params.yaml")
+PARAMS = params_of()
 RAW, CONFIG = "data/raw/mine/raw", "data/config/measurements/similarity/decoder.json"
 MADE, DRAWN = (
     f"data/studies/{PARAMS.study.name}/{name}"

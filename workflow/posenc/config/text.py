@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-EMBEDDINGS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-"""Bidirectional classes of characters that change the direction of the text that follows."""
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, separators of lines and paragraphs, what changes the direction of the text
+that follows, and halves of a character."""
 DEEPEST = 20
 
 
@@ -31,12 +32,10 @@ def unprintable(raw: Any, key: str = "") -> Iterator[str]:
         parts = raw.items() if isinstance(raw, Mapping) else enumerate(raw)
         for part, value in parts:
             yield from unprintable(value, f"{key}.{part}" if key else str(part))
-    for character in raw if isinstance(raw, str) else "":
-        is_embedding = unicodedata.bidirectional(character) in EMBEDDINGS
-        if is_embedding or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-            shown = raw if len(raw) <= 40 else raw[:37] + "..."
-            yield (
-                f"{key}: {shown!r} contains the control character U+{ord(character):04X}: write it "
-                f"in one line, without this character"
-            )
-            return
+    found = CONTROL.search(raw) if isinstance(raw, str) else None
+    if found is not None:
+        shown = raw if len(raw) <= 40 else raw[:37] + "..."
+        yield (
+            f"{key}: {shown!r} contains the control character U+{ord(found[0]):04X}: write it "
+            f"in one line, without this character"
+        )

@@ -7,6 +7,7 @@ not read alike is refused. So are anchors: `dvc exp run -S` copies what they sha
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -52,27 +53,7 @@ class YamlFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        text = _text(path)
-        reader = YAML(typ="safe")
-        try:
-            _check_structure(path, text)
-            other = yaml.compose(text, _Loader)
-            self._root = reader.compose(text)
-            self.value: Any = None
-            if self._root is None:
-                return
-            problems = list(_Comparison(reader).problems(self._root, other))
-            if problems:
-                raise YamlError("\n".join(f"{path}:{problem}" for problem in problems))
-            self.value = reader.constructor.construct_document(self._root)
-        except (YAMLError, yaml.YAMLError) as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f"{mark.line + 1}:" if mark else ""
-            said = [getattr(error, part, None) for part in ("context", "problem")]
-            what = ": ".join(filter(None, said)) or str(error).splitlines()[0]
-            if "tab character" in what or (mark and _begins_with_tab(text, mark.line)):
-                what = "there is a tab: indent by spaces, two for each level"
-            raise YamlError(f"{path}:{line} not valid YAML: {what}") from None
+        self._root, self.value = _parsed(path, _text(path))
 
     def place(self, location: tuple) -> tuple[int, int]:
         """Where a key or an item is, or the innermost mapping that should have it.
@@ -98,6 +79,30 @@ class YamlFile:
                 return line, depth
             node, line = found[1], found[0].start_mark.line + 1
         return line, len(location)
+
+
+@functools.lru_cache(maxsize=128)  # a command reads the same files more than once
+def _parsed(path: Path, text: str) -> tuple[Any, Any]:
+    """The nodes and the content of a file; they are shared, so that nobody may change them."""
+    reader = YAML(typ="safe")
+    try:
+        _check_structure(path, text)
+        other = yaml.compose(text, _Loader)
+        root = reader.compose(text)
+        if root is None:
+            return None, None
+        problems = list(_Comparison(reader).problems(root, other))
+        if problems:
+            raise YamlError("\n".join(f"{path}:{problem}" for problem in problems))
+        return root, reader.constructor.construct_document(root)
+    except (YAMLError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"{mark.line + 1}:" if mark else ""
+        said = [getattr(error, part, None) for part in ("context", "problem")]
+        what = ": ".join(filter(None, said)) or str(error).splitlines()[0]
+        if "tab character" in what or (mark and _begins_with_tab(text, mark.line)):
+            what = "there is a tab: indent by spaces, two for each level"
+        raise YamlError(f"{path}:{line} not valid YAML: {what}") from None
 
 
 def _text(path: Path) -> str:

@@ -28,6 +28,7 @@ import typer
 from posenc.artifacts import kept as second_names
 from posenc.artifacts.holder import FRONT_END, JOBS
 from posenc.frontends.recovery import JOB
+from tests.waiting import PATIENCE
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
@@ -114,7 +115,7 @@ def start(project: Project, *command: str, log: Path | None = None) -> subproces
         )
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 300) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():

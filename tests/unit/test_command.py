@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 LARGE = """
 import resource, sys
 from posenc.artifacts.command import keep_freed_memory
@@ -24,7 +26,7 @@ def test_a_job_keeps_memory_that_it_freed():
     """Pages that the system clears for twenty arrays of 64 MiB: those of twenty, or of none."""
     new, kept = (
         int(subprocess.run([sys.executable, "-c", LARGE, how], capture_output=True, text=True,
-                           check=True, timeout=60).stdout)
+                           check=True, timeout=PATIENCE).stdout)
         for how in ("given back", "kept")
     )  # fmt: skip
     assert kept < new / 10

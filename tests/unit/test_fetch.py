@@ -27,6 +27,7 @@ from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content, HubSource, PathSource, Text, UrlSource
+from tests.waiting import PATIENCE
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -227,14 +228,14 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     target = tmp_path / "raw" / "file"
     config = {"kind": "url", "url": server.url, "sha256": SHA256}
     process = step(config, "reviews", target, tmp_path)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         part = part_path(target)
         if process.poll() is not None or (part.exists() and part.stat().st_size > 0):
             break
         time.sleep(0.01)
     process.send_signal(kill)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == codes[kill], errors
     assert "Traceback" not in errors
@@ -243,7 +244,7 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     assert 0 < had < len(CONTENT)
     server.pause_s = 0.0
     process = step(config, "reviews", target, tmp_path)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert server.ranges[-1] == f"bytes={had}-"
     assert target.read_bytes() == CONTENT
@@ -258,7 +259,7 @@ def test_the_step_ends_with_one_line(tmp_path):
         tmp_path / "f",
         tmp_path,
     )
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert errors.startswith("error: absent.tar.gz: no such file") and errors.count("\n") == 1
     assert "datasets.mine.source.path" in errors
@@ -275,7 +276,7 @@ def test_a_full_disk_ends_with_one_line_and_nothing_partial(tmp_path):
         # A limit on the size of files fails a write as a full disk does.
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000)),
     )
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("error: [Errno 27] File too large")
     assert "Traceback" not in errors
@@ -388,7 +389,7 @@ def test_a_raw_file_has_one_name_and_is_read_as_what_it_is(
     source = {"kind": "path", "path": file, "sha256": hashlib.sha256(content).hexdigest()}
     raw = tmp_path / "data/raw/mine/raw"
     process = step(source, "mine", raw, tmp_path, format)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert names(raw.parent) == ["raw", "raw.json"]
     assert raw.read_bytes() == content and verify(raw, "raw.json") == raw

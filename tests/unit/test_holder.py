@@ -12,6 +12,7 @@ import pytest
 
 from posenc.artifacts import holder
 from posenc.artifacts.holder import BusyError
+from tests.waiting import PATIENCE
 
 FORK = multiprocessing.get_context("fork")
 
@@ -100,7 +101,7 @@ def test_a_heart_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
     with holder.holding(tmp_path, "snakemake"):
         os.utime(tmp_path / holder.FRONT_END, (0, 0))
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE
         while (tmp_path / holder.FRONT_END).stat().st_mtime < 1 and time.monotonic() < end:
             time.sleep(0.01)
         assert (tmp_path / holder.FRONT_END).stat().st_mtime > 1

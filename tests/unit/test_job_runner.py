@@ -16,6 +16,7 @@ import pytest
 
 from posenc.artifacts import kept, receipts
 from posenc.artifacts.receipts import Receipt
+from tests.waiting import PATIENCE
 
 from .synthetic import PROJECT
 
@@ -122,7 +123,7 @@ class Project:
     def run(self, threads: int = 1, *more: str) -> tuple[int, str]:
         """Its exit code, and what it says."""
         job = self.start(threads, *more)
-        said = "".join(job.communicate(timeout=120))
+        said = "".join(job.communicate(timeout=PATIENCE))
         return job.returncode, said
 
     def configure(self, **job) -> None:
@@ -132,13 +133,13 @@ class Project:
         """The same, with something that happens while the step is at work."""
         self.configure(waits=True)
         job = self.start()
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while not (self.root / "started").exists():
             assert job.poll() is None and time.monotonic() < end
             time.sleep(0.02)
         edit()
         (self.root / "go").touch()
-        said = "".join(job.communicate(timeout=120))
+        said = "".join(job.communicate(timeout=PATIENCE))
         return job.returncode, said
 
     def receipt(self) -> Receipt | None:

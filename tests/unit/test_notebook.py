@@ -9,6 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.copies import ROOT
+from tests.waiting import PATIENCE
 
 NOTEBOOK = ROOT / "docs/python.ipynb"
 NUMBER = re.compile(r"\d+\.\d+")
@@ -31,7 +32,10 @@ def test_the_notebook_prints_what_is_stored(tmp_path, monkeypatch):
     stored = nbformat.read(NOTEBOOK, as_version=4)
     made = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(
-        made, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        made,
+        timeout=PATIENCE,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
     cells = [
         (one, other)

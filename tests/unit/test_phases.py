@@ -21,6 +21,7 @@ from posenc.study.new import write_study
 from posenc.study.phases import PHASES, dvc_yaml, folders, makes, phase_of_command, target
 from posenc.study.switch import activate
 from tests.copies import copy_params
+from tests.waiting import PATIENCE
 
 from .synthetic import PROJECT, params_of
 
@@ -135,7 +136,7 @@ def test_every_rule_belongs_to_one_phase(tmp_path):
     command = [sys.executable, "-m", "snakemake", *snakefile, "--list-rules"]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "workflow")}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     listed = re.findall(r"(?m)^(?:localrule |rule )?(\w+)$", done.stdout)

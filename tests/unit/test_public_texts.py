@@ -27,6 +27,7 @@ from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, PublicSource, Text
 from tests.copies import copy_params
+from tests.waiting import PATIENCE
 
 from .synthetic import PROJECT
 
@@ -230,7 +231,7 @@ def take(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "posenc.cli", "take", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "workflow")}
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -289,7 +290,9 @@ def test_what_cannot_be_taken_is_refused_in_one_line(project, tmp_path, argument
 )
 def test_make_headline_takes_the_copies_that_it_is_given(given, taken):
     command = ["make", "--dry-run", "--directory", str(PROJECT), "headline", *given]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
     assert [
         line.partition("posenc take ")[2] for line in said.splitlines() if "take" in line
     ] == taken

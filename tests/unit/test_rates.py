@@ -6,12 +6,21 @@ from torch import nn
 from typer.testing import CliRunner
 
 from posenc.cli import app
-from posenc.models import rates
+from posenc.models import affine, rates
 from posenc.models.affine import Affine
 
 
+@pytest.fixture(params=["this processor", "one that oneDNN has no bfloat16 for"])
+def processor(request, monkeypatch):
+    """What does not happen on a processor that has it must be seen there too."""
+    if request.param != "this processor":
+        for module in (rates, affine):
+            monkeypatch.setattr(module, "is_onednn_for", lambda dtype: dtype == torch.float32)
+    return request.param
+
+
 @pytest.mark.parametrize("form", rates.forms(8, 16, torch.device("cpu")))
-def test_every_form_is_the_same_product(form):
+def test_every_form_is_the_same_product(form, processor):
     """Against the sum in float64 of the numbers that the form is given."""
     torch.manual_seed(0)
     made = rates.forms(24, 40, torch.device("cpu"))
@@ -24,6 +33,17 @@ def test_every_form_is_the_same_product(form):
     near = 1e-5 if given.dtype == torch.float32 else 2e-2
     with torch.inference_mode():
         torch.testing.assert_close(product(given).double(), expected, rtol=near, atol=near)
+
+
+def test_weights_are_packed_where_onednn_takes_their_type(processor):
+    """A packed weight has oneDNN's layout; on other processors it stays as it was."""
+    model = nn.Sequential(Affine(nn.Parameter(torch.randn(16, 8).bfloat16()), None))
+    model.get_output_embeddings = lambda: None
+    before = model[0].weight.clone()
+    is_packed = affine.pack(model)[0].weight.layout == torch._mkldnn
+    assert is_packed == affine.is_onednn_for(torch.bfloat16)
+    if not is_packed:
+        assert torch.equal(model[0].weight, before)
 
 
 def test_a_rate_is_operations_by_the_best_time(monkeypatch):

@@ -15,6 +15,7 @@ import pytest
 
 from posenc.artifacts.holder import BusyError
 from posenc.frontends import recovery
+from tests.waiting import PATIENCE
 
 WAITS = "import time\ntime.sleep(120)\n"
 SPAWNS = """\
@@ -67,7 +68,7 @@ def start(folder):
         process = subprocess.Popen(given, cwd=folder / where, env=environment)
         started.append(process)
         seen = psutil.Process(process.pid)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while seen.cmdline()[-1:] != given[-1:]:  # the kernel shows it a moment after it began
             assert time.monotonic() < end
         return seen
@@ -95,7 +96,7 @@ def spawning(folder: Path, command: list[str]) -> str:
 
 
 def spawned(folder: Path) -> psutil.Process:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not (folder / "spawned").exists() or not (folder / "spawned").read_text():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -216,7 +217,9 @@ def test_a_list_of_paths_in_use_that_was_cut_is_removed(tmp_path, content, remov
 def test_dvc_starts_again_after_recovery(tmp_path):
     def dvc(*arguments: str) -> str:
         command = [sys.executable, "-m", "dvc", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+        )
         return done.stdout + done.stderr
 
     dvc("init", "--no-scm", "--quiet")

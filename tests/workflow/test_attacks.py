@@ -22,6 +22,7 @@ import pytest
 
 from posenc.artifacts.files import sha256_file
 from posenc.report import latex
+from tests.waiting import PATIENCE
 from tests.workflow.conftest import Project, ran
 from tests.workflow.test_front_ends import artifacts
 
@@ -75,12 +76,12 @@ class Run:
 
     def end(self) -> int:
         """Read the rest; its exit code."""
-        rest, _ = self.process.communicate(timeout=600)
+        rest, _ = self.process.communicate(timeout=PATIENCE)
         self.output += rest
         return self.process.returncode
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> object:
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := condition():

@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 from .conftest import Project, make_project
 
 SECONDS = 180
@@ -19,7 +21,7 @@ READ_ONLY = (
 """Runs a command in a view of the current folder that refuses every write, root's too."""
 needs_mounts = pytest.mark.skipif(
     shutil.which("unshare") is None
-    or bool(subprocess.run([*READ_ONLY, "true"], capture_output=True, timeout=60).returncode),
+    or bool(subprocess.run([*READ_ONLY, "true"], capture_output=True, timeout=PATIENCE).returncode),
     reason="this machine does not let a test mount a folder read-only",
 )
 

@@ -23,6 +23,7 @@ from filelock import FileLock
 from posenc.artifacts import receipts
 from posenc.artifacts.receipts import FOLDER, STANDS_FOR_FOLDER
 from tests.faults.kills import VICTIMS, kill, start
+from tests.waiting import PATIENCE
 from tests.workflow.conftest import Project
 from tests.workflow.test_attacks import MODULE, NAMESPACE, PLAIN, SCALED
 from tests.workflow.test_front_ends import artifacts
@@ -289,7 +290,7 @@ class History:
 def remount(folder: Path, size: int) -> None:
     """Change the size of a small disk."""
     command = ["mount", "-o", f"remount,size={size}", str(folder)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -302,12 +303,14 @@ def history(request, core, fresh, tmp_path) -> History:
     data.rename(kept)
     data.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1G", "tmpfs", str(data)]
-    history.disk_is_small = not subprocess.run(mount, capture_output=True, timeout=60).returncode
+    history.disk_is_small = not subprocess.run(
+        mount, capture_output=True, timeout=PATIENCE
+    ).returncode
     shutil.copytree(kept, data, symlinks=True, dirs_exist_ok=True)
     shutil.rmtree(kept)
     yield history
     if history.disk_is_small:
-        subprocess.run(["umount", "--lazy", str(data)], check=True, timeout=60)
+        subprocess.run(["umount", "--lazy", str(data)], check=True, timeout=PATIENCE)
     shutil.rmtree(project.folder, ignore_errors=True)
 
 

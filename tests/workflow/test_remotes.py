@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
+from tests.waiting import PATIENCE
 from tests.workflow.conftest import ROOT, Project, reproduced
 from tests.workflow.test_front_ends import artifacts
 
@@ -96,7 +97,7 @@ def server(tmp_path_factory):
     with log.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while "listening on" not in log.read_text():
             assert process.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.02)

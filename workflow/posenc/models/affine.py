@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import torch
@@ -74,8 +75,22 @@ def _is_for_onednn(x: Tensor, weight: Tensor) -> bool:
         x.device.type == "cpu"
         and x.dtype == weight.dtype
         and not torch.is_autocast_enabled("cpu")
-        and torch.backends.mkldnn.is_available()
+        and is_onednn_for(x.dtype)
     )
+
+
+@functools.cache
+def is_onednn_for(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies numbers of a type on this processor.
+
+    Those of 16 bits need instructions that many have not (AVX-512, or AVX-NE-CONVERT): PyTorch
+    itself falls back on other products there, and oneDNN's own calls raise an error.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return False
+    if dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return dtype != torch.float16 or torch.ops.mkldnn._is_mkldnn_fp16_supported()
 
 
 class _WithGradient(torch.autograd.Function):
@@ -145,7 +160,8 @@ def pack(model: nn.Module) -> nn.Module:
     Products in bfloat16 are about a sixth faster so. The model is changed in place: what it
     computes has no gradient from then.
     """
-    if next(model.parameters()).device.type == "cpu" and torch.backends.mkldnn.is_available():
+    parameter = next(model.parameters())
+    if parameter.device.type == "cpu" and is_onednn_for(parameter.dtype):
         read = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
         # Losses are computed from blocks of the output matrix.
         read.add(id(getattr(model.get_output_embeddings(), "weight", None)))

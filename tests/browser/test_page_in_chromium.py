@@ -13,9 +13,9 @@ import pytest
 
 from posenc.report import links
 from posenc.report.page_pictures import contrast
+from tests.budget import PATIENCE
 from tests.unit.test_page import DRAWN, make, write_study
 from tests.unit.test_page_tables import unpacked
-from tests.waiting import PATIENCE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(

@@ -17,8 +17,8 @@ from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study.layers import Layers
 from tests.browser.test_page_in_chromium import CHROMIUM, browser  # noqa: F401
+from tests.budget import PATIENCE
 from tests.copies import ROOT
-from tests.waiting import PATIENCE
 
 NOWHERE = "http://127.0.0.1:9"
 """Whatever asks the network is refused."""

@@ -28,7 +28,7 @@ import typer
 from posenc.artifacts import kept as second_names
 from posenc.artifacts.holder import FRONT_END, JOBS
 from posenc.frontends.recovery import JOB
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 LARGE = """
 import resource, sys

@@ -27,7 +27,7 @@ from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content, HubSource, PathSource, Text, UrlSource
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -12,7 +12,7 @@ import pytest
 
 from posenc.artifacts import holder
 from posenc.artifacts.holder import BusyError
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 FORK = multiprocessing.get_context("fork")
 

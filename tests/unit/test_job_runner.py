@@ -16,7 +16,7 @@ import pytest
 
 from posenc.artifacts import kept, receipts
 from posenc.artifacts.receipts import Receipt
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 from .synthetic import PROJECT
 

@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.budget import PATIENCE
 from tests.copies import ROOT
-from tests.waiting import PATIENCE
 
 NOTEBOOK = ROOT / "docs/python.ipynb"
 NUMBER = re.compile(r"\d+\.\d+")

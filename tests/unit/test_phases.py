@@ -20,8 +20,8 @@ from posenc.study.declared import KINDS, MEASUREMENTS
 from posenc.study.new import write_study
 from posenc.study.phases import PHASES, dvc_yaml, folders, makes, phase_of_command, target
 from posenc.study.switch import activate
+from tests.budget import PATIENCE
 from tests.copies import copy_params
-from tests.waiting import PATIENCE
 
 from .synthetic import PROJECT, params_of
 

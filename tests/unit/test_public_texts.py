@@ -26,8 +26,8 @@ from posenc.datasets.fetch import fetch
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, PublicSource, Text
+from tests.budget import PATIENCE
 from tests.copies import copy_params
-from tests.waiting import PATIENCE
 
 from .synthetic import PROJECT
 

@@ -15,7 +15,7 @@ import pytest
 
 from posenc.artifacts.holder import BusyError
 from posenc.frontends import recovery
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 WAITS = "import time\ntime.sleep(120)\n"
 SPAWNS = """\

@@ -113,7 +113,8 @@ class Project:
 
     def copy(self, folder: Path) -> Project:
         """Copy it whole. Dates are kept: Snakemake knows its outputs by them."""
-        shutil.copytree(self.folder, folder, symlinks=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", self.folder, folder], check=True)  # a third of copytree's time
         return Project(folder)
 
     def append(self, path: str, text: str) -> None:
@@ -364,6 +365,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
     project.run("git", "init", "--quiet")
     project.run("git", "add", "--all")
     project.run("git", "commit", "--quiet", "--message", "tiny study")
+    project.run("git", "gc", "--quiet")  # one file in place of a thousand, in every copy
     return project
 
 

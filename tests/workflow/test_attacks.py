@@ -22,7 +22,7 @@ import pytest
 
 from posenc.artifacts.files import sha256_file
 from posenc.report import latex
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE, quick
 from tests.workflow.conftest import Project, ran
 from tests.workflow.test_front_ends import artifacts
 
@@ -35,11 +35,6 @@ NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 """Another PID namespace, as a container or a second login node has."""
 PYTHON_M = (sys.executable, "-u", "-m", "snakemake", "--cores", "1", "--resources", "gpu=1")
 needs_latex = pytest.mark.skipif(bool(latex.missing()), reason=f"needs LaTeX: {latex.INSTALL}")
-
-
-def quick(*chosen, of) -> list:
-    """All values, of which `make test` has time for the chosen ones."""
-    return [one if one in chosen else pytest.param(one, marks=pytest.mark.slow) for one in of]
 
 
 @pytest.fixture
@@ -158,10 +153,9 @@ def test_code_that_is_edited_during_a_run_computes_nothing(project, made_with_se
     assert project.planned() == {}
 
 
+@pytest.mark.slow
 @needs_latex
-@pytest.mark.parametrize(
-    "how", quick("saved", of=["saved", "moved into place, with an older date"])
-)
+@pytest.mark.parametrize("how", ["saved", "moved into place, with an older date"])
 def test_a_text_that_is_saved_while_its_document_is_built_is_built_again(project, how):
     path = project.folder / "paper/supplement.tex"
     path.write_text(path.read_text().replace(r"\begin{document}", "\\begin{document}\nFirst."))
@@ -240,7 +234,7 @@ LOOKING = {
 WRITES = {name for name in LOOKING if not re.match(r"plan|check$|dry", name)}
 
 
-@pytest.mark.parametrize("what", quick("plan elsewhere", "check --write", of=LOOKING))
+@pytest.mark.parametrize("what", quick("check --write elsewhere", of=LOOKING))
 def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what):
     """Whatever is called meanwhile: what is at work reads what was written for it."""
     project.edit(SEED, 1)
@@ -461,9 +455,8 @@ def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewher
     assert (project.folder / T).read_bytes() == made_with_seed_1
 
 
-@pytest.mark.parametrize(
-    "elsewhere", quick(NAMESPACE, of=[(), NAMESPACE]), ids=["here", "another namespace"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("elsewhere", [(), NAMESPACE], ids=["here", "another namespace"])
 def test_jobs_of_a_killed_run_never_write_beside_the_next(project, made_with_seed_1, elsewhere):
     project.edit(SEED, 1)
     run = Run(project, *elsewhere, *PYTHON_M, "--", T)
@@ -502,9 +495,8 @@ def test_a_date_in_the_future_costs_nothing(project, name):
     assert project.planned() == {}
 
 
-@pytest.mark.parametrize(
-    "lacks", quick("records and DVC's cache", of=["records", "records and DVC's cache", "git"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lacks", ["records", "records and DVC's cache", "git"])
 def test_a_copy_is_as_current_as_what_it_was_copied_from(project, tmp_path, lacks):
     copy = project.copy(tmp_path / "copy")
     shutil.rmtree(copy.folder / ".snakemake")
@@ -579,7 +571,7 @@ def test_a_document_names_what_leads_to_its_commit(project):
     assert found == project.run("git", "log", "-1", "--format=%H").stdout.split()
 
 
-@pytest.mark.parametrize("what", quick("TMPDIR", "HOME", of=["TMPDIR", "HOME", "PYTHONOPTIMIZE"]))
+@pytest.mark.parametrize("what", quick("TMPDIR", of=["TMPDIR", "HOME", "PYTHONOPTIMIZE"]))
 def test_an_unusual_machine_is_no_traceback(project, tmp_path, what):
     if what == "HOME":
         project.environment["HOME"] = "/proc/nowhere"  # nobody may write there, root neither

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 
 from .conftest import Project, make_project
 

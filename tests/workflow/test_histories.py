@@ -22,14 +22,14 @@ from filelock import FileLock
 
 from posenc.artifacts import receipts
 from posenc.artifacts.receipts import FOLDER, STANDS_FOR_FOLDER
+from tests.budget import PATIENCE
 from tests.faults.kills import VICTIMS, kill, start
-from tests.waiting import PATIENCE
 from tests.workflow.conftest import Project
 from tests.workflow.test_attacks import MODULE, NAMESPACE, PLAIN, SCALED
 from tests.workflow.test_front_ends import artifacts
 from tests.workflow.test_matrix import OTHER_STUDY
 
-HISTORIES = int(os.environ.get("POSENC_HISTORIES", "25"))
+HISTORIES = int(os.environ.get("POSENC_HISTORIES", "6"))
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
 STUDY = "data/studies/default"
 VARIANTS: dict[str, dict[str, object]] = {

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from tests.waiting import PATIENCE
+from tests.budget import PATIENCE
 from tests.workflow.conftest import ROOT, Project, reproduced
 from tests.workflow.test_front_ends import artifacts
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-PATIENCE = 600
+PATIENCE = 300
 """Seconds that a test waits for what has to come: what never comes fails later, what a busy machine
 brings late does not fail."""
 

@@ -254,13 +254,15 @@ def test_a_table_shows_words_and_the_name_beside_them(opened):
     search("control: one mask per layer")
     assert "placebo_mean" in opened.names(2) and "zero" not in opened.names(2)
     search("placebo_mean")
-    assert opened.names(2) == {"", "placebo_mean"}, "rows of what is learned are of no condition"
+    # Rows of what is learned are of no condition.
+    assert opened.names(2) - {""} == {"placebo_mean"}
     details = tab.locator("#figure-condition-costs ~ .numbers").first
+    details.evaluate("table => table.open = true")
     cell = details.locator("tbody tr:not([hidden])").first.locator("td").nth(2)
     cell.locator("code").wait_for()
     assert cell.inner_text().split("\n") == ["control: one mask per layer", "placebo_mean"]
     # Names stay the keys of everything else.
-    assert opened.names(2) == {"", "placebo_mean"}
+    assert opened.names(2) - {""} == {"placebo_mean"}
     panel = tab.locator(".filter[data-filter=conditions]")
     panel.locator("summary").click()
     assert panel.get_by_label("no positions zero").get_attribute("value") == "zero"
@@ -348,7 +350,7 @@ def test_no_column_is_lost_on_a_telephone(browser, path):
     tab = made.tab
     tab.locator("#compare").scroll_into_view_if_needed()
     tab.wait_for_selector("#compared tbody tr")
-    made.draw()
+    made.draw(MOST_ROWS)
     tables = "[...document.querySelectorAll('#compared, table.long, table.plain')]"
     gone = tab.evaluate(
         f"{tables}.flatMap(table => [...table.rows].slice(0, 3).flatMap(row => [...row.cells]))"

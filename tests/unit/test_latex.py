@@ -99,6 +99,19 @@ def project(tmp_path_factory):
     return make_project(tmp_path_factory.mktemp("project"))
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """The project of a study that leaves out most measurements, an experiment and figures."""
+    return make_project(
+        tmp_path_factory.mktemp("few"),
+        corpora=[],
+        matrices=[],
+        experiments={"superposition": "digits"},
+        measurements=["heads", "embedding_sums"],
+        figures=["perplexity"],
+    )
+
+
 def command(document):
     """Run the step as the workflow does."""
     output = document.parents[1] / FOLDER / document.with_suffix(".pdf").name
@@ -154,12 +167,9 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
 @needs_latex
 @needs_pdftotext
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_a_study_that_leaves_something_out_is_built_and_says_so(tmp_path, document):
-    """Measurements, an experiment and figures: sentences go, and references to figures say it."""
-    chosen = {"corpora": [], "matrices": [], "experiments": {"superposition": "digits"}}
-    few = {"measurements": ["heads", "embedding_sums"], "figures": ["perplexity"]}
-    root = make_project(tmp_path, **chosen, **few)
-    built = latex.build(root / f"paper/{document}.tex", root / FOLDER)
+def test_a_study_that_leaves_something_out_is_built_and_says_so(few, document):
+    """Sentences go, and references to figures say it."""
+    built = latex.build(few / f"paper/{document}.tex", few / FOLDER)
     words = " ".join(text_of(built).split())
     said = {
         "paper": "not run: position_heads: not part of this study",
@@ -307,8 +317,8 @@ def test_a_published_value_is_compared_whatever_the_study_measures(project, tmp_
         (r"\nosuchcommand", "Undefined control sequence"),
     ],
 )
-def test_a_hole_fails_the_build_and_is_named(project, text, word):
-    document = project / "paper/broken.tex"
+def test_a_hole_fails_the_build_and_is_named(few, text, word):
+    document = few / "paper/broken.tex"
     write_article(document, text)
     result = command(document)
     assert result.returncode == 1
@@ -316,7 +326,7 @@ def test_a_hole_fails_the_build_and_is_named(project, text, word):
     assert word in result.stderr
     if "ref" not in text and "cite" not in text:
         assert re.search(r"broken\.tex:5: ", result.stderr)
-    assert not (project / FOLDER / "broken.pdf").exists()
+    assert not (few / FOLDER / "broken.pdf").exists()
 
 
 @needs_latex

@@ -326,6 +326,7 @@ def test_dvc_sees_the_version_of_a_package_by_itself(project):
     assert "check@default" in project.run("dvc", "status").stdout
 
 
+@pytest.mark.slow
 def test_a_rule_s_command_is_a_part_of_what_made_a_result(project, tmp_path):
     rules = project.folder / "workflow/rules/measurements.smk"
     text = rules.read_text()
@@ -430,6 +431,7 @@ def test_records_of_several_studies_lie_side_by_side(project, tmp_path):
     assert project.reproduced() == []
 
 
+@pytest.mark.slow
 def test_what_is_not_recorded_is_said_before_it_is_not_pushed(project, tmp_path):
     project.run("dvc", "remote", "add", "--local", "--default", "here", str(tmp_path / "remote"))
     assert "not recorded" not in project.run("posenc", "push").stdout
@@ -511,6 +513,7 @@ def test_a_copy_is_as_current_as_what_it_was_copied_from(project, tmp_path, lack
 # --- The right word ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_file_that_was_tampered_with_is_named(project):
     wrong = [
         "data/raw/sample_reviews/raw",
@@ -534,6 +537,7 @@ def test_each_file_that_was_tampered_with_is_named(project):
     assert "each is what was made" in project.run("posenc", "verify").stdout
 
 
+@pytest.mark.slow
 def test_a_worktree_runs_its_own_code(project, tmp_path):
     folder = tmp_path / "tree"
     project.run("git", "worktree", "add", "--quiet", str(folder))
@@ -571,7 +575,8 @@ def test_a_document_names_what_leads_to_its_commit(project):
     assert found == project.run("git", "log", "-1", "--format=%H").stdout.split()
 
 
-@pytest.mark.parametrize("what", quick("TMPDIR", of=["TMPDIR", "HOME", "PYTHONOPTIMIZE"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["TMPDIR", "HOME", "PYTHONOPTIMIZE"])
 def test_an_unusual_machine_is_no_traceback(project, tmp_path, what):
     if what == "HOME":
         project.environment["HOME"] = "/proc/nowhere"  # nobody may write there, root neither

@@ -15,6 +15,7 @@ import pytest
 
 from posenc.artifacts import contents
 from posenc.artifacts.files import sha256_file
+from tests.budget import quick
 from tests.faults.corruptions import flip
 from tests.faults.kills import (
     CAPTURE,
@@ -148,7 +149,7 @@ STORE = f"{STUDY}/activations/decoder/sample_reviews/zero"
 SHARD = f"{STORE}/shard-00001.safetensors"
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("is_kept", quick(True, of=[True, False]))
 def test_what_was_written_over_is_brought_back_or_made_again(project, expected, is_kept):
     if not is_kept:
         shutil.rmtree(project.folder / "data/kept")

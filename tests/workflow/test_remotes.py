@@ -339,6 +339,7 @@ def test_damage_on_a_remote_is_found_and_repaired(source, store, tmp_path):
     assert_same(repaired, source)
 
 
+@pytest.mark.slow
 def test_without_verify_a_damaged_file_is_pulled_unnoticed(source, directory, tmp_path):
     """Why docs/remotes.md asks for ``verify``. If DVC changes its ways, change the page."""
     directory.add_to(source)
@@ -375,6 +376,7 @@ def test_a_killed_push_is_finished_by_the_next(source, store, tmp_path):
     assert_same(clone, source)
 
 
+@pytest.mark.slow
 def test_what_a_push_that_is_killed_at_the_worst_moment_leaves(source, directory):
     """Why docs/remotes.md has a command for it. If DVC changes its ways, change the page."""
     directory.add_to(source)
@@ -409,6 +411,7 @@ def test_a_pull_killed_while_it_fetches_is_finished_by_the_next(source, store, t
     assert_same(clone, source)
 
 
+@pytest.mark.slow
 def test_a_pull_killed_while_it_writes_artifacts_is_finished_by_the_next(
     source, directory, tmp_path
 ):

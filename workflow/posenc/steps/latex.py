@@ -149,7 +149,7 @@ def build(document: Path, folder: Path, made_of: str = "") -> Path:
     built = built_in(document, folder)
     built.parent.mkdir(parents=True, exist_ok=True)
     # Not a file that is read: a commit alone builds nothing anew.
-    known = rf"\newcommand\projectcommit{{{made_of}}}"
+    known = rf"\newcommand\projectcommit{{{made_of}}}\newcommand\projectdate{{{dated(document)}}}"
     # Relative, because the names of figures are written into the document.
     searched = {"TEXINPUTS": f"{os.path.relpath(folder, document.parent)}:"}
     result = subprocess.run(
@@ -188,17 +188,21 @@ def commit(folder: Path) -> str:
     With a plus sign where something of it is changed and not committed; empty outside a checkout,
     or where git is not installed.
     """
+    found = _git(folder, "log", "-1", "--format=%H")[:12]
+    return f"{found}+" if found and _git(folder, "status", "--porcelain") else found
 
-    def git(*arguments: str) -> str:
-        result = subprocess.run(
-            ["git", *arguments, "--", *SOURCES], cwd=folder, capture_output=True, text=True
-        )
-        return result.stdout.strip() if result.returncode == 0 else ""
 
+def dated(document: Path) -> str:
+    """The day of that commit, as in 2026-11-28; empty where there is none."""
+    return _git(document.parent.parent, "log", "-1", "--format=%cs")
+
+
+def _git(folder: Path, *arguments: str) -> str:
     if shutil.which("git") is None:
         return ""
-    found = git("log", "-1", "--format=%H")[:12]
-    return f"{found}+" if found and git("status", "--porcelain") else found
+    command = ["git", *arguments, "--", *SOURCES]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def errors_in(log: str) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from posenc.artifacts.receipts import inputs_digest
-from posenc.steps.latex import commit, named
+from posenc.steps.latex import commit, dated, named
 
 READ = {"paper/paper.tex": "1" * 64, "data/studies/mine/figures/a.pdf": "2" * 64}
 
@@ -48,8 +49,23 @@ def test_what_is_not_committed_is_named_by_its_inputs_as_well(checkout):
     assert found != named(checkout / "paper/paper.tex", {**READ, "paper/paper.tex": "3" * 64})
 
 
+def test_a_document_has_the_day_of_the_last_commit_that_changed_what_it_is_made_of(checkout):
+    days = {"params.yaml": "2024-02-29", "README.md": "2025-01-01"}
+    for name, day in days.items():
+        (checkout / name).write_text(day)
+        git(checkout, "add", name)
+        # The day of the committer, which `git log` sorts by.
+        subprocess.run(
+            ["git", "-c", "user.name=test", "-c", "user.email=test@example.invalid",
+             "commit", "--quiet", "--message", name],
+            cwd=checkout, check=True, env={**os.environ, "GIT_COMMITTER_DATE": f"{day}T12:00:00Z"},
+        )  # fmt: skip
+    assert dated(checkout / "paper/paper.tex") == days["params.yaml"]
+
+
 def test_outside_a_checkout_the_inputs_are_all_that_is_named(tmp_path):
     (tmp_path / "paper").mkdir()
     assert commit(tmp_path) == ""
     found = named(tmp_path / "paper/paper.tex", READ)
     assert found.strip() == f"(inputs {inputs_digest(READ)})"
+    assert dated(tmp_path / "paper/paper.tex") == ""

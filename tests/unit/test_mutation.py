@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 from tests import mutation
+from tests.unit.synthetic import PROJECT
 
 SCORE = mutation.Score(200, 50, 45, 1, "abc", [])
 
 
 def test_the_page_is_that_of_the_record():
     assert mutation.PAGE.read_text("utf-8") == mutation.made_page()
+
+
+def test_every_module_that_has_a_score_is_there():
+    """One that moved is another module, until it is measured."""
+    record = json.loads(mutation.RECORD.read_text("utf-8"))
+    assert [path for path in record if not (PROJECT / path).exists()] == []
 
 
 def test_a_sample_is_of_its_seed_and_of_each_mutant_alike():

@@ -166,7 +166,7 @@ def test_a_study_without_decoder_is_built_and_marked(tmp_path):
 
 @needs_latex
 @needs_pdftotext
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", quick("paper", "slides", of=DOCUMENTS))
 def test_a_study_that_leaves_something_out_is_built_and_says_so(few, document):
     """Sentences go, and references to figures say it."""
     built = latex.build(few / f"paper/{document}.tex", few / FOLDER)

@@ -29,7 +29,7 @@ from tests.workflow.test_attacks import MODULE, NAMESPACE, PLAIN, SCALED
 from tests.workflow.test_front_ends import artifacts
 from tests.workflow.test_matrix import OTHER_STUDY
 
-HISTORIES = int(os.environ.get("POSENC_HISTORIES", "6"))
+HISTORIES = int(os.environ.get("POSENC_HISTORIES", "4"))
 SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
 STUDY = "data/studies/default"
 VARIANTS: dict[str, dict[str, object]] = {

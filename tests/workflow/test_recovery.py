@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from posenc.frontends.recovery import JOB, end_orphans
+from tests.budget import quick
 from tests.faults.kills import (
     SNAKEMAKE,
     STUDY,
@@ -28,7 +29,9 @@ FORCED_TRAINING = ("dvc", "repro", "--single-item", "--force", "models@default")
 TRAIN = "posenc.steps.train"
 
 
-@pytest.mark.parametrize("front_end", [SNAKEMAKE, FORCED_TRAINING], ids=["snakemake", "dvc"])
+@pytest.mark.parametrize(
+    "front_end", quick(SNAKEMAKE, of=[SNAKEMAKE, FORCED_TRAINING]), ids=["snakemake", "dvc"]
+)
 def test_a_killed_run_is_repaired_by_the_next(core, front_end):
     before = artifacts(core)
     remove(core, TRAINING.paths)

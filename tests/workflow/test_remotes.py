@@ -399,6 +399,7 @@ def fetched(project: Project) -> set[str]:
     return stored(project.folder / CACHE)
 
 
+@pytest.mark.slow
 def test_a_pull_killed_while_it_fetches_is_finished_by_the_next(source, store, tmp_path):
     store.add_to(source)
     source.run("dvc", "push")

@@ -227,6 +227,7 @@ def experiments(shown: list) -> list[dict]:
     return found
 
 
+@pytest.mark.slow
 def test_an_edited_module(project):
     project.append("workflow/posenc/metrics/perplexity.py", "\n# edited\n")
     # Other measurements use the module too.
@@ -257,6 +258,7 @@ def test_a_removed_run_and_its_return(project):
     assert agree(project)
 
 
+@pytest.mark.slow
 def test_a_removed_run_by_dvc(project):
     before = artifacts(project)
     project.edit("studies.default.conditions", ["intact"])

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import statistics
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -436,16 +437,26 @@ def test_the_step_writes_all_files(tmp_path):
     assert not stale.exists()
 
 
-@pytest.mark.parametrize(
-    "kind", sorted({*synthetic.KINDS, "training"} - synthetic.OF_OTHER_STUDIES)
-)
-def test_an_altered_measurement_is_not_typeset(tmp_path, kind):
+def json_of(files: dict, kind: str) -> Path:
+    return next(path for path in files[kind] if path.suffix == ".json")
+
+
+def test_an_altered_measurement_of_each_kind_is_named(tmp_path):
+    files = synthetic.write_inputs(tmp_path)
+    for kind in sorted({*synthetic.KINDS, "training"} - synthetic.OF_OTHER_STUDIES):
+        path = json_of(files, kind)
+        content = path.read_bytes()
+        flip(path)
+        with pytest.raises(DamagedError) as caught:
+            read(files["study"], [path])
+        assert caught.value.path == path
+        path.write_bytes(content)
+
+
+def test_an_altered_measurement_is_not_typeset(tmp_path):
     files = synthetic.write_inputs(tmp_path)
     measured = synthetic.measured(files)
-    damaged = flip(next(path for path in files[kind] if path.suffix == ".json"))
-    with pytest.raises(DamagedError) as caught:
-        read(files["study"], measured)
-    assert caught.value.path == damaged
+    damaged = flip(json_of(files, "similarity"))
     options = {
         "study": files["study"],
         "published": PAPER / "published.yaml",

@@ -36,6 +36,7 @@ from posenc.report.tables import cells
 from posenc.report.tables import evaluation as evaluation_tables
 from posenc.report.tables import study as study_tables
 from posenc.steps import typeset as step
+from tests.budget import quick
 
 from . import synthetic
 from .damage import flip, found_and_marked
@@ -724,7 +725,8 @@ def read_once(monkeypatch):
     monkeypatch.setattr(step, "read_sealed", functools.cache(step.read_sealed))
 
 
-def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
+@pytest.mark.parametrize("of_each_kind", quick("one", of=["one", "all"]))
+def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once, of_each_kind):
     """Without a file, exactly those numbers are missing, or others, whose source it is."""
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
@@ -735,9 +737,12 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once):
     several = {key for key, files in named.items() if len(files) > 1}
     assert several == {"decoders.count"}
     assert len({path for files in named.values() for path in files}) > 30
-    for path in inputs:
-        if path.suffix == ".csv":
-            continue
+    left_out = [path for path in inputs if path.suffix == ".json"]
+    if of_each_kind == "one":
+        left_out = [
+            json_of(files, kind) for kind in (*synthetic.KINDS, "training") if kind in files
+        ]
+    for path in left_out:
         rest = read(files["study"], [one for one in inputs if one != path])
         less = collect(rest)
         gone = {key for key in named if less.get(key) != found[key]} - several

@@ -14,8 +14,7 @@ from posenc.models.affine import Affine
 def processor(request, monkeypatch):
     """What does not happen on a processor that has it must be seen there too."""
     if request.param != "this processor":
-        for module in (rates, affine):
-            monkeypatch.setattr(module, "is_onednn_for", lambda dtype: dtype == torch.float32)
+        monkeypatch.setattr(affine, "is_onednn_for", lambda dtype: dtype == torch.float32)
     return request.param
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posenc.models.affine import Affine, affine, is_onednn_for
+from posenc.models.affine import Affine, affine
 from posenc.models.devices import device_for, use_threads, wait_for
 
 SHAPES = {"MiniLM": (384, 1536), "SmolLM2": (576, 1536), "GPT-2": (768, 3072)}
@@ -47,8 +47,7 @@ def forms(inputs: int, outputs: int, device: torch.device) -> dict[str, tuple[Pr
     weight = torch.randn(outputs, inputs, device=device) / inputs**0.5  # [outputs, inputs]
     half = weight.bfloat16()
     packed = Affine(nn.Parameter(half), None)
-    if device.type == "cpu" and is_onednn_for(half.dtype):
-        packed.pack()
+    packed.pack()
     found: dict[str, tuple[Product, Tensor]] = {
         "float32": (lambda y: affine(y, weight), x),
         "bfloat16": (packed, x.bfloat16()),

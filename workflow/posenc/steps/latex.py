@@ -74,7 +74,7 @@ def main(
     else:
         earlier = kept(receipt, built)
         try:
-            build(document, folder, named(document, read))
+            build(document, folder, named(document, read), dated(document))
         except LatexError as error:
             # What runs this has removed the output already.
             found = f"; the last one that was built is {earlier}" if earlier.exists() else ""
@@ -121,7 +121,7 @@ def built_in(document: Path, folder: Path) -> Path:
     return document.parent / "build" / folder.name / document.with_suffix(".pdf").name
 
 
-def build(document: Path, folder: Path, made_of: str = "") -> Path:
+def build(document: Path, folder: Path, made_of: str = "", day: str = "") -> Path:
     """Run latexmk.
 
     Parameters
@@ -132,6 +132,8 @@ def build(document: Path, folder: Path, made_of: str = "") -> Path:
         The study's.
     made_of : str
         The commit that it prints.
+    day : str
+        The day of that commit, which it prints as well.
 
     Returns
     -------
@@ -149,7 +151,7 @@ def build(document: Path, folder: Path, made_of: str = "") -> Path:
     built = built_in(document, folder)
     built.parent.mkdir(parents=True, exist_ok=True)
     # Not a file that is read: a commit alone builds nothing anew.
-    known = rf"\newcommand\projectcommit{{{made_of}}}\newcommand\projectdate{{{dated(document)}}}"
+    known = rf"\newcommand\projectcommit{{{made_of}}}\newcommand\projectdate{{{day}}}"
     # Relative, because the names of figures are written into the document.
     searched = {"TEXINPUTS": f"{os.path.relpath(folder, document.parent)}:"}
     result = subprocess.run(

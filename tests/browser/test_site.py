@@ -16,8 +16,7 @@ from mkdocs.exceptions import Abort
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study.layers import Layers
-from tests.browser.test_page_in_chromium import CHROMIUM, browser  # noqa: F401
-from tests.budget import PATIENCE
+from tests.browser.test_page_in_chromium import CHROMIUM, browser, context_of  # noqa: F401
 from tests.copies import ROOT
 
 NOWHERE = "http://127.0.0.1:9"
@@ -118,8 +117,7 @@ def test_the_language_of_a_page_is_said_and_leads_to_the_other(site):
 )
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_is_searched_from_a_file_in_both_languages(site, browser, word, page, width):  # noqa: F811
-    context = browser.new_context(viewport={"width": width, "height": 800})
-    context.set_default_timeout(1000 * PATIENCE)
+    context = context_of(browser, viewport={"width": width, "height": 800})
     tab, asked, errors = context.new_page(), [], []
     tab.on("request", lambda request: asked.append(request.url))
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -142,8 +140,7 @@ def test_it_is_searched_from_a_file_in_both_languages(site, browser, word, page,
 def test_a_page_is_for_everybody(site, browser, page, scheme):  # noqa: F811
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme=scheme)
-    context.set_default_timeout(1000 * PATIENCE)
+    context = context_of(browser, viewport={"width": 390, "height": 800}, color_scheme=scheme)
     tab = context.new_page()
     tab.goto((site / f"{page}.html").as_uri())
     tab.wait_for_function("globalThis.document$ !== undefined")

@@ -442,9 +442,13 @@ def json_of(files: dict, kind: str) -> Path:
     return next(path for path in files[kind] if path.suffix == ".json")
 
 
+MADE_UP = sorted({*synthetic.KINDS, "training"} - synthetic.OF_OTHER_STUDIES)
+"""Kinds of files that the default study has."""
+
+
 def test_an_altered_measurement_of_each_kind_is_named(tmp_path):
     files = synthetic.write_inputs(tmp_path)
-    for kind in sorted({*synthetic.KINDS, "training"} - synthetic.OF_OTHER_STUDIES):
+    for kind in MADE_UP:
         path = json_of(files, kind)
         content = path.read_bytes()
         flip(path)
@@ -454,10 +458,14 @@ def test_an_altered_measurement_of_each_kind_is_named(tmp_path):
         path.write_bytes(content)
 
 
-def test_an_altered_measurement_is_not_typeset(tmp_path):
+@pytest.mark.parametrize("kind", quick("similarity", of=MADE_UP))
+def test_an_altered_measurement_is_not_typeset(tmp_path, kind):
     files = synthetic.write_inputs(tmp_path)
     measured = synthetic.measured(files)
-    damaged = flip(json_of(files, "similarity"))
+    damaged = flip(json_of(files, kind))
+    with pytest.raises(DamagedError) as caught:
+        read(files["study"], measured)
+    assert caught.value.path == damaged
     options = {
         "study": files["study"],
         "published": PAPER / "published.yaml",
@@ -737,12 +745,9 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once, of_each_k
     several = {key for key, files in named.items() if len(files) > 1}
     assert several == {"decoders.count"}
     assert len({path for files in named.values() for path in files}) > 30
-    left_out = [path for path in inputs if path.suffix == ".json"]
-    if of_each_kind == "one":
-        left_out = [
-            json_of(files, kind) for kind in (*synthetic.KINDS, "training") if files.get(kind)
-        ]
-    for path in left_out:
+    of_kinds = [json_of(files, kind) for kind in MADE_UP]
+    every = [path for path in inputs if path.suffix == ".json"]
+    for path in of_kinds if of_each_kind == "one" else every:
         rest = read(files["study"], [one for one in inputs if one != path])
         less = collect(rest)
         gone = {key for key in named if less.get(key) != found[key]} - several

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 PATIENCE = 300
 """Seconds that a test waits for what has to come: what never comes fails later, what a busy machine
 brings late does not fail."""
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition gives something that is true, and return it."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.005)
+    return found
 
 
 def quick(*chosen, of: Iterable) -> list:

@@ -17,7 +17,6 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +27,6 @@ import typer
 from posenc.artifacts import kept as second_names
 from posenc.artifacts.holder import FRONT_END, JOBS
 from posenc.frontends.recovery import JOB
-from tests.budget import PATIENCE
 from tests.workflow.conftest import Project, make_project
 from tests.workflow.test_front_ends import artifacts
 
@@ -113,14 +111,6 @@ def start(project: Project, *command: str, log: Path | None = None) -> subproces
             # A shell that starts something in the background lets it ignore Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-
-
-def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.02)
 
 
 def delete(path: Path) -> None:

@@ -27,7 +27,7 @@ from posenc.datasets.errors import DatasetError
 from posenc.datasets.fetch import fetch
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Content, HubSource, PathSource, Text, UrlSource
-from tests.budget import PATIENCE
+from tests.budget import PATIENCE, wait_for
 
 CONTENT = random.Random(0).randbytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -228,12 +228,8 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     target = tmp_path / "raw" / "file"
     config = {"kind": "url", "url": server.url, "sha256": SHA256}
     process = step(config, "reviews", target, tmp_path)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        part = part_path(target)
-        if process.poll() is not None or (part.exists() and part.stat().st_size > 0):
-            break
-        time.sleep(0.01)
+    part = part_path(target)
+    wait_for(lambda: process.poll() is not None or (part.exists() and part.stat().st_size > 0))
     process.send_signal(kill)
     _, errors = process.communicate(timeout=PATIENCE)
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}

@@ -12,7 +12,7 @@ import pytest
 
 from posenc.artifacts import holder
 from posenc.artifacts.holder import BusyError
-from tests.budget import PATIENCE
+from tests.budget import wait_for
 
 FORK = multiprocessing.get_context("fork")
 
@@ -101,10 +101,7 @@ def test_a_heart_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
     with holder.holding(tmp_path, "snakemake"):
         os.utime(tmp_path / holder.FRONT_END, (0, 0))
-        end = time.monotonic() + PATIENCE
-        while (tmp_path / holder.FRONT_END).stat().st_mtime < 1 and time.monotonic() < end:
-            time.sleep(0.01)
-        assert (tmp_path / holder.FRONT_END).stat().st_mtime > 1
+        wait_for(lambda: (tmp_path / holder.FRONT_END).stat().st_mtime > 1)
 
 
 def test_two_clones_that_share_data_are_one(tmp_path):

@@ -9,14 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from posenc.artifacts import kept, receipts
 from posenc.artifacts.receipts import Receipt
-from tests.budget import PATIENCE
+from tests.budget import PATIENCE, wait_for
 
 from .synthetic import PROJECT
 
@@ -133,10 +132,8 @@ class Project:
         """The same, with something that happens while the step is at work."""
         self.configure(waits=True)
         job = self.start()
-        end = time.monotonic() + PATIENCE
-        while not (self.root / "started").exists():
-            assert job.poll() is None and time.monotonic() < end
-            time.sleep(0.02)
+        wait_for(lambda: (self.root / "started").exists() or job.poll() is not None)
+        assert job.poll() is None
         edit()
         (self.root / "go").touch()
         said = "".join(job.communicate(timeout=PATIENCE))

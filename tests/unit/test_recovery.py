@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,7 +14,7 @@ import pytest
 
 from posenc.artifacts.holder import BusyError
 from posenc.frontends import recovery
-from tests.budget import PATIENCE
+from tests.budget import PATIENCE, wait_for
 
 WAITS = "import time\ntime.sleep(120)\n"
 SPAWNS = """\
@@ -68,9 +67,8 @@ def start(folder):
         process = subprocess.Popen(given, cwd=folder / where, env=environment)
         started.append(process)
         seen = psutil.Process(process.pid)
-        end = time.monotonic() + PATIENCE
-        while seen.cmdline()[-1:] != given[-1:]:  # the kernel shows it a moment after it began
-            assert time.monotonic() < end
+        # The kernel shows it a moment after it began.
+        wait_for(lambda: seen.cmdline()[-1:] == given[-1:])
         return seen
 
     yield run
@@ -96,11 +94,8 @@ def spawning(folder: Path, command: list[str]) -> str:
 
 
 def spawned(folder: Path) -> psutil.Process:
-    end = time.monotonic() + PATIENCE
-    while not (folder / "spawned").exists() or not (folder / "spawned").read_text():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return psutil.Process(int((folder / "spawned").read_text()))
+    pid = wait_for(lambda: (folder / "spawned").exists() and (folder / "spawned").read_text())
+    return psutil.Process(int(pid))
 
 
 def end_orphans(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,7 +22,7 @@ import pytest
 
 from posenc.artifacts.files import sha256_file
 from posenc.report import latex
-from tests.budget import PATIENCE, quick
+from tests.budget import PATIENCE, quick, wait_for
 from tests.workflow.conftest import Project, ran
 from tests.workflow.test_front_ends import artifacts
 
@@ -74,15 +74,6 @@ class Run:
         rest, _ = self.process.communicate(timeout=PATIENCE)
         self.output += rest
         return self.process.returncode
-
-
-def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.005)
-    pytest.fail("waited in vain")
 
 
 def job_of(project: Project, module: str) -> psutil.Process | None:

@@ -15,7 +15,7 @@ import pytest
 
 from posenc.artifacts import contents
 from posenc.artifacts.files import sha256_file
-from tests.budget import quick
+from tests.budget import quick, wait_for
 from tests.faults.corruptions import flip
 from tests.faults.kills import (
     CAPTURE,
@@ -28,7 +28,6 @@ from tests.faults.kills import (
     start,
     strays,
     unfinished,
-    wait_for,
 )
 from tests.workflow.conftest import Project
 

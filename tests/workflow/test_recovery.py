@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from posenc.frontends.recovery import JOB, end_orphans
-from tests.budget import quick
+from tests.budget import quick, wait_for
 from tests.faults.kills import (
     SNAKEMAKE,
     STUDY,
@@ -21,7 +21,6 @@ from tests.faults.kills import (
     remove,
     start,
     strays,
-    wait_for,
 )
 from tests.workflow.test_front_ends import artifacts, edited
 

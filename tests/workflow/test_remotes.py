@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from tests.budget import PATIENCE
+from tests.budget import wait_for
 from tests.workflow.conftest import ROOT, Project, reproduced
 from tests.workflow.test_front_ends import artifacts
 
@@ -97,10 +97,8 @@ def server(tmp_path_factory):
     with log.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)
     try:
-        end = time.monotonic() + PATIENCE
-        while "listening on" not in log.read_text():
-            assert process.poll() is None and time.monotonic() < end, log.read_text()
-            time.sleep(0.02)
+        wait_for(lambda: "listening on" in log.read_text() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
         yield Server(port, folder / "user")
     finally:
         process.terminate()
